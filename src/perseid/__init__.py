@@ -1,0 +1,3 @@
+"""Perseid: a document database that speaks the Cosmos DB wire protocol and forgets on time."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""python -m perseid"""
+
+from perseid.cli import main
+
+main()

@@ -1,0 +1,73 @@
+"""A self-signed certificate for --tls, made once and kept with the data."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from perseid import clock
+
+CERTIFICATE_FILE: Final = "certificate.pem"
+KEY_FILE: Final = "certificate-key.pem"
+_LIFETIME: Final = timedelta(days=825)  # the longest that macOS trusts
+
+
+def provide(directory: Path, host: str) -> tuple[Path, Path]:
+    """Certificate and key in `directory`, made anew when missing or near their end."""
+    certificate, key = directory / CERTIFICATE_FILE, directory / KEY_FILE
+    now = datetime.fromtimestamp(clock.wall(), UTC)
+    if not (certificate.exists() and key.exists() and _is_good(certificate, host, now)):
+        _make(certificate, key, host, now)
+    return certificate, key
+
+
+def _is_good(certificate: Path, host: str, now: datetime) -> bool:
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    return found.not_valid_after_utc > now + timedelta(days=1) and _name(host) in names
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _make(certificate: Path, key: Path, host: str, now: datetime) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    names = [_name(each) for each in dict.fromkeys(("localhost", "127.0.0.1", "::1", host))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        # Trusted as its own authority, which is how people install it.
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    secret = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secret)
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))

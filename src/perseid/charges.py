@@ -1,0 +1,338 @@
+"""The request-unit model: what each operation costs, and how many index terms an item has.
+
+Every figure is a constant of this module and every charge a function of sizes and counts, so the
+same work always costs the same. Refuses to know budgets: who may spend, and when, is throughput's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+
+from perseid.errors import BadRequest
+from perseid.partition import Segment, split_path
+
+MISS: Final = 1.0  # a point read that finds nothing, or nothing new
+METADATA_READ: Final = 1.0
+METADATA_WRITE: Final = 5.0
+REJECTED: Final = 1.24  # 400, 409 and 412 on items
+THROTTLED: Final = 0.38
+
+_PER_TERM: Final = 0.2
+_PER_UNIQUE_KEY: Final = 0.2
+_PER_PATCH_OPERATION: Final = 0.4
+_QUERY_START: Final = 1.79
+_QUERY_LEAST: Final = 2.0
+_PER_INDEX_ENTRY: Final = 0.0025
+_PER_UDF_CALL: Final = 0.05
+_FEED_LEAST: Final = 1.0
+_SCRIPT_START: Final = 1.0
+_SCRIPT_SHARE: Final = 0.95
+
+
+# Sizes ------------------------------------------------------------------------------------------
+
+
+class Anchor(NamedTuple):
+    """What an item of a size costs to read and to write."""
+
+    kilobytes: int
+    read: float
+    write: float
+
+
+# The published table; 100 KB and the 5.00 for writing 1 KB come from the worked examples.
+ANCHORS: Final = (
+    Anchor(1, 1.00, 5.00),       Anchor(2, 1.04, 6.29),         Anchor(4, 1.14, 6.67),
+    Anchor(8, 1.33, 7.04),       Anchor(16, 1.67, 9.52),        Anchor(32, 2.19, 11.23),
+    Anchor(64, 4.76, 22.67),     Anchor(100, 9.90, 48.00),      Anchor(128, 9.95, 48.19),
+    Anchor(256, 20.28, 98.29),   Anchor(512, 40.95, 184.57),    Anchor(1024, 145.90, 625.00),
+    Anchor(2048, 291.80, 1250.00),
+)  # fmt: skip
+
+_Line: TypeAlias = tuple[float, float]  # the cost where a stretch begins, and for each further byte
+
+
+def _lines(costs: tuple[float, ...], starts: tuple[int, ...]) -> tuple[_Line, ...]:
+    slopes = [
+        (costs[index + 1] - costs[index]) / (starts[index + 1] - starts[index])
+        for index in range(len(starts) - 1)
+    ]
+    # whatever is larger than the last anchor goes on at the last slope
+    return tuple(zip(costs, (*slopes, slopes[-1]), strict=True))
+
+
+_STARTS: Final = tuple(anchor.kilobytes * 1024 for anchor in ANCHORS)
+_READ: Final = _lines(tuple(anchor.read for anchor in ANCHORS), _STARTS)
+_WRITE: Final = _lines(tuple(anchor.write for anchor in ANCHORS), _STARTS)
+_SMALL: Final = _STARTS[0]
+_SMALL_READ: Final = ANCHORS[0].read
+_SMALL_WRITE: Final = ANCHORS[0].write
+
+
+def read(size: int) -> float:
+    """The unrounded cost of reading `size` bytes."""
+    if size <= _SMALL:
+        return _SMALL_READ
+    index = bisect_right(_STARTS, size) - 1
+    cost, slope = _READ[index]
+    return cost + slope * (size - _STARTS[index])
+
+
+def write(size: int) -> float:
+    """The unrounded cost of writing `size` bytes, index terms aside."""
+    if size <= _SMALL:
+        return _SMALL_WRITE
+    index = bisect_right(_STARTS, size) - 1
+    cost, slope = _WRITE[index]
+    return cost + slope * (size - _STARTS[index])
+
+
+# Operations -------------------------------------------------------------------------------------
+
+
+def point_read(size: int) -> float:
+    """The charge of reading one item by its key."""
+    return _SMALL_READ if size <= _SMALL else round(read(size), 2)
+
+
+def create(size: int, terms: int, unique_keys: int = 0) -> float:
+    """The charge of a create, or of an upsert that found nothing."""
+    return round(write(size) + _PER_TERM * terms + _PER_UNIQUE_KEY * unique_keys, 2)
+
+
+def replace(old_size: int, new_size: int, changed_terms: int) -> float:
+    """The charge of a replace, or of an upsert that found the item.
+
+    A property with a new value changes two terms: one is removed and one is added.
+    """
+    return round(write(old_size) + write(new_size) + _PER_TERM * changed_terms, 2)
+
+
+def patch(old_size: int, new_size: int, changed_terms: int, operations: int) -> float:
+    """The charge of a patch: a replace, and something for each of its operations."""
+    return round(replace(old_size, new_size, changed_terms) + _PER_PATCH_OPERATION * operations, 2)
+
+
+def delete(size: int, terms: int) -> float:
+    """The charge of a delete, and what a purge takes from the budget for the same item."""
+    return round(write(size) + _PER_TERM * terms, 2)
+
+
+def batch(charges: Iterable[float]) -> float:
+    """The charge of a batch, from those of its operations."""
+    return round(sum(charges), 2)
+
+
+def query_page(loaded_sizes: Iterable[int], index_entries: int = 0, udf_calls: int = 0) -> float:
+    """The charge of a query page; `index_entries` are those read without loading their item."""
+    return round(
+        max(
+            _QUERY_LEAST,
+            _QUERY_START
+            + sum(map(read, loaded_sizes))
+            + _PER_INDEX_ENTRY * index_entries
+            + _PER_UDF_CALL * udf_calls,
+        ),
+        2,
+    )
+
+
+def feed_page(sizes: Iterable[int]) -> float:
+    """The charge of a page of a read feed or change feed."""
+    return round(max(_FEED_LEAST, sum(map(read, sizes))), 2)
+
+
+def script(inside: float) -> float:
+    """The charge of a script whose operations came to `inside`."""
+    return round(_SCRIPT_START + _SCRIPT_SHARE * inside, 2)
+
+
+_DEAR_LEVELS: Final = frozenset(("Strong", "BoundedStaleness"))
+
+
+def consistency_factor(level: str | None) -> int:
+    """By how much the request's consistency level multiplies reads, queries and feeds."""
+    return 2 if level in _DEAR_LEVELS else 1
+
+
+def text(charge: float) -> str:
+    """A charge as its header says it: at most two decimals, no trailing zeros."""
+    return f"{charge:.2f}".rstrip("0").rstrip(".")
+
+
+# Index terms ------------------------------------------------------------------------------------
+
+# Always indexed or never; either way the model gives them no price.
+_UNCOUNTED: Final = frozenset(("id", "_ts", "_rid", "_self", "_etag", "_attachments"))
+_NESTED: Final = frozenset((dict, list))
+
+_Term: TypeAlias = tuple[tuple[str | None, ...], bool, Any]  # path, whether a boolean, value
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPaths:
+    """What an indexing policy says from one point of a document downwards.
+
+    `scalar` is for a value right here, `below` for all that no child speaks for. The child None
+    stands for the elements of an array.
+    """
+
+    scalar: bool
+    below: bool
+    children: Mapping[str | None, IndexPaths]
+
+    def child(self, name: str | None) -> IndexPaths:
+        """What the policy says one step further down."""
+        return self.children.get(name) or (EVERYTHING if self.below else NOTHING)
+
+
+EVERYTHING: Final = IndexPaths(scalar=True, below=True, children={})
+NOTHING: Final = IndexPaths(scalar=False, below=False, children={})
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A point of the policy while its paths are still being read; None is not said yet."""
+
+    scalar: bool | None = None
+    below: bool | None = None
+    children: dict[str | None, _Draft] = field(default_factory=dict)
+
+    def reach(self, segments: Iterable[Segment]) -> Iterator[_Draft]:
+        point = self
+        for name, quoted in segments:
+            if not quoted and name[0] == "{" and name[-1] == "}":
+                # a tuple of properties, always the last step: each of them counts
+                for member in name[1:-1].split(","):
+                    yield point.children.setdefault(member.strip(), _Draft())
+                return
+            step = None if name == "[]" and not quoted else name
+            point = point.children.setdefault(step, _Draft())
+        yield point
+
+    def freeze(self, inherited: bool) -> IndexPaths:
+        below = inherited if self.below is None else self.below
+        scalar = below if self.scalar is None else self.scalar
+        return IndexPaths(
+            scalar, below, {name: point.freeze(below) for name, point in self.children.items()}
+        )
+
+
+def compile_paths(indexing_policy: Mapping[str, Any]) -> IndexPaths:
+    """The included and excluded paths of a policy, ready to be walked with a document.
+
+    The deeper path wins, `/?` wins over `/*`, and an exclusion wins over an equal inclusion.
+    """
+    if str(indexing_policy.get("indexingMode", "")).lower() == "none":
+        return NOTHING
+    included = _path_texts(indexing_policy, "includedPaths")
+    excluded = _path_texts(indexing_policy, "excludedPaths")
+    root = _Draft()
+    for verdict, paths in ((True, included), (False, excluded)):
+        for path in paths:
+            _note(root, path, verdict)
+    for name in _UNCOUNTED:
+        root.children.pop(name, None)
+    return root.freeze(inherited=not included)
+
+
+def _path_texts(policy: Mapping[str, Any], name: str) -> list[str]:
+    entries = policy.get(name) or []
+    try:
+        paths = [entry["path"] for entry in entries]
+    except (TypeError, KeyError):
+        paths = [None]
+    if not all(isinstance(path, str) for path in paths):
+        raise BadRequest(f"The {name} of an indexing policy are objects with a path.", listed=True)
+    return paths
+
+
+def _note(root: _Draft, path: str, verdict: bool) -> None:
+    segments = split_path("/*" if path == "/" else path)
+    last = segments[-1]
+    if last == Segment("?", quoted=False):
+        for point in root.reach(segments[:-1]):
+            point.scalar = verdict
+        return
+    # a path that ends in a name is read like the same path with /*
+    ends_in_wildcard = last == Segment("*", quoted=False)
+    for point in root.reach(segments[:-1] if ends_in_wildcard else segments):
+        point.below = verdict
+
+
+def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
+    """How many index terms an item has: one for each value at an indexed path."""
+    if paths.children:
+        return sum(1 for _ in _terms(document, paths))
+    return _count_values(document) if paths.below else 0
+
+
+def _count_values(document: Mapping[str, Any]) -> int:
+    """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
+    count = 0
+    nested: list[Any] = []
+    for name, value in document.items():
+        if name not in _UNCOUNTED:
+            if type(value) is dict or type(value) is list:
+                nested.append(value)
+            else:
+                count += 1
+    while nested:
+        value = nested.pop()
+        for inner in value.values() if type(value) is dict else value:
+            if type(inner) is dict or type(inner) is list:
+                nested.append(inner)
+            else:
+                count += 1
+    return count
+
+
+def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPaths) -> int:
+    """How many index terms a write removes and adds: a new value in place of an old one is two."""
+    if not paths.children and not paths.below:
+        return 0
+    left = {name: value for name, value in old.items() if _differs(value, new.get(name, _GONE))}
+    come = {name: value for name, value in new.items() if name in left or name not in old}
+    if not left and not come:
+        return 0
+    balance: dict[_Term, int] = {}
+    for term in _terms(left, paths):
+        balance[term] = balance.get(term, 0) - 1
+    for term in _terms(come, paths):
+        balance[term] = balance.get(term, 0) + 1
+    return sum(map(abs, balance.values()))
+
+
+_GONE: Final = object()
+
+
+def _differs(before: Any, after: Any) -> bool:
+    """Whether two values may have other terms; a needless yes only costs time."""
+    if type(before) is not type(after) or before != after:
+        return True
+    # as text, since Python holds [true] and [1] equal
+    return type(before) in _NESTED and orjson.dumps(before) != orjson.dumps(after)
+
+
+def _terms(document: Mapping[str, Any], paths: IndexPaths) -> Iterator[_Term]:
+    pending: list[tuple[tuple[str | None, ...], Any, IndexPaths]] = [
+        ((name,), value, paths.child(name))
+        for name, value in document.items()
+        if name not in _UNCOUNTED
+    ]
+    while pending:
+        path, value, here = pending.pop()
+        if here is NOTHING:
+            continue
+        if type(value) is dict:
+            pending += [((*path, name), inner, here.child(name)) for name, inner in value.items()]
+        elif type(value) is list:
+            element = here.child(None)
+            pending += [((*path, None), inner, element) for inner in value]
+        elif here.scalar:
+            yield path, type(value) is bool, value

@@ -1,0 +1,113 @@
+"""Flags in, exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import click
+
+from perseid import __version__
+from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.store.protocol import StoreError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="perseid")
+def main() -> None:
+    """A document database that speaks the Cosmos DB wire protocol and forgets on time."""
+
+
+def _settings_options(command: F) -> F:
+    """An option and an environment variable for each setting."""
+    hints = get_type_hints(Settings)
+    for setting in reversed(dataclasses.fields(Settings)):
+        kind = hints[setting.name]
+        choices = setting.metadata.get("choices")
+        is_secret = setting.metadata.get("secret", False)
+        option: dict[str, Any] = {
+            "default": setting.default,
+            "help": setting.metadata["help"],
+            "envvar": f"PERSEID_{setting.name.upper()}",
+            "show_envvar": True,
+            "show_default": not is_secret and setting.default not in (None, False),
+        }
+        if kind is bool:
+            option["is_flag"] = True
+        elif choices:
+            option["type"] = click.Choice(choices, case_sensitive=False)
+        elif kind in (Path, Path | None):
+            option["type"] = click.Path(path_type=Path)
+        elif kind is int:
+            option["type"] = click.IntRange(1, 65535)
+        else:
+            option["type"] = str
+        command = click.option(f"--{setting.name.replace('_', '-')}", setting.name, **option)(
+            command
+        )
+    return command
+
+
+@main.command()
+@_settings_options
+def serve(**options: Any) -> None:
+    """Run the server until Ctrl-C."""
+    settings = Settings(**options)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        _run(_serve(settings))
+    except StoreError as exc:
+        raise click.ClickException(str(exc)) from exc
+
+
+async def _serve(settings: Settings) -> None:
+    from perseid.server import Server
+
+    server = Server(settings)
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM"):
+        try:
+            loop.add_signal_handler(getattr(signal, name), server.stop)
+        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            break
+    ready = asyncio.Event()
+    running = asyncio.create_task(server.run(ready))
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if ready.is_set():
+        click.echo(_banner(settings))
+    waiting.cancel()
+    await running
+    click.echo("Stopped; everything acknowledged is stored.")
+
+
+def _banner(settings: Settings) -> str:
+    where = "memory, gone at the end" if settings.memory else str(settings.data.resolve())
+    key = settings.key if settings.key == WELL_KNOWN_KEY else "<your key>"
+    return (
+        f"Perseid {__version__} is ready.\n"
+        f"  endpoint           {settings.endpoint}\n"
+        f"  connection string  AccountEndpoint={settings.endpoint};AccountKey={key};\n"
+        f"  data               {where}\n"
+        "Press Ctrl-C to stop."
+    )
+
+
+def _run(work: Any) -> None:
+    """Runs on uvloop where it exists: half as much again in requests per second."""
+    if sys.platform == "win32":
+        asyncio.run(work)
+    else:
+        import uvloop
+
+        uvloop.run(work)

@@ -1,0 +1,91 @@
+"""Settings: one frozen dataclass; each field carries its help, the command line is made from it."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+# The public key of every local Cosmos DB emulator. It protects nothing; it is what clients expect.
+WELL_KNOWN_KEY: Final = (
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+)
+
+DURABILITIES: Final = ("full", "normal", "off")
+CONSISTENCY_LEVELS: Final = (
+    "Strong",
+    "BoundedStaleness",
+    "Session",
+    "ConsistentPrefix",
+    "Eventual",
+)
+
+
+def _setting(default: Any, text: str, **extra: Any) -> Any:
+    return field(default=default, metadata={"help": text, **extra})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a server can be told. Field names are flag names with dashes."""
+
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(8081, "Port to listen on.")
+    data: Path = _setting(Path("perseid-data"), "Directory that holds the database file.")
+    memory: bool = _setting(False, "Keep everything in memory; nothing is left after the end.")
+    durability: str = _setting(
+        "full",
+        "full: an acknowledged write survives a power cut; normal: it survives a crash of the"
+        " process; off: for tests.",
+        choices=DURABILITIES,
+    )
+    key: str = _setting(
+        WELL_KNOWN_KEY,
+        "Primary master key, base64. Default: the key every emulator uses.",
+        secret=True,
+    )
+    secondary_key: str | None = _setting(None, "A second master key.", secret=True)
+    read_only_key: str | None = _setting(None, "A key that can only read.", secret=True)
+    secondary_read_only_key: str | None = _setting(
+        None, "A second key that can only read.", secret=True
+    )
+    no_auth: bool = _setting(False, "Accept unsigned requests.")
+    allow_well_known_key: bool = _setting(
+        False, "Listen beyond loopback although the key is the public one."
+    )
+    tls: bool = _setting(False, "Serve HTTPS; makes a self-signed certificate unless --cert.")
+    cert: Path | None = _setting(None, "Certificate file (PEM) for --tls.")
+    key_file: Path | None = _setting(None, "Private key file (PEM) for --cert.")
+    consistency: str = _setting(
+        "Session", "Default consistency level of the account.", choices=CONSISTENCY_LEVELS
+    )
+    revive_unpurged: bool = _setting(
+        False,
+        "Judge items by the current TTL setting alone, as the cloud service does: dead items that"
+        " were not removed yet come back when the setting is relaxed.",
+    )
+    log_level: str = _setting(
+        "warning",
+        "How much to log; info logs a line for each request.",
+        choices=("debug", "info", "warning", "error"),
+    )
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls else "http"
+
+    @property
+    def endpoint(self) -> str:
+        """Where a client on this machine finds the server."""
+        host = "localhost" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"

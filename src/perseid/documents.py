@@ -1,0 +1,175 @@
+"""The text of an item: checked when it comes in, stamped with system properties when it is kept.
+
+A document is stored as the bytes that were sent, so numbers, escapes and key order come back as
+they were; only the system properties are the server's. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+from perseid.errors import BadRequest, RequestEntityTooLarge
+
+LARGEST_BODY: Final = 2 * 1024 * 1024
+DEEPEST: Final = 128
+SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
+
+# The way a client sends back what it has read: the system properties last, in the order and form
+# in which they were spliced. Anchored at the closing brace, so it can only be the top level.
+_TAIL: Final = re.compile(
+    rb'\s*,\s*"_rid"\s*:\s*"[^"\\]*"\s*,\s*"_self"\s*:\s*"[^"\\]*"'
+    rb'\s*,\s*"_etag"\s*:\s*"(?:[^"\\]|\\")*"\s*,\s*"_attachments"\s*:\s*"[^"\\]*"'
+    rb'\s*,\s*"_ts"\s*:\s*\d+\s*\}\Z'
+)
+_NAME_END: Final = re.compile(rb'"\s*:')
+# Escapes that hide a quote, a colon or a space from _NAME_END.
+_HIDDEN: Final = re.compile(rb"\\u00(?:22|3[aA]|20)")
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+
+
+class Document:
+    """An item as it came in: its text without system properties, and its value."""
+
+    __slots__ = ("size", "text", "value")
+
+    def __init__(self, text: bytes, value: dict[str, Any], size: int) -> None:
+        self.text = text
+        self.value = value
+        self.size = size  # of the compact text, before system properties
+
+
+def parse_json(raw: bytes) -> Any:
+    """The decoded body, or a 400 that says where it is broken."""
+    if len(raw) > LARGEST_BODY:
+        raise RequestEntityTooLarge("Request size is too large")
+    if not raw:
+        raise BadRequest("The request body is empty; it must be JSON.")
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST:
+        _check_depth(raw)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        raise BadRequest(
+            f"The request body is not valid JSON: {exc.msg} at line {exc.lineno},"
+            f" column {exc.colno}."
+        ) from None
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The decoded body of a request whose body must be a JSON object, each name once."""
+    value = parse_json(raw)
+    if not isinstance(value, dict):
+        raise BadRequest("The request body must be a JSON object.")
+    _check_names(raw, orjson.dumps(value))
+    return value
+
+
+def parse(raw: bytes) -> Document:
+    """A document from a request body."""
+    value = parse_json(raw)
+    if not isinstance(value, dict):
+        raise BadRequest("An item must be a JSON object.")
+    compact = orjson.dumps(value)
+    _check_names(raw, compact)
+    text = raw.strip(b" \t\r\n")
+    size = len(compact)
+    if not SYSTEM_PROPERTIES.isdisjoint(value):
+        text = strip_system(text)
+        value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
+        size = len(orjson.dumps(value))
+    return Document(text, value, size)
+
+
+def from_value(value: dict[str, Any]) -> Document:
+    """A document that was computed here (a patch, a script) and not sent as text."""
+    kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
+    text = orjson.dumps(kept)
+    if len(text) > LARGEST_BODY:
+        raise RequestEntityTooLarge("Request size is too large")
+    return Document(text, kept, len(text))
+
+
+def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
+    """The stored text: the document with its system properties at the end."""
+    inner = etag.strip('"')
+    system = (
+        f'"_rid":"{rid}","_self":"{self_link}{rid}/","_etag":"\\"{inner}\\""'
+        f',"_attachments":"attachments/","_ts":{ts}}}'
+    )
+    body = text[:-1].rstrip()
+    return body + (b"" if body == b"{" else b",") + system.encode("ascii")
+
+
+def strip_system(text: bytes) -> bytes:
+    """The same JSON object without its top-level system properties; all else to the byte."""
+    tail = _TAIL.search(text)
+    if tail is not None:
+        text = text[: tail.start()] + b"}"
+    names = (b'"_rid"', b'"_self"', b'"_etag"', b'"_attachments"', b'"_ts"')
+    if any(name in text for name in names) or b"\\u005f" in text or b"\\u005F" in text:
+        return _strip_members(text)
+    return text
+
+
+def _strip_members(text: bytes) -> bytes:
+    """Walks the tokens and leaves out top-level members that carry a system name."""
+    kept: list[bytes] = []
+    depth, start, name = 0, 1, b""
+    previous = b""
+
+    def close(end: int) -> None:
+        if name and orjson.loads(name) not in SYSTEM_PROPERTIES:
+            kept.append(text[start:end].strip())
+
+    for token in _TOKEN.finditer(text):
+        mark = token.group()
+        if mark in b"{[":
+            depth += 1
+        elif mark in b"}]":
+            depth -= 1
+            if depth == 0:
+                close(token.start())
+        elif depth == 1 and mark == b",":
+            close(token.start())
+            start, name = token.end(), b""
+        elif depth == 1 and mark == b":" and not name:
+            name = previous
+        previous = mark
+    return b"{" + b",".join(kept) + b"}"
+
+
+def _check_names(raw: bytes, compact: bytes) -> None:
+    """Refuses an object that names a member twice; decoders would silently keep the last.
+
+    The decoded value has lost duplicates, so its text has fewer names than the one sent. Texts
+    where counting could be fooled are decoded once more, slowly.
+    """
+    if len(_NAME_END.findall(raw)) != len(_NAME_END.findall(compact)) or (
+        b"\\u00" in raw and _HIDDEN.search(raw)
+    ):
+        json.loads(raw, object_pairs_hook=_unique_names)
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise BadRequest(f"The request body names the property '{twice}' twice in one object.")
+    return members
+
+
+def _check_depth(raw: bytes) -> None:
+    depth = 0
+    for token in _TOKEN.finditer(raw):
+        mark = token.group()
+        if mark in b"{[":
+            depth += 1
+            if depth > DEEPEST:
+                raise BadRequest(f"The request body is nested deeper than {DEEPEST} levels.")
+        elif mark in b"}]":
+            depth -= 1

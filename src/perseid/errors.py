@@ -1,0 +1,141 @@
+"""Every failure a client may see: its status, its code, its sub-status, its text.
+
+Raised where the fact is known. How one looks on the wire is the business of `http/wire.py` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class CosmosError(Exception):
+    """A failure the client is meant to see; anything else is a 500 and a bug.
+
+    `listed` texts travel inside the service's `Message: {"Errors":[…]}` envelope, the way its
+    validators report; the others are plain sentences.
+    """
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "InternalServerError"
+    sub_status: int = 0
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sub_status: int | None = None,
+        listed: bool = False,
+        charge: float | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.listed = listed
+        self.charge = charge
+        self.headers = tuple(headers)
+        if sub_status is not None:
+            self.sub_status = sub_status
+
+
+class BadRequest(CosmosError):
+    status, code = 400, "BadRequest"
+
+
+class PartitionKeyMismatch(BadRequest):
+    sub_status = 1001
+
+
+class StaleContainerRid(BadRequest):
+    """The client's cached container is not this one; it refreshes its cache and tries again."""
+
+    sub_status = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProblem:
+    """One finding of the query compiler; offsets are characters of the text, `end` exclusive."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+
+
+class QueryError(BadRequest):
+    """The query text is wrong; `problems` say where."""
+
+    def __init__(self, problems: Sequence[QueryProblem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = tuple(problems)
+
+
+class Unauthorized(CosmosError):
+    status, code = 401, "Unauthorized"
+
+
+class Forbidden(CosmosError):
+    status, code = 403, "Forbidden"
+
+
+class NotFound(CosmosError):
+    status, code = 404, "NotFound"
+
+
+class OwnerNotFound(NotFound):
+    """It is the database or container around the resource that is missing."""
+
+    sub_status = 1003
+
+
+class SessionNotAvailable(NotFound):
+    """The session token is from a future this server has not seen."""
+
+    sub_status = 1002
+
+
+class MethodNotAllowed(CosmosError):
+    status, code = 405, "MethodNotAllowed"
+
+
+class RequestTimeout(CosmosError):
+    status, code = 408, "RequestTimeout"
+
+
+class Conflict(CosmosError):
+    status, code = 409, "Conflict"
+
+
+class RangeGone(CosmosError):
+    status, code = 410, "Gone"
+    sub_status = 1002
+
+
+class PreconditionFailed(CosmosError):
+    status, code = 412, "PreconditionFailed"
+
+
+class RequestEntityTooLarge(CosmosError):
+    status, code = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(CosmosError):
+    status, code = 415, "UnsupportedMediaType"
+
+
+class TooManyRequests(CosmosError):
+    status, code = 429, "TooManyRequests"
+    sub_status = 3200
+
+
+class HeadersTooLarge(CosmosError):
+    status, code = 431, "RequestHeaderFieldsTooLarge"
+
+
+class ServiceUnavailable(CosmosError):
+    status, code = 503, "ServiceUnavailable"
+
+
+class InsufficientStorage(CosmosError):
+    status, code = 507, "InsufficientStorage"

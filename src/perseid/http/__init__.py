@@ -1,0 +1,1 @@
+"""The wire: headers, status codes, JSON bodies. Holds no rules."""

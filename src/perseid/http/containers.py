@@ -1,0 +1,148 @@
+"""Containers and their partition key ranges on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.documents import parse_object
+from perseid.http import wire
+from perseid.http.databases import requested_throughput
+from perseid.http.headers import SESSION_TOKEN, check_container, flag
+from perseid.http.request import Request, Response
+from perseid.http.responses import (
+    metadata_deleted,
+    metadata_feed,
+    metadata_read,
+    metadata_written,
+    not_modified,
+    owner_path,
+)
+from perseid.model import Container, Usage
+from perseid.service import containers, queries
+from perseid.service.account import Account
+from perseid.service.preconditions import is_unchanged
+
+_QUOTA_KB = 10 * 1024 * 1024
+
+
+async def create(account: Account, request: Request) -> Response:
+    body = parse_object(request.body)
+    throughput = requested_throughput(request)
+    made = await containers.create(account, request.names[0], body, throughput, request.now)
+    return metadata_written(201, wire.container(made), *await _place(account, made))
+
+
+async def read(account: Account, request: Request) -> Response:
+    found = account.catalog.container(*_names(request))
+    check_container(request, found)
+    extra = await _place(account, found)
+    if is_unchanged(found.etag, request.header("if-none-match")):
+        return not_modified(found.etag, *extra)
+    statistics = None
+    if flag(request, "x-ms-documentdb-populatequotainfo"):
+        extra += await _quota(account, found, request.now)
+    if flag(request, "x-ms-documentdb-populatepartitionstatistics"):
+        statistics = await _statistics(account, found, request.now)
+    return metadata_read(wire.container(found, statistics), *extra)
+
+
+async def read_feed(account: Account, request: Request) -> Response:
+    owner = account.catalog.owner(request.names[0])
+    bodies = [wire.container(found) for found in containers.read_all(account, owner)]
+    path = owner_path(owner.id)
+    return metadata_feed(account, request, owner.rid, "DocumentCollections", bodies, path)
+
+
+async def query(account: Account, request: Request) -> Response:
+    owner = account.catalog.owner(request.names[0])
+    bodies = [wire.container(found) for found in containers.read_all(account, owner)]
+    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
+    path = owner_path(owner.id)
+    return metadata_feed(account, request, owner.rid, "DocumentCollections", rows, path)
+
+
+async def replace(account: Account, request: Request) -> Response:
+    body = parse_object(request.body)
+    changed = await containers.replace(
+        account, *_names(request), body, if_match=request.header("if-match"), now=request.now
+    )
+    return metadata_written(200, wire.container(changed), *await _place(account, changed))
+
+
+async def delete(account: Account, request: Request) -> Response:
+    gone = await containers.delete(account, *_names(request), if_match=request.header("if-match"))
+    return metadata_deleted(owner_path(gone.database.id), ("x-ms-content-path", gone.database.rid))
+
+
+async def read_ranges(account: Account, request: Request) -> Response:
+    """The ranges never change, so a client that holds them gets the 304 it waits for."""
+    owner = account.catalog.container_of_items(*_names(request))
+    check_container(request, owner)
+    etag = f'"{owner.number}"'
+    path = owner_path(owner.database.id, owner.id)
+    if is_unchanged(etag, request.header("if-none-match")):
+        return not_modified(etag, path)
+    lsns = await account.store.lsns(owner)
+    bodies = [wire.partition_key_range(part, owner, lsns[part.index]) for part in owner.ranges]
+    page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", bodies, path)
+    page.headers.append(("etag", etag))
+    return page
+
+
+def _names(request: Request) -> tuple[str, str]:
+    database, container = request.names
+    return database, container
+
+
+async def _place(account: Account, container: Container) -> list[tuple[str, str]]:
+    lsns = await account.store.lsns(container)
+    token = ",".join(
+        f"{part.id}:-1#{lsn}" for part, lsn in zip(container.ranges, lsns, strict=True)
+    )
+    return [
+        owner_path(container.database.id),
+        ("x-ms-content-path", container.database.rid),
+        (SESSION_TOKEN, token),
+    ]
+
+
+async def _usages(account: Account, container: Container, now: float) -> list[Usage]:
+    """One for each range, the dead told apart."""
+    horizon = account.horizon(container, now)
+    return [await account.store.usage(container, part.index, horizon) for part in container.ranges]
+
+
+async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:
+    """Quota and usage in KB; the dead take no room."""
+    usages = await _usages(account, container, now)
+    size = _kilobytes(sum(usage.size for usage in usages))
+    quota = (
+        "documentSize=10240;storedProcedures=100;triggers=25;functions=50;documentsCount=-1;"
+        f"documentsSize={_QUOTA_KB};collectionSize={_QUOTA_KB};"
+    )
+    used = (
+        "documentSize=0;storedProcedures=0;triggers=0;functions=0;"
+        f"documentsCount={sum(usage.items for usage in usages)};"
+        f"documentsSize={size};collectionSize={size};"
+    )
+    progress = [("x-ms-documentdb-collection-index-transformation-progress", "100")]
+    if container.properties["indexingPolicy"]["indexingMode"] == "lazy":
+        progress.append(("x-ms-documentdb-collection-lazy-indexing-progress", "100"))
+    return [("x-ms-resource-quota", quota), ("x-ms-resource-usage", used), *progress]
+
+
+async def _statistics(account: Account, container: Container, now: float) -> list[dict[str, Any]]:
+    usages = await _usages(account, container, now)
+    return [
+        {
+            "id": part.id,
+            "sizeInKB": _kilobytes(usage.size),
+            "documentCount": usage.items,
+            "partitionKeys": [],
+        }
+        for part, usage in zip(container.ranges, usages, strict=True)
+    ]
+
+
+def _kilobytes(size: int) -> int:
+    return -(-size // 1024)

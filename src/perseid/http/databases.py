@@ -1,0 +1,62 @@
+"""The account and its databases on the wire."""
+
+from __future__ import annotations
+
+from perseid.documents import parse_object
+from perseid.http import wire
+from perseid.http.request import Request, Response
+from perseid.http.responses import (
+    metadata_deleted,
+    metadata_feed,
+    metadata_read,
+    metadata_written,
+    not_modified,
+    owner_path,
+)
+from perseid.service import databases, queries
+from perseid.service.account import Account
+from perseid.service.preconditions import is_unchanged
+from perseid.service.throughput_rules import Throughput, requested
+
+
+async def read_account(account: Account, request: Request) -> Response:
+    """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
+    host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
+    body = wire.account(account.settings, f"{request.scheme}://{host}/")
+    return Response(200, [("x-ms-request-charge", "1")], wire.encode(body))
+
+
+def requested_throughput(request: Request) -> Throughput | None:
+    return requested(
+        request.header("x-ms-offer-throughput"),
+        request.header("x-ms-cosmos-offer-autopilot-settings"),
+    )
+
+
+async def create(account: Account, request: Request) -> Response:
+    body = parse_object(request.body)
+    made = await databases.create(account, body, requested_throughput(request), request.now)
+    return metadata_written(201, wire.database(made))
+
+
+async def read(account: Account, request: Request) -> Response:
+    found = account.catalog.database(request.names[0])
+    if is_unchanged(found.etag, request.header("if-none-match")):
+        return not_modified(found.etag)
+    return metadata_read(wire.database(found), owner_path(found.id))
+
+
+async def read_feed(account: Account, request: Request) -> Response:
+    bodies = [wire.database(found) for found in databases.read_all(account)]
+    return metadata_feed(account, request, "", "Databases", bodies)
+
+
+async def query(account: Account, request: Request) -> Response:
+    bodies = [wire.database(found) for found in databases.read_all(account)]
+    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
+    return metadata_feed(account, request, "", "Databases", rows)
+
+
+async def delete(account: Account, request: Request) -> Response:
+    await databases.delete(account, request.names[0], request.header("if-match"))
+    return metadata_deleted()

@@ -1,0 +1,159 @@
+"""Header names, and what request headers mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from perseid import partition
+from perseid.config import CONSISTENCY_LEVELS
+from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
+from perseid.http.request import Request
+from perseid.model import Container
+
+ACTIVITY_ID: Final = "x-ms-activity-id"
+CHARGE: Final = "x-ms-request-charge"
+CONTINUATION: Final = "x-ms-continuation"
+IS_QUERY: Final = "x-ms-documentdb-isquery"
+IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
+IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
+IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
+RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
+SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
+SUB_STATUS: Final = "x-ms-substatus"
+
+_DIRECTIVES: Final = {
+    "0": True, "default": True,
+    "1": True, "include": True,
+    "2": False, "exclude": False,
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"(?:(\d+):)?-?\d+#(\d+)(?:#\d+=-?\d+)*")
+DEFAULT_PAGE: Final = 100
+LARGEST_PAGE: Final = 1000
+
+
+def flag(request: Request, name: str) -> bool:
+    """A boolean header; Python clients write True, JavaScript ones true."""
+    value = request.header(name)
+    return value is not None and value.lower() == "true"
+
+
+def integer(request: Request, name: str, default: int) -> int:
+    value = request.header(name)
+    if value is None:
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        raise BadRequest(f"The header {name} must be a whole number, not '{value}'.") from None
+
+
+def page_size(request: Request) -> int:
+    """x-ms-max-item-count; -1 leaves it to the server."""
+    count = integer(request, "x-ms-max-item-count", DEFAULT_PAGE)
+    if count == -1:
+        return LARGEST_PAGE
+    if count < 1:
+        raise BadRequest(f"The header x-ms-max-item-count must be -1 or at least 1, not {count}.")
+    return min(count, 1_000_000)
+
+
+def is_indexed(request: Request) -> bool:
+    """x-ms-indexing-directive, as a number or as a word."""
+    value = request.header("x-ms-indexing-directive")
+    if value is None:
+        return True
+    try:
+        return _DIRECTIVES[value.lower()]
+    except KeyError:
+        raise BadRequest(
+            "The header x-ms-indexing-directive must be Default, Include or Exclude,"
+            f" not '{value}'."
+        ) from None
+
+
+def check_consistency(request: Request, default: str) -> str:
+    """The level in force: the account's, or a weaker one that the request asks for."""
+    value = request.header("x-ms-consistency-level")
+    if value is None:
+        return default
+    try:
+        level = next(known for known in CONSISTENCY_LEVELS if known.lower() == value.lower())
+    except StopIteration:
+        raise BadRequest(
+            f"The header x-ms-consistency-level must be one of {', '.join(CONSISTENCY_LEVELS)},"
+            f" not '{value}'."
+        ) from None
+    if CONSISTENCY_LEVELS.index(level) < CONSISTENCY_LEVELS.index(default):
+        raise BadRequest(
+            f"ConsistencyLevel {level} specified in the request is invalid when service is"
+            f" configured with consistency level {default}. Ensure the request consistency level"
+            " is not stronger than the service consistency level."
+        )
+    return level
+
+
+def check_container(request: Request, container: Container) -> None:
+    """The client must mean this container, not one that had its name before."""
+    rid = request.header("x-ms-cosmos-intended-collection-rid")
+    if rid is not None and rid != container.rid:
+        raise StaleContainerRid(
+            f"The container '{container.id}' has the resource id {container.rid}, the request"
+            f" means {rid}: it was re-created since the client looked."
+        )
+    priority = request.header("x-ms-cosmos-priority-level")
+    if priority is not None and priority.lower() not in ("high", "low"):
+        raise BadRequest(
+            f"The header x-ms-cosmos-priority-level must be High or Low, not '{priority}'."
+        )
+
+
+def check_session(request: Request, lsn_of: Callable[[int], int]) -> None:
+    """404/1002 when the client has seen a later state than this server has."""
+    token = request.header(SESSION_TOKEN)
+    if not token:
+        return
+    for part in token.split(","):
+        match = _TOKEN.fullmatch(part.strip())
+        if match is None:
+            raise BadRequest(
+                f"The session token '{part}' is invalid; expected 'range:version#lsn'."
+            )
+        if int(match[2]) > lsn_of(int(match[1] or 0)):
+            raise SessionNotAvailable(
+                "The read session is not available for the input session token."
+            )
+
+
+def range_index(request: Request, container: Container) -> int | None:
+    """The physical range a request is confined to."""
+    value = request.header(RANGE_ID)
+    if value is None:
+        return None
+    value = value.rpartition(",")[2]  # some clients prefix the container's rid
+    for known in container.ranges:
+        if known.id == value:
+            return known.index
+    raise RangeGone(f"The partition key range '{value}' is gone or has never existed.")
+
+
+def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
+    """x-ms-start-epk and x-ms-end-epk as bytes; None leaves a side open."""
+    kind = request.header("x-ms-read-key-type")
+    if kind is None or kind.lower() != "effectivepartitionkeyrange":
+        return None, None
+    start = _epk(request, "x-ms-start-epk")
+    end = _epk(request, "x-ms-end-epk")
+    return start or None, None if end == bytes.fromhex(partition.WHOLE[1]) else end
+
+
+def _epk(request: Request, name: str) -> bytes | None:
+    value = request.header(name)
+    if value is None:
+        return None
+    try:
+        return bytes.fromhex(value)
+    except ValueError:
+        raise BadRequest(f"The header {name} must be hexadecimal, not '{value}'.") from None

@@ -1,0 +1,176 @@
+"""Items on the wire: decode, call the service, encode."""
+
+from __future__ import annotations
+
+import dataclasses
+from urllib.parse import unquote
+
+from perseid import charges, documents
+from perseid.http import wire
+from perseid.http.headers import (
+    CONTINUATION,
+    PARTITION_KEY,
+    check_consistency,
+    check_container,
+    check_session,
+    epk_interval,
+    is_indexed,
+    page_size,
+    range_index,
+)
+from perseid.http.request import Request, Response
+from perseid.http.responses import container_headers
+from perseid.model import Container, Row
+from perseid.partition import canonical, parse_header
+from perseid.service import items, tokens
+from perseid.service.account import Account
+from perseid.service.items import Draft, Written
+from perseid.service.operation import Operation, begin
+from perseid.service.preconditions import is_unchanged
+from perseid.store.protocol import Scan
+
+
+def container_of(account: Account, request: Request) -> Container:
+    """The container a request about items is for; it must be the one the client means."""
+    container = account.catalog.container_of_items(request.names[0], request.names[1])
+    check_container(request, container)
+    return container
+
+
+def item_name(request: Request) -> str:
+    """The id or rid in the path. JavaScript clients leave a `?` in it unescaped."""
+    name = request.names[2]
+    if request.query_string:
+        return f"{name}?{unquote(request.query_string)}"
+    return name
+
+
+async def read(account: Account, request: Request) -> Response:
+    op = begin(account, container_of(account, request), request.now)
+    container = op.container
+    place = items.place_of(container, request.header(PARTITION_KEY))
+    level = check_consistency(request, account.settings.consistency)
+    row, lsn = await items.read(op, place, item_name(request))
+    check_session(request, lambda part: lsn if part == place.range_index else 0)
+    if row is None:
+        raise items.not_found()
+    factor = charges.consistency_factor(level)
+    if is_unchanged(row.etag, request.header("if-none-match")):
+        headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
+        return Response(304, [*headers, ("etag", row.etag)])
+    charge = charges.point_read(row.size) * factor
+    headers = container_headers(container, place.range_index, lsn, charge)
+    headers += _item_headers(row)
+    return Response(200, headers, row.body)
+
+
+async def create(account: Account, request: Request) -> Response:
+    op, draft = _draft(account, request)
+    return _written(request, draft, op, await items.create(op, draft))
+
+
+async def upsert(account: Account, request: Request) -> Response:
+    op, draft = _draft(account, request)
+    written = await items.upsert(op, draft, request.header("if-match"))
+    return _written(request, draft, op, written)
+
+
+async def replace(account: Account, request: Request) -> Response:
+    op, draft = _draft(account, request)
+    name = await items.resolve_id(op, draft.place, item_name(request))
+    written = await items.replace(op, name, draft, request.header("if-match"))
+    return _written(request, draft, op, written)
+
+
+async def delete(account: Account, request: Request) -> Response:
+    op = begin(account, container_of(account, request), request.now)
+    place = items.place_of(op.container, request.header(PARTITION_KEY))
+    name = await items.resolve_id(op, place, item_name(request))
+    gone = await items.delete(op, place, name, request.header("if-match"))
+    charge = charges.delete(gone.row.size, gone.row.terms)
+    return Response(204, container_headers(op.container, place.range_index, gone.lsn, charge))
+
+
+async def read_feed(account: Account, request: Request) -> Response:
+    op = begin(account, container_of(account, request), request.now)
+    container = op.container
+    level = check_consistency(request, account.settings.consistency)
+    limit = page_size(request)
+    after = _position(account, request, container)
+    lsns = await account.store.lsns(container)
+    check_session(request, lambda part: lsns[part] if part < len(lsns) else 0)
+    # One more than the page holds tells whether there is another page.
+    scan = scope(op, request, after=after, limit=limit + 1)
+    rows = await account.store.scan(container, scan)
+    page = rows[:limit]
+    charge = charges.feed_page(row.size for row in page) * charges.consistency_factor(level)
+    part = scan.range_index or 0
+    headers = container_headers(container, part, lsns[part], charge)
+    headers.append(("x-ms-item-count", str(len(page))))
+    if len(rows) > limit or (rows and _was_cut(rows, scan)):
+        position = {"f": "items", "c": container.rid, "n": page[-1].number}
+        headers.append((CONTINUATION, tokens.seal(account.secret, position)))
+    return Response(200, headers, wire.feed(container.rid, "Documents", [r.body for r in page]))
+
+
+def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
+    """The items a feed or query is about: by key, key prefix, range, or interval of hashes."""
+    header = request.header(PARTITION_KEY)
+    epk_min, epk_max = epk_interval(request)
+    scan = Scan(
+        after=after,
+        range_index=range_index(request, op.container),
+        epk_min=epk_min,
+        epk_max=epk_max,
+        horizon=op.horizon,
+        limit=limit,
+    )
+    if header is None:
+        return scan
+    components = parse_header(header, op.container.key)
+    if len(components) < len(op.container.key.paths):
+        return dataclasses.replace(scan, pk_prefix=canonical(components), is_prefix=True)
+    place = items.place_of(op.container, header)
+    return dataclasses.replace(scan, pk_prefix=place.pk, range_index=place.range_index)
+
+
+def _was_cut(rows: list[Row], scan: Scan) -> bool:
+    """Whether the page ended for its bytes rather than for want of items."""
+    return sum(row.size for row in rows) > scan.max_bytes
+
+
+def _position(account: Account, request: Request, container: Container) -> int:
+    token = request.header(CONTINUATION)
+    if not token:
+        return -1
+    position: int = tokens.unseal(account.secret, token, f="items", c=container.rid)["n"]
+    return position
+
+
+def _draft(account: Account, request: Request) -> tuple[Operation, Draft]:
+    container = container_of(account, request)
+    document = documents.parse(request.body)
+    header = request.header(PARTITION_KEY)
+    draft = items.draft(container, document, header, is_indexed=is_indexed(request))
+    return begin(account, container, request.now), draft
+
+
+def _written(request: Request, draft: Draft, op: Operation, written: Written) -> Response:
+    container = op.container
+    row = written.row
+    if written.old is None:
+        status = 201
+        charge = charges.create(row.size, row.terms, len(draft.unique))
+    else:
+        status = 200
+        charge = items.replace_charge(container, written, draft.document.value)
+    headers = container_headers(container, draft.place.range_index, written.lsn, charge)
+    headers += _item_headers(row)
+    if (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal":
+        return Response(status, headers)
+    return Response(status, headers, row.body)
+
+
+def _item_headers(row: Row) -> list[tuple[str, str]]:
+    lsn = str(row.lsn)
+    return [("etag", row.etag), ("x-ms-item-lsn", lsn), ("x-ms-cosmos-item-llsn", lsn)]

@@ -1,0 +1,39 @@
+"""Offers on the wire."""
+
+from __future__ import annotations
+
+from perseid.documents import parse_object
+from perseid.http import wire
+from perseid.http.headers import flag
+from perseid.http.request import Request, Response
+from perseid.http.responses import metadata_feed, metadata_read, metadata_written
+from perseid.service import offers, queries
+from perseid.service.account import Account
+
+
+async def read_feed(account: Account, request: Request) -> Response:
+    bodies = [wire.offer(found) for found in offers.read_all(account)]
+    return metadata_feed(account, request, "", "Offers", bodies)
+
+
+async def query(account: Account, request: Request) -> Response:
+    bodies = [wire.offer(found) for found in offers.read_all(account)]
+    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
+    return metadata_feed(account, request, "", "Offers", rows)
+
+
+async def read(account: Account, request: Request) -> Response:
+    return metadata_read(wire.offer(offers.read(account, request.names[0])))
+
+
+async def replace(account: Account, request: Request) -> Response:
+    changed = await offers.replace(
+        account,
+        request.names[0],
+        parse_object(request.body),
+        request.header("if-match"),
+        request.now,
+        to_autoscale=flag(request, "x-ms-cosmos-migrate-offer-to-autopilot"),
+        to_manual=flag(request, "x-ms-cosmos-migrate-offer-to-manual-throughput"),
+    )
+    return metadata_written(200, wire.offer(changed))

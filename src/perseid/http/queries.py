@@ -1,0 +1,66 @@
+"""Item queries on the wire."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from perseid import charges
+from perseid.errors import BadRequest
+from perseid.http import wire
+from perseid.http.headers import (
+    CONTINUATION,
+    PARTITION_KEY,
+    RANGE_ID,
+    check_consistency,
+    check_session,
+    flag,
+    page_size,
+)
+from perseid.http.items import container_of, scope
+from perseid.http.request import Request, Response
+from perseid.http.responses import container_headers
+from perseid.model import Container
+from perseid.service import queries
+from perseid.service.account import Account
+from perseid.service.operation import begin
+
+_CROSS_PARTITION = (
+    "Cross partition query is required but disabled. Please set"
+    " x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey,"
+    " or revise your query to avoid this exception."
+)
+
+
+async def query(account: Account, request: Request) -> Response:
+    op = begin(account, container_of(account, request), request.now)
+    container = op.container
+    level = check_consistency(request, account.settings.consistency)
+    wanted = queries.parse_request(request.body)
+    _check_scope(request, container, wanted)
+    lsns = await account.store.lsns(container)
+    check_session(request, lambda part: lsns[part] if part < len(lsns) else 0)
+    limit = page_size(request)
+    scan = scope(op, request, after=-1, limit=limit)
+    if scan.pk_prefix is None:
+        scan = dataclasses.replace(scan, pk_prefix=queries.pinned_key(container, wanted))
+    token = request.header(CONTINUATION)
+    page = await queries.run_page(op, wanted, scan, token, limit)
+    charge = charges.query_page(page.loaded) * charges.consistency_factor(level)
+    part = scan.range_index or 0
+    headers = container_headers(container, part, lsns[part], charge)
+    headers.append(("x-ms-item-count", str(len(page.rows))))
+    if page.continuation is not None:
+        headers.append((CONTINUATION, page.continuation))
+    return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+def _check_scope(request: Request, container: Container, wanted: queries.QueryRequest) -> None:
+    """A query that may touch several partitions must say that it means to."""
+    header = request.header(PARTITION_KEY)
+    if (
+        (header is None or not header.strip("[] "))
+        and request.header(RANGE_ID) is None
+        and not flag(request, "x-ms-documentdb-query-enablecrosspartition")
+        and queries.pinned_key(container, wanted) is None
+    ):
+        raise BadRequest(_CROSS_PARTITION)

@@ -1,0 +1,53 @@
+"""A request and a response as the handlers see them, whatever server carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+class Request:
+    """One HTTP request. `now` was read once, when it was admitted."""
+
+    __slots__ = (
+        "activity_id",
+        "body",
+        "header",
+        "method",
+        "names",
+        "now",
+        "path",
+        "query_string",
+        "scheme",
+    )
+
+    def __init__(
+        self,
+        header: Callable[[str], str | None],
+        *,
+        method: str,
+        path: str,
+        query_string: str,
+        scheme: str,
+        now: float,
+        activity_id: str,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query_string = query_string
+        self.scheme = scheme
+        self.header = header
+        self.now = now
+        self.activity_id = activity_id
+        self.names: Sequence[str] = ()  # the ids in the path, outermost first
+        self.body = b""
+
+
+class Response:
+    """Status, headers beyond those every response has, and the body's bytes."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body

@@ -1,0 +1,131 @@
+"""One table: the shape of a path and the method, and for POST the intent, name the handler."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from perseid.errors import MethodNotAllowed, NotFound
+from perseid.http import containers, databases, items, offers, queries
+from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag
+from perseid.http.request import Request, Response
+from perseid.service.account import Account
+
+Handler = Callable[[Account, Request], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """A handler, and what its requests are signed for."""
+
+    handler: Handler
+    kind: str  # resource type of the signature
+    is_read: bool  # a read-only key may use it
+
+
+def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
+    return {
+        verb: Route(handler, kind, verb in ("GET", "query", "plan"))
+        for verb, handler in handlers.items()
+    }
+
+
+# The fixed names of a path, and whether it ends with an id. A POST to a list stands here as what
+# its headers say it is.
+ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
+    (("dbs",), False): _routes(
+        "dbs",
+        GET=databases.read_feed,
+        create=databases.create,
+        query=databases.query,
+    ),
+    (("dbs",), True): _routes(
+        "dbs",
+        GET=databases.read,
+        DELETE=databases.delete,
+    ),
+    (("dbs", "colls"), False): _routes(
+        "colls",
+        GET=containers.read_feed,
+        create=containers.create,
+        query=containers.query,
+    ),
+    (("dbs", "colls"), True): _routes(
+        "colls",
+        GET=containers.read,
+        PUT=containers.replace,
+        DELETE=containers.delete,
+    ),
+    (("dbs", "colls", "docs"), False): _routes(
+        "docs",
+        GET=items.read_feed,
+        create=items.create,
+        upsert=items.upsert,
+        query=queries.query,
+    ),
+    (("dbs", "colls", "docs"), True): _routes(
+        "docs",
+        GET=items.read,
+        PUT=items.replace,
+        DELETE=items.delete,
+    ),
+    (("dbs", "colls", "pkranges"), False): _routes("pkranges", GET=containers.read_ranges),
+    (("offers",), False): _routes("offers", GET=offers.read_feed, query=offers.query),
+    (("offers",), True): _routes("offers", GET=offers.read, PUT=offers.replace),
+}
+ACCOUNT: Final = Route(databases.read_account, "", True)
+
+# What a POST to a feed means, in the order in which clients expect it to be told apart.
+_INTENTS: Final = (
+    (IS_PLAN, "plan"),
+    (IS_QUERY, "query"),
+    (IS_BATCH, "batch"),
+    (IS_UPSERT, "upsert"),
+)
+_WORDS: Final = {
+    "plan": "query plan requests",
+    "batch": "batches",
+    "query": "queries",
+    "upsert": "upserts",
+    "create": "POST",
+}
+
+
+def route(request: Request) -> tuple[Route, str]:
+    """The route of a request and the link its signature covers; sets the request's names."""
+    path = request.path
+    parts = path[1:-1].split("/") if path[-1:] == "/" else path[1:].split("/")
+    if parts == [""]:
+        if request.method != "GET":
+            raise MethodNotAllowed("The account at / can only be read.")
+        return ACCOUNT, ""
+    is_item = len(parts) % 2 == 0
+    routes = ROUTES.get((tuple(parts[0::2]), is_item))
+    if routes is None:
+        raise NotFound(f"There is no resource at '{path[:200]}'.")
+    request.names = parts[1::2]
+    verb = _intent(request) if request.method == "POST" and not is_item else request.method
+    found = routes.get(verb)
+    if found is None:
+        allowed = ", ".join(sorted(set(routes)))
+        raise MethodNotAllowed(
+            f"'{path[:200]}' does not take {_WORDS.get(verb, verb)}; it takes {allowed}."
+        )
+    if is_item:
+        link = "/".join(parts)
+        if request.query_string and parts[0::2][-1] == "docs":
+            link = link[: -len(parts[-1])] + items.item_name(request)
+        elif parts[0] == "offers":
+            link = parts[1].lower()
+    else:
+        link = "/".join(parts[:-1])
+    return found, link
+
+
+def _intent(request: Request) -> str:
+    for header, intent in _INTENTS:
+        if flag(request, header):
+            return intent
+    content = request.header("content-type")
+    if content is not None and content.startswith("application/query+json"):
+        return "query"
+    return "create"

@@ -1,0 +1,166 @@
+"""The only encoder: errors and models become JSON bodies here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from perseid import __version__, ids
+from perseid.config import Settings
+from perseid.errors import CosmosError, QueryError
+from perseid.model import Container, Database, Offer
+from perseid.partition import Range
+
+
+def error_body(error: CosmosError, activity_id: str) -> bytes:
+    """`{"code": …, "message": …}` with the envelope clients search for their texts in."""
+    if isinstance(error, QueryError):
+        findings = [
+            {
+                "severity": "Error",
+                "location": {"start": problem.start, "end": problem.end},
+                "code": problem.code,
+                "message": problem.message,
+            }
+            for problem in error.problems
+        ]
+        message = "Message: " + orjson.dumps({"errors": findings}).decode()
+    elif error.listed:
+        message = "Message: " + orjson.dumps({"Errors": [error.message]}).decode()
+    else:
+        message = error.message
+    text = f"{message}\r\nActivityId: {activity_id}, Perseid/{__version__}"
+    return orjson.dumps({"code": error.code, "message": text})
+
+
+def encode(value: Any) -> bytes:
+    return orjson.dumps(value)
+
+
+def feed(rid: str, plural: str, bodies: Sequence[bytes]) -> bytes:
+    """The envelope of every list, around members that are JSON already."""
+    return b'{"_rid":"%b","%b":[%b],"_count":%d}' % (
+        rid.encode(),
+        plural.encode(),
+        b",".join(bodies),
+        len(bodies),
+    )
+
+
+def account(settings: Settings, endpoint: str) -> dict[str, Any]:
+    """The account as the emulators show it; clients go on with the endpoint given here."""
+    location = {"name": "South Central US", "databaseAccountEndpoint": endpoint}
+    return {
+        "_self": "",
+        "id": "localhost",
+        "_rid": "127.0.0.1",
+        "media": "//media/",
+        "addresses": "//addresses/",
+        "_dbs": "//dbs/",
+        "writableLocations": [location],
+        "readableLocations": [location],
+        "enableMultipleWriteLocations": False,
+        "userReplicationPolicy": {
+            "asyncReplication": False,
+            "minReplicaSetSize": 1,
+            "maxReplicasetSize": 4,
+        },
+        "userConsistencyPolicy": {"defaultConsistencyLevel": settings.consistency},
+        "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
+        "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
+        "queryEngineConfiguration": _QUERY_ENGINE,
+    }
+
+
+# JSON as text: one client hands it to its native planner unread.
+_QUERY_ENGINE = orjson.dumps(
+    {
+        "maxSqlQueryInputLength": 262144,
+        "maxJoinsPerSqlQuery": 5,
+        "maxLogicalAndPerSqlQuery": 500,
+        "maxLogicalOrPerSqlQuery": 500,
+        "maxUdfRefPerSqlQuery": 10,
+        "maxInExpressionItemsCount": 16000,
+        "queryMaxInMemorySortDocumentCount": 500,
+        "maxQueryRequestTimeoutFraction": 0.9,
+        "sqlAllowNonFiniteNumbers": False,
+        "sqlAllowAggregateFunctions": True,
+        "sqlAllowSubQuery": True,
+        "sqlAllowScalarSubQuery": True,
+        "allowNewKeywords": True,
+        "sqlAllowLike": True,
+        "sqlAllowGroupByClause": True,
+        "maxSpatialQueryCells": 12,
+        "spatialMaxGeometryPointCount": 256,
+        "sqlDisableOptimizationFlags": 0,
+        "sqlAllowTop": True,
+        "enableSpatialIndexing": True,
+    }
+).decode()
+
+
+def database(item: Database) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "_rid": item.rid,
+        "_self": f"dbs/{item.rid}/",
+        "_etag": item.etag,
+        "_colls": "colls/",
+        "_users": "users/",
+        "_ts": item.ts,
+    }
+
+
+def container(item: Container, statistics: Iterable[Any] | None = None) -> dict[str, Any]:
+    body = {
+        **item.properties,
+        "_rid": item.rid,
+        "_ts": item.ts,
+        "_self": f"dbs/{item.database.rid}/colls/{item.rid}/",
+        "_etag": item.etag,
+        "_docs": "docs/",
+        "_sprocs": "sprocs/",
+        "_triggers": "triggers/",
+        "_udfs": "udfs/",
+        "_conflicts": "conflicts/",
+    }
+    if statistics is not None:
+        body["statistics"] = list(statistics)
+    return body
+
+
+def offer(item: Offer) -> dict[str, Any]:
+    return {
+        "offerVersion": "V2",
+        "offerType": "Invalid",
+        "content": item.content,
+        "resource": item.resource,
+        "offerResourceId": item.resource_rid,
+        "id": item.rid,
+        "_rid": item.rid,
+        "_self": f"offers/{item.rid}/",
+        "_etag": item.etag,
+        "_ts": item.ts,
+    }
+
+
+def partition_key_range(item: Range, owner: Container, lsn: int) -> dict[str, Any]:
+    # Numbering starts at 2: the service keeps 1 for the range that was there before any other.
+    rid = ids.child_rid(owner.rid, "pkrange", item.index + 2)
+    return {
+        "_rid": rid,
+        "id": item.id,
+        "_etag": owner.etag,
+        "minInclusive": item.min,
+        "maxExclusive": item.max,
+        "ridPrefix": item.index,
+        "_self": f"dbs/{owner.database.rid}/colls/{owner.rid}/pkranges/{rid}/",
+        "throughputFraction": 1 / len(owner.ranges),
+        "status": "online",
+        "parents": [],
+        "ownedArchivalPKRangeIds": [],
+        "_ts": owner.ts,
+        "_lsn": lsn,
+    }

@@ -1,0 +1,488 @@
+"""Partition keys: how one is defined, read, stored, hashed, and which range it falls into.
+
+Owns the definition, the header, the stored form and the effective partition key. Refuses to know
+items, containers or throughput policy: callers decide when a prefix will do and when it will not.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+
+import orjson
+
+from perseid.errors import BadRequest, PartitionKeyMismatch
+
+MISMATCH: Final = (
+    "Partition key provided either doesn't correspond to definition in the collection or doesn't "
+    "match partition key field values specified in the document."
+)
+INVALID_PATHS: Final = (
+    "Partition key paths must contain only valid characters and not contain a trailing slash or "
+    "wildcard character"
+)
+
+
+@final
+class Absent:
+    """The type of `ABSENT`, the key component of a document without the property."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+Component: TypeAlias = str | int | float | bool | Absent | None
+Key: TypeAlias = tuple[Component, ...]
+Kind: TypeAlias = Literal["Hash", "MultiHash"]
+Version: TypeAlias = Literal[1, 2]
+
+
+# Paths ------------------------------------------------------------------------------------------
+
+
+class Segment(NamedTuple):
+    """One step of a path; quoting tells a property called `*` from the wildcard."""
+
+    name: str
+    quoted: bool
+
+
+_SEGMENT: Final = re.compile(
+    r"""/(?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)+) (?P=quote)
+           | (?P<plain>[^/"'][^/]*) )(?=/|\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_WILDCARDS: Final = frozenset('*?[]{}"')
+
+
+def split_path(path: str) -> tuple[Segment, ...]:
+    """The segments of `/a/"b c"/*`, wildcards included."""
+    segments: list[Segment] = []
+    position = 0
+    while found := _SEGMENT.match(path, position):
+        quoted = found["quoted"]
+        if quoted is None:
+            segments.append(Segment(found["plain"], quoted=False))
+        else:
+            segments.append(Segment(_ESCAPE.sub(r"\1", quoted), quoted=True))
+        position = found.end()
+    if position != len(path) or not segments:
+        raise BadRequest(f"The path '{path}' is not valid.", listed=True)
+    return tuple(segments)
+
+
+def parse_path(path: str) -> tuple[str, ...]:
+    """The property names of a path that leads to one value: no wildcards, no array steps."""
+    segments = split_path(path)
+    if any(not quoted and not _WILDCARDS.isdisjoint(name) for name, quoted in segments):
+        raise BadRequest(f"The path '{path}' may not contain wildcards.", listed=True)
+    return tuple(name for name, _ in segments)
+
+
+# Definition -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDefinition:
+    """Where a container's items keep their partition key, and how it is hashed."""
+
+    paths: tuple[str, ...]
+    kind: Kind
+    version: Version
+    tokens: tuple[tuple[str, ...], ...]
+
+
+# What a definition of each kind may say: most paths, the versions, the version when it says none.
+# A Hash without a version comes from a client that hashes with version 1.
+_KINDS: Final[Mapping[str, tuple[Kind, int, tuple[Version, ...], Version]]] = {
+    "Hash": ("Hash", 1, (1, 2), 1),
+    "MultiHash": ("MultiHash", 3, (2,), 2),
+}
+
+
+def parse_definition(value: Any) -> KeyDefinition:
+    """The definition in a container's `partitionKey`, or a 400."""
+    if not isinstance(value, dict):
+        raise BadRequest("The partitionKey of a container must be an object.", listed=True)
+    paths = value.get("paths")
+    if not isinstance(paths, list) or not paths:
+        raise BadRequest("The partitionKey must specify at least one path.", listed=True)
+    name = value.get("kind", "Hash")
+    if not isinstance(name, str) or name not in _KINDS:
+        raise BadRequest(f"The partition key kind must be one of {_one_of(_KINDS)}.", listed=True)
+    kind, most, versions, default = _KINDS[name]
+    if len(paths) > most:
+        raise BadRequest(
+            f"Too many partition key paths ({len(paths)}) specified. "
+            f"A maximum of {most} is allowed.",
+            listed=True,
+        )
+    asked = value.get("version", default)
+    version = next((known for known in versions if type(asked) is int and asked == known), None)
+    if version is None:
+        raise BadRequest(
+            f"The partition key version of kind {kind} must be one of {_one_of(versions)}.",
+            listed=True,
+        )
+    return KeyDefinition(tuple(paths), kind, version, tuple(map(_parse_key_path, paths)))
+
+
+def _one_of(choices: Any) -> str:
+    return ", ".join(map(str, choices))
+
+
+def _parse_key_path(path: Any) -> tuple[str, ...]:
+    try:
+        if isinstance(path, str):
+            return parse_path(path)
+    except BadRequest:
+        pass
+    raise BadRequest(INVALID_PATHS, listed=True)
+
+
+# Reading keys -----------------------------------------------------------------------------------
+
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+
+
+def extract(definition: KeyDefinition, document: Mapping[str, Any]) -> Key:
+    """The document's key, one component for each level of the definition."""
+    tokens = definition.tokens
+    if len(tokens) == 1 and len(tokens[0]) == 1:
+        value = document.get(tokens[0][0], ABSENT)
+        if type(value) is str:
+            return (value,)
+    return tuple([_extract_one(names, document) for names in tokens])
+
+
+def _extract_one(names: tuple[str, ...], document: Mapping[str, Any]) -> Component:
+    value: Any = document
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            return ABSENT
+        value = value[name]
+    if type(value) not in _SCALARS:
+        raise BadRequest(
+            f"The partition key property '{'/'.join(names)}' holds an array or an object; "
+            "only a string, a number, a boolean or null may be a partition key.",
+            listed=True,
+        )
+    component: Component = value
+    return component
+
+
+def parse_header(text: str | bytes, definition: KeyDefinition) -> Key:
+    """The key in an `x-ms-documentdb-partitionkey` header; fewer levels than defined are a prefix.
+
+    `[]`, the key of containers older than partitioning, is the empty tuple.
+    """
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise BadRequest(f"The partition key header is not valid JSON: {exc}") from exc
+    if type(values) is not list:
+        raise BadRequest("The partition key header must be a JSON array.")
+    if len(values) == 1 and type(values[0]) is str:
+        return (values[0],)
+    if len(values) > len(definition.paths):
+        raise PartitionKeyMismatch(MISMATCH)
+    return tuple([_header_component(value) for value in values])
+
+
+def _header_component(value: Any) -> Component:
+    if value == {}:
+        return ABSENT
+    if type(value) not in _SCALARS:
+        raise BadRequest(
+            "The partition key header may hold strings, numbers, booleans, null and {} only."
+        )
+    component: Component = value
+    return component
+
+
+# For both hash versions: version 1 looks at the first 101 bytes only, so that longer keys may share
+# a hash, and with it a physical range; they stay different logical partitions.
+_MOST_BYTES: Final = 2048
+
+
+def check_size(key: Key) -> None:
+    """Raises if a component is longer than a key may be."""
+    most = _MOST_BYTES
+    for component in key:
+        # four bytes are the longest UTF-8 character: short texts need no encoding to be cleared
+        if type(component) is str and len(component) * 4 > most and len(component.encode()) > most:
+            raise BadRequest(f"The partition key value is longer than {most} bytes.", listed=True)
+
+
+# Stored form ------------------------------------------------------------------------------------
+
+_UNDEFINED, _NULL, _FALSE, _TRUE, _NUMBER, _STRING = 0x00, 0x01, 0x02, 0x03, 0x05, 0x08
+_END: Final = 0xFF  # never a byte of UTF-8, so it ends a text without escaping
+_DOUBLE: Final = struct.Struct("<Bd")
+_CONSTANTS: Final[Mapping[int, Component]] = {
+    _UNDEFINED: ABSENT,
+    _NULL: None,
+    _FALSE: False,
+    _TRUE: True,
+}
+
+
+def _encode_string(value: str) -> bytes:
+    return b"\x08%b\xff" % value.encode()
+
+
+def _encode_number(value: float) -> bytes:
+    return _DOUBLE.pack(_NUMBER, value + 0.0)  # adding zero turns -0.0 into 0.0
+
+
+_ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    str: _encode_string,
+    int: lambda value: _encode_number(float(value)),
+    float: _encode_number,
+    bool: lambda value: b"\x03" if value else b"\x02",
+    type(None): lambda _: b"\x01",
+    Absent: lambda _: b"\x00",
+}
+
+
+def canonical(key: Key) -> bytes:
+    """The stored form of a key: equal bytes exactly for equal keys.
+
+    It is what hash version 2 reads. Each component says where it ends, so the bytes of a prefix
+    begin the bytes of every key below it, and of no other.
+    """
+    if len(key) == 1:
+        component = key[0]
+        return _ENCODERS[type(component)](component)
+    return b"".join([_ENCODERS[type(component)](component) for component in key])
+
+
+def from_canonical(stored: bytes) -> Key:
+    """The key that `canonical` stored; whole numbers come back as integers."""
+    key: list[Component] = []
+    position = 0
+    while position < len(stored):
+        kind = stored[position]
+        if kind == _STRING:
+            end = stored.index(_END, position)
+            key.append(stored[position + 1 : end].decode())
+            position = end + 1
+        elif kind == _NUMBER:
+            number: float = _DOUBLE.unpack_from(stored, position)[1]
+            key.append(int(number) if number.is_integer() else number)
+            position += _DOUBLE.size
+        else:
+            key.append(_CONSTANTS[kind])
+            position += 1
+    return tuple(key)
+
+
+# Effective partition key ------------------------------------------------------------------------
+
+_CACHED_KEYS: Final = 16_384
+
+
+def effective(key: Key, definition: KeyDefinition) -> str:
+    """The effective partition key: where the key lies between `""` and `FF`."""
+    return effective_of(canonical(key), definition)
+
+
+def effective_of(stored: bytes, definition: KeyDefinition) -> str:
+    """The effective partition key of a key in its stored form."""
+    if definition.kind == "MultiHash":
+        return _multi_hash(stored)
+    return _hash_v2(stored) if definition.version == 2 else _hash_v1(stored)
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _hash_v2(stored: bytes) -> str:
+    if not stored:
+        return ""
+    low, high = murmur3_128(stored)
+    return f"{high & 0x3FFF_FFFF_FFFF_FFFF:016X}{low:016X}"
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _multi_hash(stored: bytes) -> str:
+    return "".join([_hash_v2(canonical((component,))) for component in from_canonical(stored)])
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _hash_v1(stored: bytes) -> str:
+    if not stored:
+        return ""
+    key = [_cut_v1(component) for component in from_canonical(stored)]
+    hashed = murmur3_32(b"".join([_hash_input_v1(component) for component in key]))
+    return b"".join([_sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
+
+
+def _cut_v1(component: Component) -> Component:
+    return component[:100] if isinstance(component, str) else component
+
+
+def _hash_input_v1(component: Component) -> bytes:
+    if isinstance(component, str):
+        return b"\x08%b\x00" % component.encode()
+    return canonical((component,))
+
+
+def _encode_v1(component: Component) -> bytes:
+    if isinstance(component, str):
+        raw = component.encode()
+        shifted = bytes([byte + 1 for byte in raw[:101]])  # UTF-8 stays below 0xFF
+        return b"\x08" + shifted + (b"\x00" if len(raw) <= 100 else b"")
+    if isinstance(component, int | float) and not isinstance(component, bool):
+        return _sortable(float(component))
+    return canonical((component,))
+
+
+def _sortable(number: float) -> bytes:
+    """A number as bytes that sort like numbers: eight bits, then groups of seven.
+
+    The low bit of a group says whether another follows, so no number begins another's bytes.
+    """
+    bits: int = struct.unpack(">Q", struct.pack(">d", number))[0]
+    bits = (-bits if bits >> 63 else bits ^ 1 << 63) & _MASK64
+    encoded = bytearray((_NUMBER, bits >> 56))
+    rest = bits << 8 & _MASK64
+    while True:
+        group = rest >> 56 & 0xFE
+        rest = rest << 7 & _MASK64
+        if not rest:
+            encoded.append(group)
+            return bytes(encoded)
+        encoded.append(group | 1)
+
+
+# Murmur3 ----------------------------------------------------------------------------------------
+
+_MASK32: Final = 0xFFFF_FFFF
+_MASK64: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def murmur3_128(data: bytes) -> tuple[int, int]:
+    """MurmurHash3 x64 128 with seed 0, as (low, high).
+
+    Written out flat because every first sight of a key pays for it: a rotation is masked only
+    when a later step would read the bits above 64, and constants are literals, not lookups.
+    """
+    length = len(data)
+    whole = length & ~15
+    h1 = h2 = 0
+    if whole:
+        for block1, block2 in struct.iter_unpack("<QQ", data[:whole]):
+            k1 = block1 * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
+            h1 ^= (k1 << 31 | k1 >> 33) * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
+            h1 = ((h1 << 27 | h1 >> 37) + h2) * 5 + 0x52DCE729 & 0xFFFFFFFFFFFFFFFF
+            k2 = block2 * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
+            h2 ^= (k2 << 33 | k2 >> 31) * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
+            h2 = ((h2 << 31 | h2 >> 33) + h1) * 5 + 0x38495AB5 & 0xFFFFFFFFFFFFFFFF
+    # an absent half is zero, and zero passes through these steps as zero
+    k1 = int.from_bytes(data[whole : whole + 8], "little") * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
+    h1 ^= (k1 << 31 | k1 >> 33) * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
+    k2 = int.from_bytes(data[whole + 8 :], "little") * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
+    h2 ^= (k2 << 33 | k2 >> 31) * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
+    h2 ^= length
+    h1 = (h1 ^ length) + h2 & 0xFFFFFFFFFFFFFFFF
+    h2 = h1 + h2 & 0xFFFFFFFFFFFFFFFF
+    h1 = (h1 ^ h1 >> 33) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
+    h1 = (h1 ^ h1 >> 33) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
+    h1 ^= h1 >> 33
+    h2 = (h2 ^ h2 >> 33) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
+    h2 = (h2 ^ h2 >> 33) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
+    h2 ^= h2 >> 33
+    h1 = h1 + h2 & 0xFFFFFFFFFFFFFFFF
+    return h1, h1 + h2 & 0xFFFFFFFFFFFFFFFF
+
+
+def murmur3_32(data: bytes) -> int:
+    """MurmurHash3 x86 32 with seed 0."""
+    whole = len(data) & ~3
+    hashed = 0
+    for (block,) in struct.iter_unpack("<I", data[:whole]):
+        hashed ^= _scramble32(block)
+        hashed = ((hashed << 13 | hashed >> 19) * 5 + 0xE6546B64) & _MASK32
+    hashed ^= _scramble32(int.from_bytes(data[whole:], "little")) ^ len(data)
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _MASK32
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _MASK32
+    return hashed ^ hashed >> 16
+
+
+def _scramble32(block: int) -> int:
+    block = block * 0xCC9E2D51 & _MASK32
+    return (block << 15 | block >> 17) * 0x1B873593 & _MASK32
+
+
+# Ranges -----------------------------------------------------------------------------------------
+
+WHOLE: Final = ("", "FF")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One physical partition: effective keys from `min` up to, not including, `max`."""
+
+    id: str
+    index: int
+    min: str
+    max: str
+
+
+_RANGE_THROUGHPUT: Final = 10_000
+_by_min: Final = attrgetter("min")
+
+
+def range_count(throughput: int) -> int:
+    """One range, and one more for each started 10,000 RU/s above the first.
+
+    The service sometimes makes more (five for 30,000); clients read the ranges, not the rule.
+    """
+    return max(1, -(-throughput // _RANGE_THROUGHPUT))
+
+
+def split(count: int, definition: KeyDefinition) -> tuple[Range, ...]:
+    """`count` ranges that tile the whole key space and take equal shares of the hashes."""
+    bound = _bound_v2 if definition.version == 2 else _bound_v1
+    bounds = [WHOLE[0], *(bound(index, count) for index in range(1, count)), WHOLE[1]]
+    return tuple(
+        Range(str(index), index, bounds[index], bounds[index + 1]) for index in range(count)
+    )
+
+
+def _bound_v2(index: int, count: int) -> str:
+    return f"{((1 << 126) - 1) * index // count:032X}"  # the two top bits of a hash are clear
+
+
+def _bound_v1(index: int, count: int) -> str:
+    return _sortable(float((1 << 32) * index // count)).hex().upper()
+
+
+def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:
+    """The range that holds an effective partition key."""
+    if len(ranges) == 1:
+        return ranges[0]
+    return ranges[bisect_right(ranges, epk, key=_by_min) - 1]
+
+
+def prefix_interval(prefix: Key, definition: KeyDefinition) -> tuple[str, str]:
+    """From and up to, not including: the effective keys below a hierarchical prefix."""
+    if not prefix:
+        return WHOLE
+    lowest = effective(prefix, definition)
+    return lowest, lowest + "FF"
+
+
+def point_interval(epk: str) -> tuple[str, str]:
+    """From and up to, not including: just this effective key."""
+    return epk, f"{int(epk, 16) + 1:0{len(epk)}X}" if epk else "00"

@@ -1,0 +1,112 @@
+"""Query text in, compiled query out; pure, and blind to where documents come from.
+
+`compile_query` is the way in, `executor` runs what it gives.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from perseid.errors import BadRequest, QueryError
+from perseid.query.binder import Definition, bind
+from perseid.query.executor import (
+    CompiledQuery,
+    Execution,
+    compile_program,
+    prepare,
+    rows_of,
+    run,
+)
+from perseid.query.functions import CallContext, lookup
+from perseid.query.nodes import Call, Identifier, Query, walk
+from perseid.query.parser import parse
+
+__all__ = [
+    "CallContext",
+    "CompiledQuery",
+    "Execution",
+    "compile_query",
+    "prepare",
+    "rows_of",
+    "run",
+    "validate_computed",
+]
+
+# A name and the text of its query, as the container has them.
+Computed = tuple[tuple[str, str], ...]
+
+# Long texts are generated and seldom come twice; a few of them weigh as much as all short ones.
+_SHORT_TEXT: Final = 8 * 1024
+# A definition is read inside a query's own expressions, so it may use a part of their depth only.
+_DEFINITION_DEPTH: Final = 50
+_SYSTEM_NAMES: Final = frozenset({"id", "_rid", "_self", "_etag", "_attachments", "_ts"})
+
+
+def compile_query(text: str, computed: Computed = ()) -> CompiledQuery:
+    """The query of `text`, ready to run; raises QueryError if it is none.
+
+    `computed` are the container's computed properties, which the query reads like stored ones.
+    """
+    remember = _compile_short if len(text) <= _SHORT_TEXT else _compile_long
+    return remember(text, computed)
+
+
+def validate_computed(name: str, text: str) -> None:
+    """Raises BadRequest unless `text` can define the computed property `name`."""
+    if not name or name in _SYSTEM_NAMES:
+        raise _bad_definition(f"'{name}' cannot name a computed property")
+    try:
+        query = parse(text, max_depth=_DEFINITION_DEPTH)
+        program = bind(query, text, {})
+    except QueryError as problem:
+        raise _bad_definition(problem.message) from problem
+    bound = program.query
+    if not _is_definition(query) or program.parameters or bound.is_grouped or bound.has_subqueries:
+        raise _bad_definition("the query must be SELECT VALUE of an expression over the item")
+    for node in walk(bound):
+        if isinstance(node, Call) and not _may_define(node.name):
+            raise _bad_definition(f"'{node.name}' cannot be used in a computed property")
+
+
+def _compile(text: str, computed: Computed) -> CompiledQuery:
+    definitions = {name: _definition(query) for name, query in computed}
+    return compile_program(bind(parse(text), text, definitions), text)
+
+
+_compile_short: Final = lru_cache(maxsize=1024)(_compile)
+_compile_long: Final = lru_cache(maxsize=16)(_compile)
+
+
+def _definition(text: str) -> Definition:
+    query = parse(text, max_depth=_DEFINITION_DEPTH)
+    source = query.sources[0]
+    assert isinstance(source.collection, Identifier)  # noqa: S101  # validated before it was stored
+    return Definition(source.alias or source.collection.name, query.select.items[0].expr)
+
+
+def _is_definition(query: Query) -> bool:
+    """True for SELECT VALUE over whole items and nothing else; groups do not show in the syntax."""
+    select, sources = query.select, query.sources
+    return (
+        select.shape == "VALUE"
+        and not select.distinct
+        and select.top is None
+        and len(sources) == 1
+        and isinstance(sources[0].collection, Identifier)
+        and not sources[0].iterate
+        and query.where is None
+        and not query.group_by
+        and not query.order_by
+        and query.offset is None
+    )
+
+
+def _may_define(function: str) -> bool:
+    builtin = lookup(function)
+    spatial = function.upper().startswith("ST_")
+    return builtin is not None and builtin.deterministic and not spatial
+
+
+def _bad_definition(why: str) -> BadRequest:
+    return BadRequest(f"One of the specified inputs is invalid: {why}.")

@@ -1,0 +1,38 @@
+"""The built-in functions and aggregates of the query language, as tables.
+
+Full-text, vector and spatial functions are not among them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perseid.query.functions import (
+    arrays,
+    conditional,
+    conversions,
+    dates,
+    items,
+    mathematics,
+    strings,
+    typechecks,
+)
+from perseid.query.functions.aggregates import AGGREGATES, Aggregate
+from perseid.query.functions.builtin import Builtin, CallContext
+
+__all__ = ["AGGREGATES", "BUILTINS", "Aggregate", "Builtin", "CallContext", "lookup"]
+
+_TABLES: Final = (arrays, conditional, conversions, dates, items, mathematics, strings, typechecks)
+
+# Keyed by upper-case name, with a further key for each alias.
+BUILTINS: Final[dict[str, Builtin]] = {
+    name.upper(): function
+    for table in _TABLES
+    for function in table.FUNCTIONS
+    for name in (function.name, *function.aliases)
+}
+
+
+def lookup(name: str) -> Builtin | None:
+    """The function of that name in any case, or None; aggregates are not found here."""
+    return BUILTINS.get(name.upper())

@@ -1,0 +1,131 @@
+"""Array and set functions. Elements are compared structurally, as `=` compares values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from perseid.query.functions.builtin import (
+    ANY,
+    ARRAY,
+    BOOL,
+    INTEGER,
+    MAYBE,
+    OBJECT,
+    STRING,
+    Builtin,
+)
+from perseid.query.functions.logic import Truth, conjunction, disjunction
+from perseid.query.functions.totals import is_rankable, total
+from perseid.query.values import UNDEFINED, canonical, is_number, same, sort_key
+
+
+def average(items: list[Any]) -> Any:
+    added = total(items)
+    return UNDEFINED if added is UNDEFINED or not items else added / len(items)
+
+
+def concatenate(*arrays: list[Any]) -> list[Any]:
+    return [item for array in arrays for item in array]
+
+
+def contains(items: list[Any], wanted: Any, partial: bool = False) -> bool:
+    if partial:
+        return any(_covers(item, wanted) for item in items)
+    # Python's own search is quick, and too generous only in taking true for 1.
+    return wanted in items and (type(wanted) is str or any(same(item, wanted) for item in items))
+
+
+def contains_all(items: list[Any], *wanted: Any) -> Truth:
+    return conjunction(_contains_defined(items, one) for one in wanted)
+
+
+def contains_any(items: list[Any], *wanted: Any) -> Truth:
+    return disjunction(_contains_defined(items, one) for one in wanted)
+
+
+def largest(items: list[Any]) -> Any:
+    return max(items, key=sort_key) if _has_extremes(items) else UNDEFINED
+
+
+def smallest(items: list[Any]) -> Any:
+    return min(items, key=sort_key) if _has_extremes(items) else UNDEFINED
+
+
+def median(items: list[Any]) -> Any:
+    if not items or not all(map(is_number, items)):
+        return UNDEFINED
+    ordered = sorted(items, key=sort_key)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else average(ordered[middle - 1 : middle + 1])
+
+
+def cut(items: list[Any], start: int, count: int | None = None) -> list[Any]:
+    start = max(start + len(items), 0) if start < 0 else start
+    return items[start:] if count is None else items[start : start + max(count, 0)]
+
+
+def object_to_array(members: dict[str, Any], name: str = "k", value: str = "v") -> list[Any]:
+    return [{name: key, value: item} for key, item in members.items()]
+
+
+def set_difference(a: list[Any], b: list[Any]) -> list[Any]:
+    without = _distinct(b)
+    return [item for key, item in _distinct(a).items() if key not in without]
+
+
+def set_equal(a: list[Any], b: list[Any]) -> bool:
+    return _distinct(a).keys() == _distinct(b).keys()
+
+
+def set_intersect(a: list[Any], b: list[Any]) -> list[Any]:
+    within = _distinct(a)
+    return [item for key, item in _distinct(b).items() if key in within]
+
+
+def set_union(a: list[Any], b: list[Any]) -> list[Any]:
+    return list(_distinct(a + b).values())
+
+
+def _contains_defined(items: list[Any], wanted: Any) -> Truth:
+    return UNDEFINED if wanted is UNDEFINED else contains(items, wanted)
+
+
+def _covers(item: Any, wanted: Any) -> bool:
+    """True when `item` is `wanted`, perhaps with further members in its objects."""
+    if type(item) is dict and type(wanted) is dict:
+        return all(name in item and _covers(item[name], wanted[name]) for name in wanted)
+    if type(item) is list and type(wanted) is list:
+        return len(item) == len(wanted) and all(map(_covers, item, wanted))
+    return same(item, wanted)
+
+
+def _has_extremes(items: list[Any]) -> bool:
+    return bool(items) and all(map(is_rankable, items))
+
+
+def _distinct(items: list[Any]) -> dict[tuple[Any, ...], Any]:
+    """The first of each group of equal items, in order, by canonical key."""
+    found: dict[tuple[Any, ...], Any] = {}
+    for item in items:
+        found.setdefault(canonical(item), item)
+    return found
+
+
+FUNCTIONS: Final = (
+    Builtin("ARRAY_AVG", (ARRAY,), average),
+    Builtin("ARRAY_CONCAT", (ARRAY, ARRAY), concatenate, rest=ARRAY),
+    Builtin("ARRAY_CONTAINS", (ARRAY, ANY), contains, optional=(BOOL,)),
+    Builtin("ARRAY_CONTAINS_ALL", (ARRAY, MAYBE), contains_all, rest=MAYBE),
+    Builtin("ARRAY_CONTAINS_ANY", (ARRAY, MAYBE), contains_any, rest=MAYBE),
+    Builtin("ARRAY_LENGTH", (ARRAY,), len),
+    Builtin("ARRAY_MAX", (ARRAY,), largest),
+    Builtin("ARRAY_MEDIAN", (ARRAY,), median),
+    Builtin("ARRAY_MIN", (ARRAY,), smallest),
+    Builtin("ARRAY_SLICE", (ARRAY, INTEGER), cut, optional=(INTEGER,)),
+    Builtin("ARRAY_SUM", (ARRAY,), total),
+    Builtin("ObjectToArray", (OBJECT,), object_to_array, optional=(STRING, STRING)),
+    Builtin("SetDifference", (ARRAY, ARRAY), set_difference),
+    Builtin("SetEqual", (ARRAY, ARRAY), set_equal),
+    Builtin("SetIntersect", (ARRAY, ARRAY), set_intersect),
+    Builtin("SetUnion", (ARRAY, ARRAY), set_union),
+)

@@ -1,0 +1,112 @@
+"""What a built-in function is: its name, what it takes, and the body that is its idea.
+
+The wrapper here is the only place that looks at argument types. A body sees arguments of the kinds
+its row asks for, or is not called at all and the result is undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perseid.query.values import UNDEFINED, as_number, is_integer, is_number
+
+# A kind gives the argument as the body wants it, or UNDEFINED to refuse it.
+Kind = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """The world outside the arguments: the time and a source of chance."""
+
+    now: float
+    random: Callable[[], float]
+
+
+def STRING(v: Any) -> Any:  # noqa: N802  # kinds read as constants in the tables
+    return v if type(v) is str else UNDEFINED
+
+
+def BOOL(v: Any) -> Any:  # noqa: N802
+    return v if type(v) is bool else UNDEFINED
+
+
+def NUMBER(v: Any) -> Any:  # noqa: N802
+    return as_number(v) if is_number(v) else UNDEFINED
+
+
+def INTEGER(v: Any) -> Any:  # noqa: N802
+    """A number without a fraction, of any size; the body gets an `int`."""
+    if type(v) is float:
+        return int(v) if v.is_integer() else UNDEFINED
+    return v if type(v) is int else UNDEFINED
+
+
+def INT64(v: Any) -> Any:  # noqa: N802
+    """A whole number of 64 bits; the body gets an `int`."""
+    return int(v) if is_integer(v) else UNDEFINED
+
+
+def ARRAY(v: Any) -> Any:  # noqa: N802
+    return v if type(v) is list else UNDEFINED
+
+
+def OBJECT(v: Any) -> Any:  # noqa: N802
+    return v if type(v) is dict else UNDEFINED
+
+
+def ANY(v: Any) -> Any:  # noqa: N802
+    """Any value that is defined."""
+    return v
+
+
+def MAYBE(v: Any) -> Any:  # noqa: N802
+    """Any value, undefined too; the only kind that lets undefined through to the body."""
+    return v
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """One row of a table of functions.
+
+    `rest` is the kind of any number of further arguments. A body that is not deterministic gets
+    the context as its first argument, since nothing else could make its answers differ.
+    """
+
+    name: str
+    takes: tuple[Kind, ...]
+    body: Callable[..., Any]
+    optional: tuple[Kind, ...] = ()
+    rest: Kind | None = None
+    deterministic: bool = True
+    aliases: tuple[str, ...] = ()
+    _kinds: tuple[Kind, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_kinds", self.takes + self.optional)
+
+    @property
+    def min_args(self) -> int:
+        return len(self.takes)
+
+    @property
+    def max_args(self) -> int | None:
+        """None when there is no limit."""
+        return None if self.rest else len(self._kinds)
+
+    def call(self, ctx: CallContext, args: Sequence[Any]) -> Any:
+        """The result for `args`, whose number the binder has checked; it never raises."""
+        kinds = self._kinds
+        if self.rest and len(args) > len(kinds):
+            kinds += (self.rest,) * (len(args) - len(kinds))
+        accepted = [] if self.deterministic else [ctx]
+        for kind, arg in zip(kinds, args, strict=False):
+            value = kind(arg)
+            if value is UNDEFINED and kind is not MAYBE:
+                return UNDEFINED
+            accepted.append(value)
+        try:
+            return self.body(*accepted)
+        except RecursionError:  # nested deeper than Python walks; no stored item is
+            return UNDEFINED

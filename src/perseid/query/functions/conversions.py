@@ -1,0 +1,70 @@
+"""Functions between text and the values it spells."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from perseid.query.functions.builtin import ANY, STRING, Builtin
+from perseid.query.values import INT64_MAX, INT64_MIN, UNDEFINED, is_number, to_json_text
+from perseid.query.values import to_number_text as number_text
+
+# The four characters that JSON takes for whitespace, which is fewer than `str.strip` takes.
+_BLANK: Final = " \t\n\r"
+_JSON_NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LONGEST_INT64: Final = len(str(INT64_MIN))
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def to_string(v: Any) -> str:
+    if type(v) is str:
+        return v
+    return number_text(v) if is_number(v) else to_json_text(v)
+
+
+def string_to_array(text: str) -> Any:
+    return _parsed(text, list)
+
+
+def string_to_object(text: str) -> Any:
+    return _parsed(text, dict)
+
+
+def string_to_boolean(text: str) -> Any:
+    return _BOOLEANS.get(text.strip(_BLANK), UNDEFINED)
+
+
+def string_to_null(text: str) -> Any:
+    return None if text.strip(_BLANK) == "null" else UNDEFINED
+
+
+def string_to_number(text: str) -> Any:
+    found = _JSON_NUMBER.fullmatch(text.strip(_BLANK))
+    if found is None:
+        return UNDEFINED
+    whole, fraction, exponent = found.groups()
+    # Python refuses to read very long integers; those are doubles here anyway.
+    if fraction is None and exponent is None and len(whole) <= _LONGEST_INT64:
+        n = int(whole)
+        return n if INT64_MIN <= n <= INT64_MAX else float(n)
+    return float(found[0])
+
+
+def _parsed(text: str, kind: type) -> Any:
+    try:
+        v = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return UNDEFINED
+    return v if type(v) is kind else UNDEFINED
+
+
+FUNCTIONS: Final = (
+    Builtin("StringToArray", (STRING,), string_to_array),
+    Builtin("StringToBoolean", (STRING,), string_to_boolean),
+    Builtin("StringToNull", (STRING,), string_to_null),
+    Builtin("StringToNumber", (STRING,), string_to_number),
+    Builtin("StringToObject", (STRING,), string_to_object),
+    Builtin("ToString", (ANY,), to_string),
+)

@@ -1,0 +1,223 @@
+"""String functions. Positions and lengths count UTF-16 code units, from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from perseid.query.functions import regex
+from perseid.query.functions.builtin import ARRAY, BOOL, INTEGER, MAYBE, STRING, Builtin
+from perseid.query.functions.logic import Truth, conjunction, disjunction
+from perseid.query.functions.utf16 import text_of, units
+from perseid.query.values import UNDEFINED
+
+MAX_REPLICATED: Final = 10_000
+# Longer than any response may be; it keeps a product of two long strings out of memory.
+MAX_BUILT: Final = 16 * 1024 * 1024
+
+
+# --- tests
+
+
+def contains(text: str, part: str, ignore_case: bool = False) -> bool:
+    return part.casefold() in text.casefold() if ignore_case else part in text
+
+
+def starts_with(text: str, part: str, ignore_case: bool = False) -> bool:
+    if ignore_case:
+        return text.casefold().startswith(part.casefold())
+    return text.startswith(part)
+
+
+def ends_with(text: str, part: str, ignore_case: bool = False) -> bool:
+    if ignore_case:
+        return text.casefold().endswith(part.casefold())
+    return text.endswith(part)
+
+
+def string_equals(a: str, b: str, ignore_case: bool = False) -> bool:
+    return a.casefold() == b.casefold() if ignore_case else a == b
+
+
+def contains_all_ci(text: str, *parts: Any) -> Truth:
+    return conjunction(_contains_each(text, parts, ignore_case=True))
+
+
+def contains_all_cs(text: str, *parts: Any) -> Truth:
+    return conjunction(_contains_each(text, parts, ignore_case=False))
+
+
+def contains_any_ci(text: str, *parts: Any) -> Truth:
+    return disjunction(_contains_each(text, parts, ignore_case=True))
+
+
+def contains_any_cs(text: str, *parts: Any) -> Truth:
+    return disjunction(_contains_each(text, parts, ignore_case=False))
+
+
+def regex_match(text: str, pattern: str, modifiers: str = "") -> Truth:
+    compiled = regex.compiled(pattern, modifiers)
+    return UNDEFINED if compiled is None else compiled.search(text)
+
+
+def _contains_each(text: str, parts: tuple[Any, ...], *, ignore_case: bool) -> list[Truth]:
+    return [contains(text, part, ignore_case) if type(part) is str else UNDEFINED for part in parts]
+
+
+# --- positions and parts
+
+
+def length(text: str) -> int:
+    return len(units(text))
+
+
+def index_of(text: str, part: str, start: int = 0) -> int:
+    spelt = units(text)
+    return spelt.find(units(part), start) if 0 <= start <= len(spelt) else -1
+
+
+def last_index_of(text: str, part: str, start: int | None = None) -> int:
+    """The last place of `part`, all of it at or before position `start`."""
+    spelt = units(text)
+    if start is None:
+        return spelt.rfind(units(part))
+    return spelt.rfind(units(part), 0, min(start + 1, len(spelt))) if start >= 0 else -1
+
+
+def left(text: str, count: int) -> str:
+    return text_of(units(text)[: max(count, 0)])
+
+
+def right(text: str, count: int) -> str:
+    spelt = units(text)
+    return text_of(spelt[max(len(spelt) - max(count, 0), 0) :])
+
+
+def substring(text: str, start: int, count: int | None = None) -> str:
+    spelt = units(text)
+    if start < 0:
+        return ""
+    return text_of(spelt[start:] if count is None else spelt[start : start + max(count, 0)])
+
+
+def substring_before(text: str, mark: str) -> str:
+    return text[: max(text.find(mark), 0)]
+
+
+def substring_after(text: str, mark: str) -> str:
+    return _after(text, mark, text.find(mark))
+
+
+def last_substring_before(text: str, mark: str) -> str:
+    return text[: max(text.rfind(mark), 0)]
+
+
+def last_substring_after(text: str, mark: str) -> str:
+    return _after(text, mark, text.rfind(mark))
+
+
+def _after(text: str, mark: str, place: int) -> str:
+    return text[place + len(mark) :] if place >= 0 else ""
+
+
+# --- new strings
+
+
+def concatenate(*texts: str) -> Any:
+    return "".join(texts) if sum(map(len, texts)) <= MAX_BUILT else UNDEFINED
+
+
+def lower(text: str) -> str:
+    return text.lower() if text.isascii() else _map_each(text, str.lower)
+
+
+def upper(text: str) -> str:
+    return text.upper() if text.isascii() else _map_each(text, str.upper)
+
+
+def trim(text: str, chars: str | None = None) -> str:
+    return text.strip(chars)
+
+
+def trim_left(text: str, chars: str | None = None) -> str:
+    return text.lstrip(chars)
+
+
+def trim_right(text: str, chars: str | None = None) -> str:
+    return text.rstrip(chars)
+
+
+def replace(text: str, old: str, new: str) -> Any:
+    if not old:
+        return UNDEFINED
+    growth = len(new) - len(old)
+    if growth > 0 and len(text) + text.count(old) * growth > MAX_BUILT:
+        return UNDEFINED
+    return text.replace(old, new)
+
+
+def replicate(text: str, count: int) -> Any:
+    if count < 0 or count * length(text) > MAX_REPLICATED:
+        return UNDEFINED
+    return text * count if text else ""  # "" times more than an index holds is an error
+
+
+def reverse(text: str) -> str:
+    """By characters, not by units, so that a pair of halves stays one character."""
+    return text[::-1]
+
+
+def string_join(texts: list[Any], separator: str) -> Any:
+    if not all(type(text) is str for text in texts):
+        return UNDEFINED
+    if sum(map(len, texts)) + len(separator) * len(texts) > MAX_BUILT:
+        return UNDEFINED
+    return separator.join(texts)
+
+
+def string_split(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else [text]
+
+
+def _map_each(text: str, change: Callable[[str], str]) -> str:
+    """Characters one by one: an invariant culture has no "ß" to "SS" and no final sigma."""
+    changed = map(change, text)
+    return "".join(new if len(new) == 1 else old for old, new in zip(text, changed, strict=True))
+
+
+FUNCTIONS: Final = (
+    Builtin("CONCAT", (STRING, STRING), concatenate, rest=STRING),
+    Builtin("CONTAINS", (STRING, STRING), contains, optional=(BOOL,)),
+    Builtin("CONTAINS_ALL_CI", (STRING, MAYBE), contains_all_ci, rest=MAYBE,
+            aliases=("ContainsAllCi",)),
+    Builtin("CONTAINS_ALL_CS", (STRING, MAYBE), contains_all_cs, rest=MAYBE,
+            aliases=("ContainsAllCs",)),
+    Builtin("CONTAINS_ANY_CI", (STRING, MAYBE), contains_any_ci, rest=MAYBE,
+            aliases=("ContainsAnyCi",)),
+    Builtin("CONTAINS_ANY_CS", (STRING, MAYBE), contains_any_cs, rest=MAYBE,
+            aliases=("ContainsAnyCs",)),
+    Builtin("ENDSWITH", (STRING, STRING), ends_with, optional=(BOOL,)),
+    Builtin("INDEX_OF", (STRING, STRING), index_of, optional=(INTEGER,)),
+    Builtin("LASTINDEXOF", (STRING, STRING), last_index_of, optional=(INTEGER,)),
+    Builtin("LastSubstringAfter", (STRING, STRING), last_substring_after),
+    Builtin("LastSubstringBefore", (STRING, STRING), last_substring_before),
+    Builtin("LEFT", (STRING, INTEGER), left),
+    Builtin("LENGTH", (STRING,), length),
+    Builtin("LOWER", (STRING,), lower),
+    Builtin("LTRIM", (STRING,), trim_left, optional=(STRING,)),
+    Builtin("RegexMatch", (STRING, STRING), regex_match, optional=(STRING,)),
+    Builtin("REPLACE", (STRING, STRING, STRING), replace),
+    Builtin("REPLICATE", (STRING, INTEGER), replicate),
+    Builtin("REVERSE", (STRING,), reverse),
+    Builtin("RIGHT", (STRING, INTEGER), right),
+    Builtin("RTRIM", (STRING,), trim_right, optional=(STRING,)),
+    Builtin("STARTSWITH", (STRING, STRING), starts_with, optional=(BOOL,)),
+    Builtin("STRINGEQUALS", (STRING, STRING), string_equals, optional=(BOOL,)),
+    Builtin("STRINGJOIN", (ARRAY, STRING), string_join),
+    Builtin("STRINGSPLIT", (STRING, STRING), string_split),
+    Builtin("SUBSTRING", (STRING, INTEGER), substring, optional=(INTEGER,)),
+    Builtin("SubstringAfter", (STRING, STRING), substring_after),
+    Builtin("SubstringBefore", (STRING, STRING), substring_before),
+    Builtin("TRIM", (STRING,), trim, optional=(STRING,)),
+    Builtin("UPPER", (STRING,), upper),
+)  # fmt: skip

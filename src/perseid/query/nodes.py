@@ -1,0 +1,374 @@
+"""The syntax tree of a query, before and after binding: frozen data without behaviour.
+
+Positions take no part in equality, so two spellings of one expression are equal nodes; grouping
+relies on it. The parser makes the first two families below, the binder turns them into the third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from typing import Literal as OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something at a place in the text; `end` is exclusive."""
+
+    start: int = field(default=0, compare=False, kw_only=True)
+    end: int = field(default=0, compare=False, kw_only=True)
+
+
+# --- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Node):
+    """A constant; `key` stands in for it in comparisons, because Python takes 1 for True."""
+
+    value: Any = field(compare=False)
+    key: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Node):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Node):
+    """`target.name`, also when written `target["name"]`."""
+
+    target: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Node):
+    """`target[index]` where the index is anything but a string constant."""
+
+    target: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """`op` is one of `+ - ~ NOT`."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """Arithmetic, bits and comparison; `<>` arrives as `!=`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Node):
+    """An associative operator over two or more operands: `AND`, `OR`, `??` or `||`.
+
+    Never an operand of a chain of its own kind, so a thousand terms are one level deep.
+    """
+
+    op: str
+    operands: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class In(Node):
+    operand: Expr
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Node):
+    operand: Expr
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Node):
+    operand: Expr
+    pattern: Expr
+    escape: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional(Node):
+    test: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """A function call; a bound one has the name the function table uses."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+    name_end: int = field(default=0, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLiteral(Node):
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLiteral(Node):
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+
+
+SubqueryKind: TypeAlias = OneOf["SCALAR", "EXISTS", "ARRAY", "ALL", "FIRST", "LAST"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery(Node):
+    kind: SubqueryKind
+    query: Query
+
+
+# --- clauses
+
+Count: TypeAlias = "Literal | Parameter | BoundParameter"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem(Node):
+    expr: Expr
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`items` is empty for `*` and has one member for `VALUE`."""
+
+    shape: OneOf["STAR", "VALUE", "LIST"]
+    items: tuple[SelectItem, ...]
+    distinct: bool
+    top: Count | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Node):
+    """One input of FROM; `iterate` is the `IN` that takes an array apart."""
+
+    collection: Expr | Query
+    alias: str | None
+    iterate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem(Node):
+    expr: Expr
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Node):
+    select: Select
+    sources: tuple[Source, ...]
+    where: Expr | None
+    group_by: tuple[Expr, ...]
+    order_by: tuple[OrderItem, ...]
+    rank: bool
+    offset: Count | None
+    limit: Count | None
+
+
+# --- what binding makes of them: every name is a slot of the row
+
+
+@dataclass(frozen=True, slots=True)
+class Alias(Node):
+    """The value an input of FROM has in this row."""
+
+    slot: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundParameter(Node):
+    slot: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedProperty(Node):
+    """A property that the container computes; `expr` reads the item from `slot`."""
+
+    slot: int
+    name: str
+    expr: Expr = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Node):
+    function: str
+    argument: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(Node):
+    """A value of the group instead of the row: an aggregate, or an expression of GROUP BY."""
+
+    slot: int
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSubquery(Node):
+    """`ALL` is gone by now: it is the negation of an `EXISTS`."""
+
+    kind: SubqueryKind
+    query: BoundQuery
+
+
+@dataclass(frozen=True, slots=True)
+class BoundItem(Node):
+    """A member of the result; `name` is empty under `VALUE` and `*`."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSource(Node):
+    """An input; without a collection it is the container itself."""
+
+    slot: int
+    name: str | None
+    collection: Expr | BoundQuery | None
+    iterate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery(Node):
+    """A query that can run, with what a planner asks about it.
+
+    `root` is the alias of whole items of the container, if the query names them. A query with
+    `group_by` or `aggregates` sees groups after WHERE, not rows.
+    """
+
+    shape: OneOf["STAR", "VALUE", "LIST"]
+    items: tuple[BoundItem, ...]
+    distinct: bool
+    top: Count | None
+    sources: tuple[BoundSource, ...]
+    where: Expr | None
+    group_by: tuple[Grouped, ...]
+    aggregates: tuple[Grouped, ...]
+    order_by: tuple[OrderItem, ...]
+    offset: Count | None
+    limit: Count | None
+    root: Alias | None
+    has_joins: bool
+    has_subqueries: bool
+
+    @property
+    def is_grouped(self) -> bool:
+        return bool(self.group_by or self.aggregates)
+
+
+Expr: TypeAlias = (
+    Literal | Identifier | Parameter | Property | Index | Unary | Binary | Chain | In | Between
+    | Like | Conditional | Call | ArrayLiteral | ObjectLiteral | Subquery
+    | Alias | BoundParameter | ComputedProperty | Aggregate | Grouped | BoundSubquery
+)  # fmt: skip
+
+
+# --- walking
+
+
+def rebuilt(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """`node` with `change` applied to each expression directly below it; a leaf is itself."""
+    build = _REBUILD.get(type(node))
+    return node if build is None else build(node, change)
+
+
+def children(node: Node) -> Iterable[Node]:
+    """The nodes directly below `node`, clauses and subqueries included."""
+    below = _CHILDREN.get(type(node))
+    return () if below is None else below(node)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and all below it, without using the call stack."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(children(node))
+
+
+def _present(*nodes: Node | None) -> list[Node]:
+    return [node for node in nodes if node is not None]
+
+
+_Change: TypeAlias = Callable[[Expr], Expr]
+_REBUILD: Final[dict[type, Callable[[Any, _Change], Expr]]] = {
+    Property: lambda n, f: Property(f(n.target), n.name, start=n.start, end=n.end),
+    Index: lambda n, f: Index(f(n.target), f(n.index), start=n.start, end=n.end),
+    Unary: lambda n, f: Unary(n.op, f(n.operand), start=n.start, end=n.end),
+    Binary: lambda n, f: Binary(n.op, f(n.left), f(n.right), start=n.start, end=n.end),
+    Chain: lambda n, f: Chain(n.op, tuple(map(f, n.operands)), start=n.start, end=n.end),
+    In: lambda n, f: In(f(n.operand), tuple(map(f, n.items)), start=n.start, end=n.end),
+    Between: lambda n, f: Between(f(n.operand), f(n.low), f(n.high), start=n.start, end=n.end),
+    Like: lambda n, f: Like(f(n.operand), f(n.pattern), n.escape, start=n.start, end=n.end),
+    Conditional: lambda n, f: Conditional(
+        f(n.test), f(n.then), f(n.otherwise), start=n.start, end=n.end
+    ),
+    Call: lambda n, f: Call(
+        n.name, tuple(map(f, n.arguments)), start=n.start, end=n.end, name_end=n.name_end
+    ),
+    ArrayLiteral: lambda n, f: ArrayLiteral(tuple(map(f, n.items)), start=n.start, end=n.end),
+    ObjectLiteral: lambda n, f: ObjectLiteral(
+        n.names, tuple(map(f, n.values)), start=n.start, end=n.end
+    ),
+    Aggregate: lambda n, f: Aggregate(n.function, f(n.argument), start=n.start, end=n.end),
+}
+
+_CHILDREN: Final[dict[type, Callable[[Any], Iterable[Node]]]] = {
+    Property: lambda n: (n.target,),
+    Index: lambda n: (n.target, n.index),
+    Unary: lambda n: (n.operand,),
+    Binary: lambda n: (n.left, n.right),
+    Chain: lambda n: n.operands,
+    In: lambda n: (n.operand, *n.items),
+    Between: lambda n: (n.operand, n.low, n.high),
+    Like: lambda n: (n.operand, n.pattern),
+    Conditional: lambda n: (n.test, n.then, n.otherwise),
+    Call: lambda n: n.arguments,
+    ArrayLiteral: lambda n: n.items,
+    ObjectLiteral: lambda n: n.values,
+    Subquery: lambda n: (n.query,),
+    SelectItem: lambda n: (n.expr,),
+    Select: lambda n: n.items,
+    Source: lambda n: (n.collection,),
+    OrderItem: lambda n: (n.expr,),
+    Query: lambda n: (
+        n.select, *n.sources, *_present(n.where), *n.group_by, *n.order_by,
+    ),
+    ComputedProperty: lambda n: (n.expr,),
+    Aggregate: lambda n: (n.argument,),
+    Grouped: lambda n: (n.expr,),
+    BoundSubquery: lambda n: (n.query,),
+    BoundItem: lambda n: (n.expr,),
+    BoundSource: lambda n: _present(n.collection),
+    BoundQuery: lambda n: (
+        *n.items, *n.sources, *_present(n.where), *n.group_by, *n.aggregates, *n.order_by,
+    ),
+}  # fmt: skip

@@ -1,0 +1,340 @@
+"""Query values: undefined, type names, equality, order, and how a value is written down.
+
+A value is what decoded JSON gives (`None`, `bool`, `int`, `float`, `str`, `list`, `dict`) or
+`UNDEFINED`. Types are told apart with `type(v)`, never `isinstance`: a Python `bool` is an `int`
+and a query's boolean is not a number. Nothing else in the project compares values, and nothing
+here knows about expressions. Comparing walks with a list instead of the call stack, so a deeply
+nested parameter costs memory and not a crash.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from types import NoneType
+from typing import Any, Final, final
+
+import orjson
+
+
+@final
+class Undefined:
+    """The type of `UNDEFINED`, the value of whatever is not there."""
+
+    __slots__ = ()
+    _only: Undefined | None = None
+
+    def __new__(cls) -> Undefined:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+    def __bool__(self) -> bool:
+        # Truth is never taken from a value: three-valued logic has to compare with `is`.
+        raise TypeError("undefined is neither true nor false")
+
+    def __copy__(self) -> Undefined:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Undefined:
+        return self
+
+    def __reduce__(self) -> tuple[type[Undefined], tuple[()]]:
+        return Undefined, ()
+
+
+UNDEFINED: Final = Undefined()
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+_NAMES: Final[dict[type, str]] = {
+    Undefined: "undefined",
+    NoneType: "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+_NULL, _FALSE, _TRUE, _NUMBER, _STRING, _ARRAY, _OBJECT = range(1, 8)
+# Booleans are missing: false and true have a rank each.
+_RANKS: Final[dict[type, int]] = {
+    Undefined: 0,
+    NoneType: _NULL,
+    int: _NUMBER,
+    float: _NUMBER,
+    str: _STRING,
+    list: _ARRAY,
+    dict: _OBJECT,
+}
+# Types that `<` knows, by the group whose members compare with each other.
+_ORDERED: Final[dict[type, int]] = {
+    NoneType: _NULL,
+    bool: _TRUE,
+    int: _NUMBER,
+    float: _NUMBER,
+    str: _STRING,
+}
+
+
+# --- kinds of value
+
+
+def type_name(v: Any) -> str:
+    """The query language's name for the type of `v`."""
+    return _NAMES[type(v)]
+
+
+def type_rank(v: Any) -> int:
+    """The place of the type of `v` in the order of types; false and true count as two types."""
+    if type(v) is bool:
+        return _TRUE if v else _FALSE
+    return _RANKS[type(v)]
+
+
+def is_number(v: Any) -> bool:
+    """True for numbers, NaN and the infinities among them; booleans are not numbers."""
+    return type(v) is int or type(v) is float
+
+
+def is_integer(v: Any) -> bool:
+    """True for whole numbers of 64 bits, however they were written: 5.0 is one, 2**63 is not."""
+    if type(v) is int:
+        return INT64_MIN <= v <= INT64_MAX
+    # Compared as a float, 2**63 - 1 would round up to the first value that must be refused.
+    return type(v) is float and v.is_integer() and INT64_MIN <= int(v) <= INT64_MAX
+
+
+def as_number(x: int | float) -> int | float:
+    """`x` as the language holds it: integers beyond 64 bits are doubles, infinite if need be."""
+    if type(x) is float or INT64_MIN <= x <= INT64_MAX:
+        return x
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
+# --- comparison
+
+
+def equals(a: Any, b: Any) -> bool | Undefined:
+    """Structural equality; false across types, undefined for undefined and for NaN."""
+    kind = type(a)
+    if kind is str and type(b) is str:
+        return bool(a == b)
+    if a is UNDEFINED or b is UNDEFINED or _is_nan(a) or _is_nan(b):
+        return UNDEFINED
+    return same(a, b)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Structural equality of two defined values: 1 is 1.0, true is not 1, NaN is not itself."""
+    pending = [(a, b)]
+    while pending:
+        a, b = pending.pop()
+        kind = type(a)
+        if kind is not type(b):
+            if not (is_number(a) and is_number(b) and a == b):
+                return False
+        elif kind is list:
+            if len(a) != len(b):
+                return False
+            pending.extend(zip(a, b, strict=True))
+        elif kind is dict:
+            if a.keys() != b.keys():
+                return False
+            pending.extend((value, b[name]) for name, value in a.items())
+        elif a != b:
+            return False
+    return True
+
+
+def less(a: Any, b: Any) -> bool | Undefined:
+    """`a < b`, undefined unless both are null, both booleans, both numbers or both strings."""
+    if not _comparable(a, b):
+        return UNDEFINED
+    return a is not None and bool(a < b)
+
+
+def less_equal(a: Any, b: Any) -> bool | Undefined:
+    """`a <= b`, with the same limits as `less`; null is equal to null."""
+    if not _comparable(a, b):
+        return UNDEFINED
+    return a is None or bool(a <= b)
+
+
+def sort_key(v: Any) -> tuple[Any, ...]:
+    """A key that puts values of any types in the order of ORDER BY, undefined first.
+
+    Two keys are equal exactly when the values are structurally equal. NaN comes before the other
+    numbers. Arrays go by length and then element by element, objects the same way with their
+    names sorted; the language leaves that order open.
+    """
+    kind = type(v)
+    if kind is str:
+        return (_STRING, v)
+    if kind is list or kind is dict:
+        return (_RANKS[kind], tuple(_flattened(v)))
+    return _scalar_key(v)
+
+
+def canonical(v: Any) -> tuple[Any, ...]:
+    """A hashable stand-in for `v`, equal for structurally equal values, for sets and groups.
+
+    Undefined and NaN each equal themselves here, since a group of them is one group.
+    """
+    return sort_key(v)
+
+
+def _comparable(a: Any, b: Any) -> bool:
+    group = _ORDERED.get(type(a))
+    if group is None or group != _ORDERED.get(type(b)):
+        return False
+    return group != _NUMBER or not (_is_nan(a) or _is_nan(b))
+
+
+def _is_nan(v: Any) -> bool:
+    # Not math.isnan, which fails on integers too large for a double.
+    return type(v) is float and v != v  # noqa: PLR0124
+
+
+def _scalar_key(v: Any) -> tuple[Any, ...]:
+    rank = type_rank(v)
+    # A NaN has the bare rank: shorter, so before every (rank, number), and equal to itself.
+    return (rank, v) if rank >= _NUMBER and not _is_nan(v) else (rank,)
+
+
+def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:
+    """Keys of the parts of `v` in reading order; counts in front make the sequence unambiguous."""
+    pending = [v]
+    while pending:
+        part = pending.pop()
+        kind = type(part)
+        if kind is list:
+            yield (_ARRAY, len(part))
+            pending.extend(reversed(part))
+        elif kind is dict:
+            yield (_OBJECT, len(part))
+            for name in sorted(part, reverse=True):
+                pending += (part[name], name)
+        else:
+            yield _scalar_key(part)
+
+
+# --- writing
+
+
+def to_output(v: Any) -> Any:
+    """`v` as the JSON encoder may have it: no undefined members, no NaN, whole floats as integers.
+
+    NaN and the infinities become strings of their names. Whole numbers that 64 bits cannot hold
+    stay floats, because the encoder takes no longer integers; both texts read back alike.
+    """
+    writer = _OUTPUT.get(type(v))
+    return v if writer is None else writer(v)
+
+
+def to_number_text(x: int | float) -> str:
+    """The shortest text that reads back as `x`, with the exponents where JavaScript has them."""
+    x = as_number(x)
+    if type(x) is int:
+        return str(x)
+    if not math.isfinite(x):
+        return _name_of_special(x)
+    if x == 0:
+        return "0"  # -0 too
+    sign, digits, exponent = Decimal(repr(x)).normalize().as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101  # only NaN and infinities have letters there
+    text = _place_point("".join(map(str, digits)), exponent)
+    return f"-{text}" if sign else text
+
+
+def to_json_text(v: Any) -> str:
+    """Compact JSON of a defined value, numbers written as in results."""
+    kind = type(v)
+    if kind is str:
+        return _quote(v)
+    if kind is list:
+        return f"[{','.join(to_json_text(item) for item in v if item is not UNDEFINED)}]"
+    if kind is dict:
+        members = (
+            f"{_quote(name)}:{to_json_text(item)}"
+            for name, item in v.items()
+            if item is not UNDEFINED
+        )
+        return f"{{{','.join(members)}}}"
+    if is_number(v):
+        number = as_number(v)
+        text = to_number_text(number)
+        return text if math.isfinite(number) else f'"{text}"'
+    return orjson.dumps(v).decode()
+
+
+def _quote(text: str) -> str:
+    try:
+        return orjson.dumps(text).decode()
+    except TypeError:  # half a surrogate pair has no UTF-8 form
+        return orjson.dumps(whole_text(text)).decode()
+
+
+def whole_text(text: str) -> str:
+    """`text` with U+FFFD for every half of a surrogate pair, as encoders elsewhere write it."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _place_point(digits: str, exponent: int) -> str:
+    """`digits` times ten to the `exponent`, in plain notation from 1e-6 up to 1e21."""
+    point = len(digits) + exponent
+    if 0 < point <= 21:
+        if exponent >= 0:
+            return digits + "0" * exponent
+        return f"{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{fraction}e{point - 1:+d}"
+
+
+def _name_of_special(x: float) -> str:
+    return "NaN" if _is_nan(x) else "Infinity" if x > 0 else "-Infinity"
+
+
+def _output_float(x: float) -> Any:
+    if not math.isfinite(x):
+        return _name_of_special(x)
+    if not x.is_integer() or abs(x) >= 2**64:
+        return x
+    # Above 2**53 the float's exact value has digits that its shortest text does not.
+    whole = int(x) if abs(x) < 2**53 else int(Decimal(repr(x)))
+    return whole if _is_encodable(whole) else x
+
+
+def _output_int(x: int) -> Any:
+    return x if _is_encodable(x) else _output_float(float(as_number(x)))
+
+
+def _is_encodable(n: int) -> bool:
+    return INT64_MIN <= n < 2**64
+
+
+def _output_array(items: list[Any]) -> list[Any]:
+    return [to_output(item) for item in items if item is not UNDEFINED]
+
+
+def _output_object(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: to_output(item) for name, item in members.items() if item is not UNDEFINED}
+
+
+_OUTPUT: Final[dict[type, Callable[[Any], Any]]] = {
+    int: _output_int,
+    float: _output_float,
+    list: _output_array,
+    dict: _output_object,
+}

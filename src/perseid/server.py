@@ -1,0 +1,164 @@
+"""Puts the parts together: data directory, store, clock, account, application, listener."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
+from granian.http import HTTP1Settings
+from granian.server.embed import Server as Listener
+
+from perseid import certificates
+from perseid.clock import Clock, SystemClock
+from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.http.app import App
+from perseid.http.auth import decode_key
+from perseid.service.account import Account, open_account
+from perseid.store.directory import DataDirectory, memory_directory
+from perseid.store.protocol import StoreError
+from perseid.store.sqlite import SqliteStore
+
+_GRACE_SECONDS = 10.0
+
+
+def check_settings(settings: Settings) -> None:
+    """StoreError with what to do, for combinations that would be unsafe or make no sense."""
+    for name in ("key", "secondary_key", "read_only_key", "secondary_read_only_key"):
+        value = getattr(settings, name)
+        if value is not None:
+            try:
+                decode_key(value)
+            except ValueError:
+                flag = name.replace("_", "-")
+                raise StoreError(f"--{flag} must be base64, as Cosmos DB keys are") from None
+    if (settings.cert is None) != (settings.key_file is None):
+        raise StoreError("--cert and --key-file belong together: give both or neither")
+    if settings.cert is not None and not settings.tls:
+        raise StoreError("--cert is for HTTPS: add --tls")
+    is_public = not settings.is_loopback
+    if is_public and not settings.allow_well_known_key:
+        if settings.no_auth:
+            raise StoreError(
+                f"refusing to listen on {settings.host} without authorization;"
+                " add --allow-well-known-key if everyone who can reach it may use it"
+            )
+        if settings.key == WELL_KNOWN_KEY:
+            raise StoreError(
+                f"refusing to listen on {settings.host} with the key everyone knows; give --key,"
+                " or add --allow-well-known-key if everyone who can reach it may use it"
+            )
+
+
+@asynccontextmanager
+async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Account]:
+    """The account of a data directory, which is held until the end."""
+    directory = memory_directory() if settings.memory else DataDirectory(settings.data)
+    with directory:
+        durability = "off" if settings.memory else settings.durability
+        store = SqliteStore(directory.database, durability=durability)
+        try:
+            if settings.tls and settings.cert is None:
+                cert, key = certificates.provide(directory.path, settings.host)
+                settings = replace(settings, cert=cert, key_file=key)
+            yield await open_account(settings, store, clock or SystemClock())
+        finally:
+            await store.close()
+
+
+class Server:
+    """A listening server; `stop` may be called from any thread."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        check_settings(settings)
+        self.settings = settings
+        self._clock = clock
+        self._stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def run(self, on_ready: asyncio.Event | None = None) -> None:
+        """Serves until told to stop; finishes the requests it has taken."""
+        self._loop = asyncio.get_running_loop()
+        check_port(self.settings)
+        async with opened(self.settings, self._clock) as account:
+            app = App(account)
+            listener = _listener(app, account.settings)
+            serving = asyncio.create_task(listener.serve())
+            try:
+                await wait_listening(self.settings, serving)
+                if on_ready is not None:
+                    on_ready.set()
+                stopping = asyncio.create_task(self._stop.wait())
+                await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
+            finally:
+                listener.stop()  # type: ignore[no-untyped-call]
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(app.drained(), _GRACE_SECONDS)
+                await serving
+
+    def stop(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+
+def _listener(app: App, settings: Settings) -> Listener:
+    return Listener(
+        app,
+        address=resolve(settings.host),
+        port=settings.port,
+        interface=Interfaces.RSGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=1024,
+        log_enabled=False,
+        # Room for the longest headers the application can refuse in its own words.
+        http1_settings=HTTP1Settings(max_buffer_size=512 * 1024),
+        ssl_cert=settings.cert,
+        ssl_key=settings.key_file,
+        ssl_protocol_min=SSLProtocols.tls12,
+    )
+
+
+def resolve(host: str) -> str:
+    """The address of a host name; StoreError if it has none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        raise StoreError(f"cannot listen on '{host}': {exc.strerror}") from exc
+    # IPv4 first: that is where clients look for "localhost".
+    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
+
+
+def check_port(settings: Settings) -> None:
+    """StoreError if somebody else listens there."""
+    address = resolve(settings.host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, settings.port))
+        except OSError as exc:
+            raise StoreError(
+                f"cannot listen on {settings.host}:{settings.port}: {exc.strerror};"
+                " choose another --port, or stop what is using it"
+            ) from exc
+
+
+async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:
+    """Returns when the listener accepts connections."""
+    address = resolve(settings.host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
+    while not serving.done():
+        try:
+            _, writer = await asyncio.open_connection(host, settings.port)
+        except OSError:
+            await asyncio.sleep(0.005)
+        else:
+            writer.close()
+            return
+    await serving

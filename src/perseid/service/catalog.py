@@ -1,0 +1,175 @@
+"""The account's metadata in memory: databases, containers and everything registered under them.
+
+Built from the store's resource rows. Looking a container up is the first step of every item
+request, so it is two dictionary reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+from perseid.charges import compile_paths
+from perseid.errors import NotFound, OwnerNotFound
+from perseid.model import Container, Database
+from perseid.partition import parse_definition, parse_path, split
+from perseid.store.protocol import PutResource, RemoveResource, Resource
+from perseid.ttl import Policy
+
+_MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+_OWNER_MISSING = "Owner resource does not exist"
+
+
+class Catalog:
+    """Resources by rid and by name. Changed only after the store has made a change durable."""
+
+    def __init__(self, resources: Sequence[Resource]) -> None:
+        self._by_rid: dict[str, Resource] = {}
+        self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._databases: dict[str, Database] = {}
+        self._containers: dict[str, Container] = {}
+        # (database name, container name) -> container, and the same by rids
+        self._routes: dict[tuple[str, str], Container] = {}
+        # Owners first: a container is built on its database.
+        for kind in ("database", "container", ""):
+            for resource in resources:
+                if resource.kind == kind or (
+                    not kind and resource.kind not in ("database", "container")
+                ):
+                    self._put(resource)
+
+    # Lookup
+
+    def database(self, name: str) -> Database:
+        """By id, else by rid."""
+        resource = self.find("database", "", name)
+        if resource is None:
+            raise NotFound(_MISSING)
+        return self._databases[resource.rid]
+
+    def owner(self, name: str) -> Database:
+        """The database around the resource that is really wanted."""
+        resource = self.find("database", "", name)
+        if resource is None:
+            raise OwnerNotFound(_OWNER_MISSING)
+        return self._databases[resource.rid]
+
+    def container(self, database: str, name: str) -> Container:
+        """A container that was asked for itself."""
+        found = self._routes.get((database, name))
+        if found is not None:
+            return found
+        resource = self.find("container", self.owner(database).rid, name)
+        if resource is None:
+            raise NotFound(_MISSING)
+        return self._containers[resource.rid]
+
+    def container_of_items(self, database: str, name: str) -> Container:
+        """The container around the items that are really wanted."""
+        found = self._routes.get((database, name))
+        if found is not None:
+            return found
+        resource = self.find("container", self.owner(database).rid, name)
+        if resource is None:
+            raise OwnerNotFound(_OWNER_MISSING)
+        return self._containers[resource.rid]
+
+    def find(self, kind: str, parent: str, name: str) -> Resource | None:
+        """A resource by id, else by rid."""
+        resource = self._by_name.get((kind, parent), {}).get(name)
+        if resource is None:
+            resource = self._by_rid.get(name)
+            if resource is not None and (resource.kind, resource.parent) != (kind, parent):
+                return None
+        return resource
+
+    def resource(self, rid: str) -> Resource:
+        return self._by_rid[rid]
+
+    def children(self, kind: str, parent: str) -> list[Resource]:
+        """In order of creation."""
+        return list(self._by_name.get((kind, parent), {}).values())
+
+    def built(self, container: Resource) -> Container:
+        return self._containers[container.rid]
+
+    def below(self, rid: str) -> Iterator[Resource]:
+        """Everything that goes when this resource goes, itself last."""
+        for (_, parent), named in list(self._by_name.items()):
+            if parent == rid:
+                for child in list(named.values()):
+                    yield from self.below(child.rid)
+        for offer in self.children("offer", ""):
+            if offer.state["resource_rid"] == rid:
+                yield offer
+        yield self._by_rid[rid]
+
+    # Change
+
+    def apply(self, changes: Sequence[PutResource | RemoveResource]) -> None:
+        for change in changes:
+            if isinstance(change, PutResource):
+                self._put(change.resource)
+            else:
+                self._remove(change.resource)
+
+    def _put(self, resource: Resource) -> None:
+        old = self._by_rid.get(resource.rid)
+        named = self._by_name.setdefault((resource.kind, resource.parent), {})
+        if old is not None and old.id != resource.id:
+            del named[old.id]
+        named[resource.id] = resource
+        self._by_rid[resource.rid] = resource
+        if resource.kind == "database":
+            self._databases[resource.rid] = Database(
+                resource.state["number"], resource.id, resource.rid, resource.etag, resource.ts
+            )
+        elif resource.kind == "container":
+            self._route(build_container(resource, self._databases[resource.parent]))
+
+    def _remove(self, resource: Resource) -> None:
+        self._by_name[resource.kind, resource.parent].pop(resource.id, None)
+        self._by_rid.pop(resource.rid, None)
+        self._databases.pop(resource.rid, None)
+        container = self._containers.pop(resource.rid, None)
+        if container is not None:
+            for route in _routes_to(container):
+                self._routes.pop(route, None)
+
+    def _route(self, container: Container) -> None:
+        self._containers[container.rid] = container
+        for route in _routes_to(container):
+            # A name always wins over a rid, so a rid route never displaces a named one.
+            if route not in self._routes or self._routes[route].rid == container.rid:
+                self._routes[route] = container
+
+
+def _routes_to(container: Container) -> tuple[tuple[str, str], tuple[str, str]]:
+    database = container.database
+    return (database.id, container.id), (database.rid, container.rid)
+
+
+def build_container(resource: Resource, database: Database) -> Container:
+    """The container behind its metadata row."""
+    state = resource.state
+    properties = state["properties"]
+    key = parse_definition(properties["partitionKey"])
+    unique_keys = properties.get("uniqueKeyPolicy", {}).get("uniqueKeys", [])
+    return Container(
+        number=state["number"],
+        id=resource.id,
+        rid=resource.rid,
+        etag=resource.etag,
+        ts=resource.ts,
+        database=database,
+        properties=properties,
+        key=key,
+        ranges=split(state["ranges"], key),
+        policy=Policy(properties.get("defaultTtl"), *state["deaths"]),
+        unique_keys=tuple(
+            tuple(parse_path(path) for path in unique["paths"]) for unique in unique_keys
+        ),
+        index=compile_paths(properties["indexingPolicy"]),
+        docs_link=f"dbs/{database.rid}/colls/{resource.rid}/docs/",
+        path=f"dbs/{quote(database.id)}/colls/{quote(resource.id)}",
+    )

@@ -1,0 +1,104 @@
+"""Containers: create, read, list, replace, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.errors import Conflict
+from perseid.ids import container_rid
+from perseid.model import Container, Database
+from perseid.partition import range_count
+from perseid.query import validate_computed
+from perseid.service import offers
+from perseid.service.account import Account
+from perseid.service.databases import ALREADY_EXISTS
+from perseid.service.definitions import new_container, replaced_container
+from perseid.service.preconditions import check_if_match
+from perseid.service.throughput_rules import DEFAULT, Throughput
+from perseid.store.protocol import PutResource, RemoveResource, Resource
+from perseid.ttl import Policy
+
+
+async def create(
+    account: Account,
+    database_name: str,
+    body: dict[str, Any],
+    throughput: Throughput | None,
+    now: float,
+) -> Container:
+    properties = new_container(body, computed_check=validate_computed)
+    async with account.metadata:
+        catalog = account.catalog
+        database = catalog.owner(database_name)
+        if any(r.id == properties["id"] for r in catalog.children("container", database.rid)):
+            raise Conflict(ALREADY_EXISTS)
+        if throughput is None and offers.of_resource(account, database.rid) is None:
+            throughput = DEFAULT
+        number = await account.store.next_number("resource")
+        policy = Policy()
+        resource = Resource(
+            rid=container_rid(database.rid, number),
+            kind="container",
+            parent=database.rid,
+            id=properties["id"],
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state={
+                "number": number,
+                "properties": properties,
+                # A database's shared throughput gives its containers one range each.
+                "ranges": 1 if throughput is None else range_count(throughput.ceiling),
+                "deaths": [policy.inherited_dead, policy.own_dead],
+            },
+        )
+        changes = [PutResource(resource)]
+        if throughput is not None:
+            link = f"dbs/{database.rid}/colls/{resource.rid}/"
+            changes.append(await offers.provision(account, link, resource.rid, throughput, now))
+        await account.change(changes)
+    return catalog.built(resource)
+
+
+def read_all(account: Account, database: Database) -> list[Container]:
+    return [account.catalog.built(r) for r in account.catalog.children("container", database.rid)]
+
+
+async def replace(
+    account: Account,
+    database_name: str,
+    name: str,
+    body: dict[str, Any],
+    *,
+    if_match: str | None,
+    now: float,
+) -> Container:
+    async with account.metadata:
+        container = account.catalog.container(database_name, name)
+        check_if_match(container.etag, if_match)
+        properties = replaced_container(
+            container.properties, body, computed_check=validate_computed
+        )
+        old = account.catalog.resource(container.rid)
+        policy = container.policy
+        default_ttl = properties.get("defaultTtl")
+        if default_ttl != policy.default_ttl:
+            policy = policy.changed(default_ttl, int(now))
+        resource = old._replace(
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state=old.state
+            | {"properties": properties, "deaths": [policy.inherited_dead, policy.own_dead]},
+        )
+        await account.change([PutResource(resource, replaces=old.etag)])
+        return account.catalog.built(resource)
+
+
+async def delete(
+    account: Account, database_name: str, name: str, if_match: str | None
+) -> Container:
+    """Removes the container with its items and its throughput."""
+    async with account.metadata:
+        container = account.catalog.container(database_name, name)
+        check_if_match(container.etag, if_match)
+        await account.change([RemoveResource(r) for r in account.catalog.below(container.rid)])
+        return container

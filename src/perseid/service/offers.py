@@ -1,0 +1,86 @@
+"""Offers: the provisioned throughput of databases and containers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from perseid.errors import NotFound
+from perseid.ids import offer_rid
+from perseid.model import Offer
+from perseid.service.account import Account
+from perseid.service.preconditions import check_if_match
+from perseid.service.throughput_rules import Throughput, offer_content, replaced
+from perseid.store.protocol import PutResource, Resource
+
+
+async def provision(
+    account: Account, link: str, resource_rid: str, throughput: Throughput, now: float
+) -> PutResource:
+    """The change that gives a new resource its throughput; for the caller's transaction."""
+    rid = offer_rid(await account.store.next_number("offer"))
+    return PutResource(
+        Resource(
+            rid=rid,
+            kind="offer",
+            parent="",
+            id=rid,
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state={"link": link, "resource_rid": resource_rid, "throughput": asdict(throughput)},
+        )
+    )
+
+
+def read_all(account: Account) -> list[Offer]:
+    return [_offer(r) for r in account.catalog.children("offer", "")]
+
+
+def read(account: Account, rid: str) -> Offer:
+    return _offer(_find(account, rid))
+
+
+def of_resource(account: Account, resource_rid: str) -> Offer | None:
+    return next((o for o in read_all(account) if o.resource_rid == resource_rid), None)
+
+
+async def replace(
+    account: Account,
+    rid: str,
+    body: dict[str, Any],
+    if_match: str | None,
+    now: float,
+    *,
+    to_autoscale: bool = False,
+    to_manual: bool = False,
+) -> Offer:
+    async with account.metadata:
+        old = _find(account, rid)
+        check_if_match(old.etag, if_match)
+        throughput = replaced(Throughput(**old.state["throughput"]), body, to_autoscale, to_manual)
+        resource = old._replace(
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state=old.state | {"throughput": asdict(throughput)},
+        )
+        await account.change([PutResource(resource, replaces=old.etag)])
+        return _offer(resource)
+
+
+def _find(account: Account, rid: str) -> Resource:
+    resource = account.catalog.find("offer", "", rid)
+    if resource is None:
+        raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+    return resource
+
+
+def _offer(resource: Resource) -> Offer:
+    state = resource.state
+    return Offer(
+        rid=resource.rid,
+        resource=state["link"],
+        resource_rid=state["resource_rid"],
+        etag=resource.etag,
+        ts=resource.ts,
+        content=offer_content(Throughput(**state["throughput"])),
+    )

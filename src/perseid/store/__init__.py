@@ -1,0 +1,1 @@
+"""Rows at rest: the only package that knows a database driver."""

@@ -1,0 +1,150 @@
+"""Store: the whole seam between the rules and the rows, on one screen.
+
+A store keeps rows and moves counters; what a row means is the service's business. A write is a
+pure decision over the rows it touches: the store reads them under its lock, calls the decision,
+and applies what it returns in one transaction. So the rules exist once, whatever the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from perseid.model import Container, ItemKey, Row, Usage
+from perseid.ttl import EVERYTHING_LIVES, Horizon
+
+T = TypeVar("T")
+
+
+class StoreError(Exception):
+    """The data cannot be opened; the text is for the person who started the server."""
+
+
+class Resource(NamedTuple):
+    """A metadata row: a database, container, offer, user, permission or script."""
+
+    rid: str
+    kind: str
+    parent: str  # rid of the owner, "" at the top
+    id: str
+    etag: str
+    ts: int
+    state: dict[str, Any]
+
+
+class PutResource(NamedTuple):
+    """Writes a metadata row; `replaces` is the etag it must have now, None if it must be new."""
+
+    resource: Resource
+    replaces: str | None = None
+
+
+class RemoveResource(NamedTuple):
+    resource: Resource
+
+
+class StaleResource(Exception):
+    """A metadata row was not as the caller believed; read again and decide again."""
+
+
+class Put(NamedTuple):
+    """Writes an item; `replaces` is the row it takes the place of, if any.
+
+    `unique` are the entries it claims in the unique-key index.
+    """
+
+    row: Row
+    replaces: Row | None = None
+    unique: tuple[bytes, ...] = ()
+
+
+class Remove(NamedTuple):
+    """Removes an item; `expired` tells the change feed that time, not a client, ended it."""
+
+    row: Row
+    expired: bool = False
+
+
+class View(NamedTuple):
+    """What a decision sees: the rows it asked for, and the holders of entries it claimed.
+
+    `holders` is empty at first. If a decision puts items with unique entries, the store looks up
+    who holds them and asks once more with the answer, so a decision must be repeatable.
+    """
+
+    rows: Mapping[ItemKey, Row | None]
+    holders: Mapping[bytes, Row | None]
+    lsn: int  # of the transaction, if it writes anything
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T]):
+    """What to write, and what to tell the caller once that is durable."""
+
+    changes: Sequence[Put | Remove]
+    result: T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Which live items to list, in creation order within each range."""
+
+    after: int = -1  # item number to continue behind
+    range_index: int | None = None
+    pk_prefix: bytes | None = None  # one logical partition, or all below a hierarchical prefix
+    is_prefix: bool = False
+    epk_min: bytes | None = None
+    epk_max: bytes | None = None
+    horizon: Horizon = EVERYTHING_LIVES
+    limit: int = 1000
+    max_bytes: int = 4 * 1024 * 1024
+
+
+class Store(Protocol):
+    """Rows of one account. Every method may be called from many tasks at once."""
+
+    async def close(self) -> None: ...
+
+    async def get_meta(self, name: str) -> str | None: ...
+    async def put_meta(self, name: str, value: str) -> None: ...
+    async def next_number(self, series: str) -> int:
+        """A number that the series has not given before; for naming resources."""
+        ...
+
+    async def resources(self) -> list[Resource]:
+        """All of them, in order of creation."""
+        ...
+
+    async def change(self, changes: Sequence[PutResource | RemoveResource]) -> None:
+        """All or nothing; StaleResource if a row is not what the caller said.
+
+        Putting a new container makes room for its items, removing one drops them.
+        """
+        ...
+
+    async def read(
+        self, container: Container, range_index: int, key: ItemKey
+    ) -> tuple[Row | None, int]:
+        """The item, dead or alive, and the range's LSN, which is never ahead of what was read."""
+        ...
+
+    async def read_number(self, container: Container, number: int) -> Row | None: ...
+    async def lsns(self, container: Container) -> tuple[int, ...]:
+        """The last LSN of each range."""
+        ...
+
+    async def write(
+        self,
+        container: Container,
+        range_index: int,
+        keys: Sequence[ItemKey],
+        decide: Callable[[View], Decision[T]],
+    ) -> T:
+        """Decides and applies in one transaction of one range; returns when that is durable."""
+        ...
+
+    async def scan(self, container: Container, scan: Scan) -> list[Row]: ...
+    async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
+        """What the items of a range take up; costs no look at the living."""
+        ...

@@ -1,0 +1,106 @@
+"""The SQLite file's layout, and the steps that bring an older file up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from perseid.model import RANGE_SHIFT
+from perseid.store.protocol import StoreError
+
+APPLICATION_ID: Final = 0x50455253  # "PERS", so that `file` and sqlite3 know whose it is
+
+
+def _create(db: apsw.Connection) -> None:
+    db.execute(
+        """
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE resources (
+            rid TEXT PRIMARY KEY,
+            kind TEXT NOT NULL,
+            parent TEXT NOT NULL,
+            id TEXT NOT NULL,
+            etag TEXT NOT NULL,
+            ts INTEGER NOT NULL,
+            state TEXT NOT NULL,
+            UNIQUE (kind, parent, id)
+        );
+        CREATE TABLE positions (
+            container INTEGER NOT NULL,
+            range INTEGER NOT NULL,
+            lsn INTEGER NOT NULL,
+            items INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            PRIMARY KEY (container, range)
+        ) WITHOUT ROWID;
+        """
+    )
+
+
+# MIGRATIONS[n] brings a file of version n to version n + 1.
+MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (_create,)
+VERSION: Final = len(MIGRATIONS)
+
+
+def migrate(db: apsw.Connection) -> None:
+    """Brings the file to VERSION in one transaction; StoreError if it is somebody else's."""
+    version = db.pragma("user_version")
+    if version == VERSION:
+        return
+    if version > VERSION:
+        raise StoreError(
+            f"the database file has layout {version}, this perseid knows up to {VERSION};"
+            " it was written by a newer release"
+        )
+    if version == 0 and db.execute("SELECT COUNT(*) FROM sqlite_schema").get:
+        raise StoreError("the database file holds somebody else's tables; choose another --data")
+    with db:
+        for step in MIGRATIONS[version:]:
+            step(db)
+        db.pragma("application_id", APPLICATION_ID)
+        db.pragma("user_version", VERSION)
+
+
+def create_items(db: apsw.Connection, number: int) -> None:
+    """The tables of one container.
+
+    `number` orders items by range and age (see model.item_number). The two partial indexes find
+    the dead of a range in expiry order without looking at the living, and tell their sizes without
+    looking at the items themselves.
+    """
+    table = f"items_{number}"
+    db.execute(
+        f"""
+        CREATE TABLE {table} (
+            number INTEGER PRIMARY KEY,
+            pk BLOB NOT NULL,
+            id TEXT NOT NULL,
+            epk BLOB NOT NULL,
+            ts INTEGER NOT NULL,
+            ttl INTEGER,
+            lsn INTEGER NOT NULL,
+            etag TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            terms INTEGER NOT NULL,
+            body BLOB NOT NULL
+        );
+        CREATE UNIQUE INDEX {table}_key ON {table} (pk, id);
+        CREATE INDEX {table}_partition ON {table} (pk);
+        CREATE INDEX {table}_inheriting ON {table} (number >> {RANGE_SHIFT}, ts, size)
+            WHERE ttl IS NULL;
+        CREATE INDEX {table}_expiring ON {table} (number >> {RANGE_SHIFT}, ts + ttl, size)
+            WHERE ttl > 0;
+        CREATE TABLE unique_{number} (
+            entry BLOB PRIMARY KEY,
+            number INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE INDEX unique_{number}_number ON unique_{number} (number);
+        """
+    )
+
+
+def drop_items(db: apsw.Connection, number: int) -> None:
+    db.execute(f"DROP TABLE items_{number}; DROP TABLE unique_{number}")
+    db.execute("DELETE FROM positions WHERE container = ?", (number,))
