@@ -47,7 +47,11 @@ def _settings_options(command: F) -> F:
         elif kind in (Path, Path | None):
             option["type"] = click.Path(path_type=Path)
         elif kind is int:
-            option["type"] = click.IntRange(1, 65535)
+            option["type"] = click.IntRange(
+                setting.metadata.get("minimum"), setting.metadata.get("maximum")
+            )
+        elif kind is float:
+            option["type"] = click.FloatRange(0, 1, min_open=True)
         else:
             option["type"] = str
         command = click.option(f"--{setting.name.replace('_', '-')}", setting.name, **option)(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -14,33 +15,53 @@ class Clock(Protocol):
         """The time that decides `_ts` and expiry; read once per request."""
         ...
 
+    def raise_floor(self, floor: float) -> None:
+        """Never shows a time before `floor`: the highest that an earlier run has shown."""
+        ...
+
+
+class Readings(NamedTuple):
+    """The machine's two clocks at one moment; only the second never jumps."""
+
+    wall: float
+    monotonic: float
+
 
 def wall() -> float:
     """The system's own time: for signature dates, which clients stamp with theirs."""
     return time.time()
 
 
-class SystemClock:
-    """System time, held back from ever going backwards: not below `floor`, nor below itself.
+def readings() -> Readings:
+    return Readings(time.time(), time.monotonic())
 
-    `floor` is the highest time an earlier run has shown to anyone; a machine whose clock was set
-    back keeps that time until the real one has caught up, so nothing that died is seen again.
+
+class SystemClock:
+    """System time, held back from ever going backwards.
+
+    A machine whose clock was set back keeps showing the highest time anyone has seen until the
+    real one has caught up, so nothing that died is seen again.
     """
 
-    def __init__(self, floor: float = 0.0) -> None:
-        self._highest = floor
+    def __init__(self, read: Callable[[], float] = time.time) -> None:
+        self._read = read
+        self._highest = 0.0
 
     def now(self) -> float:
-        # Two threads may race here; each still gets a time that it, and the store, never undercut.
-        self._highest = highest = max(self._highest, time.time())
+        # Two threads may race here; each still gets a time that neither will undercut by much
+        # less than the resolution of `_ts`, and never one before the floor.
+        self._highest = highest = max(self._highest, self._read())
         return highest
+
+    def raise_floor(self, floor: float) -> None:
+        self._highest = max(self._highest, floor)
 
 
 class MovableClock:
     """A clock that a test or an administrator can freeze and move forward, never back."""
 
-    def __init__(self, floor: float = 0.0) -> None:
-        self._base = SystemClock(floor)
+    def __init__(self, read: Callable[[], float] = time.time) -> None:
+        self._base = SystemClock(read)
         self._offset = 0.0
         self._frozen: float | None = None
         self._lock = threading.Lock()
@@ -52,6 +73,12 @@ class MovableClock:
     def now(self) -> float:
         frozen = self._frozen
         return frozen if frozen is not None else self._base.now() + self._offset
+
+    def raise_floor(self, floor: float) -> None:
+        with self._lock:
+            behind = floor - self.now()
+            if behind > 0:
+                self._move(behind)
 
     def freeze(self) -> float:
         with self._lock:
@@ -69,15 +96,18 @@ class MovableClock:
 
     def advance(self, seconds: float) -> float:
         """Moves forward; ValueError for a step back."""
-        if not seconds >= 0:
+        if not 0 <= seconds < float("inf"):
             raise ValueError("the clock only moves forward")
         with self._lock:
-            if self._frozen is not None:
-                self._frozen += seconds
-            else:
-                self._offset += seconds
+            self._move(seconds)
             return self.now()
 
     def set(self, instant: float) -> float:
         """Moves to `instant`; ValueError if that lies in the past."""
         return self.advance(instant - self.now())
+
+    def _move(self, seconds: float) -> None:
+        if self._frozen is not None:
+            self._frozen += seconds
+        else:
+            self._offset += seconds

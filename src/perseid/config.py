@@ -31,7 +31,7 @@ class Settings:
     """Everything a server can be told. Field names are flag names with dashes."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
-    port: int = _setting(8081, "Port to listen on.")
+    port: int = _setting(8081, "Port to listen on.", minimum=1, maximum=65535)
     data: Path = _setting(Path("perseid-data"), "Directory that holds the database file.")
     memory: bool = _setting(False, "Keep everything in memory; nothing is left after the end.")
     durability: str = _setting(
@@ -59,6 +59,26 @@ class Settings:
     key_file: Path | None = _setting(None, "Private key file (PEM) for --cert.")
     consistency: str = _setting(
         "Session", "Default consistency level of the account.", choices=CONSISTENCY_LEVELS
+    )
+    test_clock: bool = _setting(
+        False, "Let administrators freeze the clock and move it forward: for tests of expiry."
+    )
+    no_sweeper: bool = _setting(False, "Start with the removal of dead items paused.")
+    sweep_pace: float = _setting(
+        0.25,
+        "The share of the time that removing dead items may take while requests arrive,"
+        " above 0 and at most 1.",
+    )
+    expiry_guard: str | None = _setting(
+        None,
+        "Refuse a change of defaultTtl that would kill more than this at once, as a number of"
+        " items or a percentage (500 or 10%), unless it is confirmed.",
+    )
+    clock_jump: int = _setting(
+        3600,
+        "Pause the removal of dead items when the system's clock leaps ahead by more than this"
+        " many seconds, until an administrator confirms.",
+        minimum=1,
     )
     revive_unpurged: bool = _setting(
         False,

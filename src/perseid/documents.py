@@ -17,6 +17,7 @@ from perseid.errors import BadRequest, RequestEntityTooLarge
 LARGEST_BODY: Final = 2 * 1024 * 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
+_QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
 # The way a client sends back what it has read: the system properties last, in the order and form
 # in which they were spliced. Anchored at the closing brace, so it can only be the top level.
@@ -48,15 +49,17 @@ def parse_json(raw: bytes) -> Any:
         raise RequestEntityTooLarge("Request size is too large")
     if not raw:
         raise BadRequest("The request body is empty; it must be JSON.")
-    if raw.count(b"{") + raw.count(b"[") > DEEPEST:
-        _check_depth(raw)
     try:
-        return orjson.loads(raw)
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
         raise BadRequest(
             f"The request body is not valid JSON: {exc.msg} at line {exc.lineno},"
             f" column {exc.colno}."
         ) from None
+    # After decoding: on text that is known to be JSON the walk below is linear.
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST:
+        _check_depth(raw)
+    return value
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
@@ -109,8 +112,8 @@ def strip_system(text: bytes) -> bytes:
     tail = _TAIL.search(text)
     if tail is not None:
         text = text[: tail.start()] + b"}"
-    names = (b'"_rid"', b'"_self"', b'"_etag"', b'"_attachments"', b'"_ts"')
-    if any(name in text for name in names) or b"\\u005f" in text or b"\\u005F" in text:
+    # Any letter of a name may have been escaped.
+    if b"\\u00" in text or any(name in text for name in _QUOTED_NAMES):
         return _strip_members(text)
     return text
 

@@ -5,9 +5,9 @@ Raised where the fact is known. How one looks on the wire is the business of `ht
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class CosmosError(Exception):
@@ -29,12 +29,14 @@ class CosmosError(Exception):
         listed: bool = False,
         charge: float | None = None,
         headers: Sequence[tuple[str, str]] = (),
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.listed = listed
         self.charge = charge
         self.headers = tuple(headers)
+        self.details = details or {}  # further members of the body
         if sub_status is not None:
             self.sub_status = sub_status
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from perseid.charges import IndexPaths
 from perseid.partition import KeyDefinition, Range
-from perseid.ttl import Policy
+from perseid.ttl import EVERYTHING_LIVES, Horizon, Policy
 
 # An item's number is its address and its age: physical range, LSN of the creating transaction,
 # position within that transaction. So number order is creation order, and a range's items are one
@@ -30,6 +30,18 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """How long the dead of a container stay on disk, so that a change of policy can be undone.
+
+    Until `until`, some seconds after the last change, only what lies behind `horizon` may go.
+    """
+
+    seconds: int = 0
+    until: int = 0
+    horizon: Horizon = EVERYTHING_LIVES
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """A container with everything derived from its definition, worked out once."""
 
@@ -43,6 +55,8 @@ class Container:
     key: KeyDefinition
     ranges: tuple[Range, ...]
     policy: Policy
+    hold: Hold
+    guard: str | None  # the container's own limit for mass expiry: "500" or "10%"
     # each unique key as its paths, each path as its tokens
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...]
     index: IndexPaths

@@ -14,11 +14,14 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server as Listener
 
 from perseid import certificates
-from perseid.clock import Clock, SystemClock
+from perseid.clock import Clock, MovableClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.errors import BadRequest
 from perseid.http.app import App
 from perseid.http.auth import decode_key
 from perseid.service.account import Account, open_account
+from perseid.service.lifetimes import parse_guard
+from perseid.service.sweeper import Sweeper
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import StoreError
 from perseid.store.sqlite import SqliteStore
@@ -40,6 +43,11 @@ def check_settings(settings: Settings) -> None:
         raise StoreError("--cert and --key-file belong together: give both or neither")
     if settings.cert is not None and not settings.tls:
         raise StoreError("--cert is for HTTPS: add --tls")
+    if settings.expiry_guard is not None:
+        try:
+            parse_guard(settings.expiry_guard, 0)
+        except BadRequest as exc:
+            raise StoreError(f"--expiry-guard: {exc.message}") from None
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:
@@ -65,7 +73,9 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             if settings.tls and settings.cert is None:
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
-            yield await open_account(settings, store, clock or SystemClock())
+            if clock is None:
+                clock = MovableClock() if settings.test_clock else SystemClock()
+            yield await open_account(settings, store, clock)
         finally:
             await store.close()
 
@@ -85,7 +95,9 @@ class Server:
         self._loop = asyncio.get_running_loop()
         check_port(self.settings)
         async with opened(self.settings, self._clock) as account:
-            app = App(account)
+            sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
+            app = App(account, sweeper)
+            sweeping = asyncio.create_task(sweeper.run())
             listener = _listener(app, account.settings)
             serving = asyncio.create_task(listener.serve())
             try:
@@ -100,6 +112,9 @@ class Server:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(app.drained(), _GRACE_SECONDS)
                 await serving
+                sweeping.cancel()
+                await asyncio.gather(sweeping, *account.background, return_exceptions=True)
+                await sweeper.store_clock()
 
     def stop(self) -> None:
         if self._loop is not None:

@@ -1,56 +1,319 @@
-"""What Perseid adds beside the service's own URL space, under /_perseid/."""
+"""What Perseid adds beside the service's own URL space, under /_perseid/.
+
+The table at the end is the documentation's source: docs/admin.md lists each of its rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs
 
-from perseid import __version__
-from perseid.errors import MethodNotAllowed, NotFound
-from perseid.http import wire
+from perseid import __version__, ttl
+from perseid.clock import MovableClock
+from perseid.documents import parse_object
+from perseid.errors import BadRequest, MethodNotAllowed, NotFound
+from perseid.http import metrics, wire
 from perseid.http.request import Request, Response
+from perseid.model import Container
+from perseid.service import items, lifetimes
 from perseid.service.account import Account
+from perseid.service.operation import begin
+from perseid.service.sweeper import Sweeper
 
 PREFIX: Final = "/_perseid/"
 
 
-async def health(_account: Account, _request: Request) -> Response:
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What administrators can reach: the account and its sweeper."""
+
+    account: Account
+    sweeper: Sweeper
+
+
+Handler = Callable[[Office, Request], Awaitable[Response]]
+
+
+async def health(_office: Office, _request: Request) -> Response:
     """The process answers."""
-    return Response(200, [], wire.encode({"status": "ok", "version": __version__}))
+    return _answer({"status": "ok", "version": __version__})
 
 
-async def ready(account: Account, _request: Request) -> Response:
+async def ready(office: Office, _request: Request) -> Response:
     """The data can be read."""
-    await account.store.get_meta("token_secret")
-    return Response(200, [], wire.encode({"status": "ready", "version": __version__}))
+    await office.account.store.get_meta("token_secret")
+    return _answer({"status": "ready", "version": __version__})
 
 
-async def certificate(account: Account, _request: Request) -> Response:
+async def certificate(office: Office, _request: Request) -> Response:
     """The certificate to trust, when the server speaks HTTPS."""
-    path = account.settings.cert
+    path = office.account.settings.cert
     if path is None:
         raise NotFound("This server speaks plain HTTP; there is no certificate.")
     return Response(200, [("content-type", "application/x-pem-file")], path.read_bytes())
 
 
-# path below the prefix -> method -> handler; those in OPEN need no signature
-ROUTES: Final[dict[str, dict[str, Callable[[Account, Request], Awaitable[Response]]]]] = {
-    "certificate.pem": {"GET": certificate},
+# The clock
+
+
+async def read_clock(office: Office, _request: Request) -> Response:
+    clock = office.account.clock
+    body = {"now": clock.now(), "movable": isinstance(clock, MovableClock)}
+    if isinstance(clock, MovableClock):
+        body["frozen"] = clock.is_frozen
+    return _answer(body)
+
+
+async def freeze_clock(office: Office, request: Request) -> Response:
+    """Time stands still."""
+    _movable(office).freeze()
+    return await _moved(office, request)
+
+
+async def resume_clock(office: Office, request: Request) -> Response:
+    """Time runs on from where it stands."""
+    _movable(office).resume()
+    return await _moved(office, request)
+
+
+async def advance_clock(office: Office, request: Request) -> Response:
+    """{"seconds": n}: time moves forward."""
+    seconds = _number(parse_object(request.body), "seconds")
+    try:
+        _movable(office).advance(seconds)
+    except ValueError as exc:
+        raise BadRequest(f"The clock was not moved: {exc}.") from None
+    return await _moved(office, request)
+
+
+async def set_clock(office: Office, request: Request) -> Response:
+    """{"to": epoch seconds}: time moves forward to that instant."""
+    instant = _number(parse_object(request.body), "to")
+    try:
+        _movable(office).set(instant)
+    except ValueError as exc:
+        raise BadRequest(f"The clock was not moved: {exc}.") from None
+    return await _moved(office, request)
+
+
+def _movable(office: Office) -> MovableClock:
+    clock = office.account.clock
+    if not isinstance(clock, MovableClock):
+        raise NotFound("The clock of this server cannot be moved; start it with --test-clock.")
+    return clock
+
+
+async def _moved(office: Office, request: Request) -> Response:
+    """The new time is durable before anyone is told, so that a restart does not go back."""
+    await office.account.store.put_meta("clock", repr(office.account.clock.now()))
+    office.sweeper.wake()
+    return await read_clock(office, request)
+
+
+# Lifetimes of one container
+
+
+async def read_lifetimes(office: Office, request: Request) -> Response:
+    """The policy, how many live under it, how many wait to be removed."""
+    body = await lifetimes.status(office.account, _container(office, request), request.now)
+    return _answer(body)
+
+
+async def preview(office: Office, request: Request) -> Response:
+    """{"defaultTtl": n, -1 or null}: what that change would do now."""
+    asked = parse_object(request.body)
+    if "defaultTtl" not in asked:
+        raise BadRequest('A preview needs {"defaultTtl": seconds, -1 or null}.')
+    default_ttl = ttl.check_default_ttl(asked["defaultTtl"])
+    container = _container(office, request)
+    return _answer(await lifetimes.preview(office.account, container, default_ttl, request.now))
+
+
+async def forecast(office: Office, request: Request) -> Response:
+    """?bucket=hour&count=24: who dies when, under the policy as it is."""
+    options = _options(request, bucket="hour", count="24")
+    width = lifetimes.WIDTHS.get(options["bucket"])
+    if width is None:
+        raise BadRequest(f"bucket is one of {', '.join(lifetimes.WIDTHS)}.")
+    count = _positive(options, "count", lifetimes.LARGEST_FORECAST)
+    container = _container(office, request)
+    body = await lifetimes.forecast(office.account, container, width, count, request.now)
+    seconds = office.sweeper.drain_seconds(body["backlog"]["items"])
+    return _answer(body | {"drainSeconds": seconds})
+
+
+async def explain(office: Office, request: Request) -> Response:
+    """{"id": …, "partitionKey": […], "ttl": optional}: why an item lives or not, and until when."""
+    asked = parse_object(request.body)
+    container = _container(office, request)
+    if not isinstance(asked.get("id"), str) or not isinstance(asked.get("partitionKey"), list):
+        raise BadRequest('An explanation needs {"id": "…", "partitionKey": […]}.')
+    place = items.place_of(container, wire.encode(asked["partitionKey"]).decode())
+    proposed = ttl.check_item_ttl(asked["ttl"]) if "ttl" in asked else None
+    op = begin(office.account, container, request.now)
+    return _answer(await lifetimes.explain(op, place, asked["id"], proposed))
+
+
+async def undo(office: Office, request: Request) -> Response:
+    """Reverts the last change of defaultTtl."""
+    rid = _container(office, request).rid
+    return _answer(await lifetimes.undo(office.account, rid, request.caller, request.now))
+
+
+async def configure(office: Office, request: Request) -> Response:
+    """{"purgeHoldSeconds": n, "guard": "500" or "10%" or null}"""
+    rid = _container(office, request).rid
+    settings = parse_object(request.body)
+    changed = await lifetimes.configure(office.account, rid, settings, request.caller, request.now)
+    return _answer(await lifetimes.status(office.account, changed, request.now))
+
+
+async def drain(office: Office, request: Request) -> Response:
+    """Removes everything dead now and says how much that was."""
+    container = _container(office, request) if request.names else None
+    counts = await office.sweeper.drain(container)
+    return _answer({"purged": sum(counts.values()), "containers": counts})
+
+
+async def audit(office: Office, request: Request) -> Response:
+    """?after=line&limit=100: the log of policy changes."""
+    options = _options(request, after="0", limit="100")
+    container = _container(office, request) if request.names else None
+    after = _positive(options, "after", 2**62, least=0)
+    limit = _positive(options, "limit", 10_000)
+    return _answer({"entries": await lifetimes.audit(office.account, container, after, limit)})
+
+
+# The sweeper and the figures
+
+
+async def read_sweeper(office: Office, _request: Request) -> Response:
+    sweeper = office.sweeper
+    return _answer(
+        {
+            "paused": sweeper.is_paused,
+            "alarm": sweeper.alarm,
+            "pace": office.account.settings.sweep_pace if sweeper.pace is None else sweeper.pace,
+            "purgedItems": sum(swept.items for swept in sweeper.swept.values()),
+            "purgedBytes": sum(swept.size for swept in sweeper.swept.values()),
+        }
+    )
+
+
+async def pause_sweeper(office: Office, request: Request) -> Response:
+    """Stops removing; reads are not affected."""
+    office.sweeper.pause()
+    return await read_sweeper(office, request)
+
+
+async def resume_sweeper(office: Office, request: Request) -> Response:
+    office.sweeper.resume()
+    return await read_sweeper(office, request)
+
+
+async def pace_sweeper(office: Office, request: Request) -> Response:
+    """{"pace": share of the time, above 0 and at most 1}"""
+    pace = _number(parse_object(request.body), "pace")
+    if not 0 < pace <= 1:
+        raise BadRequest("pace is a share of the time: above 0 and at most 1.")
+    office.sweeper.pace = pace
+    return await read_sweeper(office, request)
+
+
+async def confirm_clock(office: Office, request: Request) -> Response:
+    """The leap of the system's clock was meant: go on removing."""
+    office.sweeper.confirm_clock()
+    return await read_sweeper(office, request)
+
+
+async def read_metrics(office: Office, request: Request) -> Response:
+    """Prometheus text."""
+    figures = await metrics.collect(office.account, office.sweeper, request.now)
+    text = metrics.exposition(figures)
+    return Response(200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
+
+
+async def read_metrics_json(office: Office, request: Request) -> Response:
+    return _answer(await metrics.collect(office.account, office.sweeper, request.now))
+
+
+# Path below the prefix, `*` for a name -> method -> handler.
+ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "health": {"GET": health},
     "ready": {"GET": ready},
+    "certificate.pem": {"GET": certificate},
+    "clock": {"GET": read_clock},
+    "clock/freeze": {"POST": freeze_clock},
+    "clock/resume": {"POST": resume_clock},
+    "clock/advance": {"POST": advance_clock},
+    "clock/set": {"POST": set_clock},
+    "ttl/drain": {"POST": drain},
+    "ttl/audit": {"GET": audit},
+    "ttl/*/*": {"GET": read_lifetimes, "PUT": configure},
+    "ttl/*/*/preview": {"POST": preview},
+    "ttl/*/*/forecast": {"GET": forecast},
+    "ttl/*/*/explain": {"POST": explain},
+    "ttl/*/*/undo": {"POST": undo},
+    "ttl/*/*/drain": {"POST": drain},
+    "ttl/*/*/audit": {"GET": audit},
+    "sweeper": {"GET": read_sweeper},
+    "sweeper/pause": {"POST": pause_sweeper},
+    "sweeper/resume": {"POST": resume_sweeper},
+    "sweeper/pace": {"POST": pace_sweeper},
+    "sweeper/confirm-clock": {"POST": confirm_clock},
+    "metrics": {"GET": read_metrics},
+    "metrics.json": {"GET": read_metrics_json},
 }
-OPEN: Final = frozenset(("certificate.pem", "health", "ready"))
+OPEN: Final = frozenset(("certificate.pem", "health", "ready"))  # need no signature
+_CLOCK_MOVES: Final = frozenset(("clock/freeze", "clock/resume", "clock/advance", "clock/set"))
 
 
-def route(request: Request) -> tuple[Callable[[Account, Request], Awaitable[Response]], bool]:
-    """The handler, and whether anyone may call it."""
-    name = request.path[len(PREFIX) :].rstrip("/")
+def route(office: Office, request: Request) -> tuple[Handler, bool]:
+    """The handler, and whether anyone may call it; sets the names in the path."""
+    parts = request.path[len(PREFIX) :].rstrip("/").split("/")
+    name = "/".join(parts)
+    if name not in ROUTES and parts[0] == "ttl" and len(parts) >= 3:
+        request.names = parts[1:3]
+        name = "/".join(["ttl", "*", "*", *parts[3:]])
     methods = ROUTES.get(name)
-    if methods is None:
+    is_hidden = name in _CLOCK_MOVES and not isinstance(office.account.clock, MovableClock)
+    if methods is None or is_hidden:
         raise NotFound(f"There is no administration route '{request.path[:200]}'.")
     handler = methods.get(request.method)
     if handler is None:
         raise MethodNotAllowed(
-            f"'{request.path}' does not take {request.method}; it takes {', '.join(methods)}."
+            f"'{request.path[:200]}' does not take {request.method}; it takes {', '.join(methods)}."
         )
     return handler, name in OPEN
+
+
+def _container(office: Office, request: Request) -> Container:
+    return office.account.catalog.container(request.names[0], request.names[1])
+
+
+def _answer(body: dict[str, Any]) -> Response:
+    return Response(200, [], wire.encode(body))
+
+
+def _number(body: dict[str, Any], name: str) -> float:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadRequest(f'The body must be {{"{name}": number}}.')
+    return value
+
+
+def _options(request: Request, **defaults: str) -> dict[str, str]:
+    given = parse_qs(request.query_string, keep_blank_values=True)
+    unknown = set(given) - set(defaults)
+    if unknown:
+        raise BadRequest(f"Unknown option '{min(unknown)}'; known: {', '.join(defaults)}.")
+    return defaults | {name: values[-1] for name, values in given.items()}
+
+
+def _positive(options: dict[str, str], name: str, most: int, least: int = 1) -> int:
+    text = options[name]
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise BadRequest(f"{name} is a whole number from {least} to {most}; not '{text}'.")
+    return int(text)

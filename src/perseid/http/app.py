@@ -20,8 +20,11 @@ from perseid.http import admin, wire
 from perseid.http.auth import Guard
 from perseid.http.headers import ACTIVITY_ID, CHARGE, SUB_STATUS
 from perseid.http.request import Request, Response
+from perseid.http.responses import container_headers
 from perseid.http.routes import route
+from perseid.model import Container
 from perseid.service.account import Account
+from perseid.service.sweeper import Sweeper
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +39,7 @@ _BODILESS: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
 _LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
+_LARGEST_DRAIN: Final = 64 * 1024 * 1024
 
 
 class Headers(Protocol):
@@ -55,8 +59,9 @@ class Scope(Protocol):
 class App:
     """Callable for the server; one for each account."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, sweeper: Sweeper) -> None:
         self._account = account
+        self._sweeper = sweeper
         self._guard = Guard(account.settings)
         self._running = 0
         self._idle = asyncio.Event()
@@ -71,6 +76,7 @@ class App:
         started = time.perf_counter()
         header = scope.headers.get
         activity_id = header(ACTIVITY_ID) or self._new_activity_id()
+        self._account.requests += 1
         self._running += 1
         self._idle.clear()
         try:
@@ -121,7 +127,10 @@ class App:
             self._guard.check(request, found.kind, link, is_read=found.is_read)
             return await found.handler(self._account, request)
         except CosmosError as error:
-            return _refusal(error, request.activity_id)
+            response = _refusal(error, request.activity_id)
+            if request.container is not None:
+                response.headers[:0] = await self._item_headers(request, request.container)
+            return response
         except Exception:
             log.exception("%s %s failed", request.activity_id, request.method)
             return _refusal(
@@ -129,11 +138,18 @@ class App:
                 request.activity_id,
             )
 
+    async def _item_headers(self, request: Request, container: Container) -> list[tuple[str, str]]:
+        """A refusal about items tells the position as well; clients record it."""
+        lsns = await self._account.store.lsns(container)
+        headers = container_headers(container, request.range_index, lsns[request.range_index], 0)
+        return [header for header in headers if header[0] != CHARGE]
+
     async def _administer(self, request: Request) -> Response:
-        handler, is_open = admin.route(request)
+        office = admin.Office(self._account, self._sweeper)
+        handler, is_open = admin.route(office, request)
         if not is_open:
             self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
-        return await handler(self._account, request)
+        return await handler(office, request)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
@@ -150,19 +166,20 @@ def _refusal(error: CosmosError, activity_id: str) -> Response:
 
 async def _read_body(request: Request, protocol: Any) -> bytes:
     length = request.header("content-length")
-    if length is not None and length.isdigit():
-        if int(length) > _LARGEST_READ:
-            raise RequestEntityTooLarge("Request size is too large")
+    if length is not None and length.isdigit() and int(length) <= _LARGEST_READ:
         body: bytes = await protocol()
         return body
-    # No length given: stop as soon as it is too much, whatever is still to come.
-    chunks = []
-    room = _LARGEST_READ
+    chunks: list[bytes] = []
+    size = 0
     async for chunk in protocol:
-        room -= len(chunk)
-        if room < 0:
-            raise RequestEntityTooLarge("Request size is too large")
-        chunks.append(chunk)
+        size += len(chunk)
+        if size <= _LARGEST_READ:
+            chunks.append(chunk)
+        elif size > _LARGEST_DRAIN:
+            break
+    # Read to its end, or to that of our patience: a client that is still sending does not listen.
+    if size > _LARGEST_READ:
+        raise RequestEntityTooLarge("Request size is too large")
     return b"".join(chunks)
 
 

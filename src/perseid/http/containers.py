@@ -64,7 +64,13 @@ async def query(account: Account, request: Request) -> Response:
 async def replace(account: Account, request: Request) -> Response:
     body = parse_object(request.body)
     changed = await containers.replace(
-        account, *_names(request), body, if_match=request.header("if-match"), now=request.now
+        account,
+        *_names(request),
+        body,
+        if_match=request.header("if-match"),
+        now=request.now,
+        caller=request.caller,
+        confirmation=request.header("x-perseid-confirm"),
     )
     return metadata_written(200, wire.container(changed), *await _place(account, changed))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
 from perseid import partition
@@ -110,18 +110,20 @@ def check_container(request: Request, container: Container) -> None:
         )
 
 
-def check_session(request: Request, lsn_of: Callable[[int], int]) -> None:
-    """404/1002 when the client has seen a later state than this server has."""
+def check_session(request: Request, lsns: Mapping[int, int]) -> None:
+    """404/1002 when the client has seen a later state of these ranges than this server has.
+
+    A client may send the tokens of all ranges it knows; those not asked about do not matter.
+    """
     token = request.header(SESSION_TOKEN)
     if not token:
         return
     for part in token.split(","):
         match = _TOKEN.fullmatch(part.strip())
         if match is None:
-            raise BadRequest(
-                f"The session token '{part}' is invalid; expected 'range:version#lsn'."
-            )
-        if int(match[2]) > lsn_of(int(match[1] or 0)):
+            raise BadRequest(f"The session token '{part}' is not of the form 'range:version#lsn'.")
+        lsn = lsns.get(int(match[1] or 0))
+        if lsn is not None and int(match[2]) > lsn:
             raise SessionNotAvailable(
                 "The read session is not available for the input session token."
             )

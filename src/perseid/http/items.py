@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from urllib.parse import unquote
 
-from perseid import charges, documents
+from perseid import charges, documents, ttl
 from perseid.http import wire
 from perseid.http.headers import (
     CONTINUATION,
@@ -14,6 +14,7 @@ from perseid.http.headers import (
     check_container,
     check_session,
     epk_interval,
+    flag,
     is_indexed,
     page_size,
     range_index,
@@ -22,7 +23,7 @@ from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.model import Container, Row
 from perseid.partition import canonical, parse_header
-from perseid.service import items, tokens
+from perseid.service import items, lifetimes, tokens
 from perseid.service.account import Account
 from perseid.service.items import Draft, Written
 from perseid.service.operation import Operation, begin
@@ -34,6 +35,7 @@ def container_of(account: Account, request: Request) -> Container:
     """The container a request about items is for; it must be the one the client means."""
     container = account.catalog.container_of_items(request.names[0], request.names[1])
     check_container(request, container)
+    request.container = container
     return container
 
 
@@ -49,9 +51,10 @@ async def read(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
     place = items.place_of(container, request.header(PARTITION_KEY))
+    request.range_index = place.range_index
     level = check_consistency(request, account.settings.consistency)
     row, lsn = await items.read(op, place, item_name(request))
-    check_session(request, lambda part: lsn if part == place.range_index else 0)
+    check_session(request, {place.range_index: lsn})
     if row is None:
         raise items.not_found()
     factor = charges.consistency_factor(level)
@@ -60,7 +63,7 @@ async def read(account: Account, request: Request) -> Response:
         return Response(304, [*headers, ("etag", row.etag)])
     charge = charges.point_read(row.size) * factor
     headers = container_headers(container, place.range_index, lsn, charge)
-    headers += _item_headers(row)
+    headers += _item_headers(request, op, row)
     return Response(200, headers, row.body)
 
 
@@ -85,6 +88,7 @@ async def replace(account: Account, request: Request) -> Response:
 async def delete(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     place = items.place_of(op.container, request.header(PARTITION_KEY))
+    request.range_index = place.range_index
     name = await items.resolve_id(op, place, item_name(request))
     gone = await items.delete(op, place, name, request.header("if-match"))
     charge = charges.delete(gone.row.size, gone.row.terms)
@@ -98,7 +102,7 @@ async def read_feed(account: Account, request: Request) -> Response:
     limit = page_size(request)
     after = _position(account, request, container)
     lsns = await account.store.lsns(container)
-    check_session(request, lambda part: lsns[part] if part < len(lsns) else 0)
+    check_session(request, dict(enumerate(lsns)))
     # One more than the page holds tells whether there is another page.
     scan = scope(op, request, after=after, limit=limit + 1)
     rows = await account.store.scan(container, scan)
@@ -152,6 +156,7 @@ def _draft(account: Account, request: Request) -> tuple[Operation, Draft]:
     document = documents.parse(request.body)
     header = request.header(PARTITION_KEY)
     draft = items.draft(container, document, header, is_indexed=is_indexed(request))
+    request.range_index = draft.place.range_index
     return begin(account, container, request.now), draft
 
 
@@ -165,12 +170,20 @@ def _written(request: Request, draft: Draft, op: Operation, written: Written) ->
         status = 200
         charge = items.replace_charge(container, written, draft.document.value)
     headers = container_headers(container, draft.place.range_index, written.lsn, charge)
-    headers += _item_headers(row)
+    headers += _item_headers(request, op, row)
     if (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal":
         return Response(status, headers)
     return Response(status, headers, row.body)
 
 
-def _item_headers(row: Row) -> list[tuple[str, str]]:
+def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
     lsn = str(row.lsn)
-    return [("etag", row.etag), ("x-ms-item-lsn", lsn), ("x-ms-cosmos-item-llsn", lsn)]
+    headers = [("etag", row.etag), ("x-ms-item-lsn", lsn), ("x-ms-cosmos-item-llsn", lsn)]
+    if flag(request, "x-perseid-lifetime"):
+        policy = op.container.policy
+        ends = ttl.expires_at(row.ts, row.ttl, policy)
+        headers.append(("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl)))
+        if ends is not None:
+            headers.append(("x-perseid-expires-at", str(ends)))
+            headers.append(("x-perseid-remaining", str(ends - op.ts)))
+    return headers

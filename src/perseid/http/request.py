@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from perseid.model import Container
+
 
 class Request:
     """One HTTP request. `now` was read once, when it was admitted."""
@@ -11,12 +13,15 @@ class Request:
     __slots__ = (
         "activity_id",
         "body",
+        "caller",
+        "container",
         "header",
         "method",
         "names",
         "now",
         "path",
         "query_string",
+        "range_index",
         "scheme",
     )
 
@@ -38,6 +43,10 @@ class Request:
         self.header = header
         self.now = now
         self.activity_id = activity_id
+        self.caller = ""  # which key signed it, for the audit log
+        # Known once they have been looked up; refusals carry their headers too.
+        self.container: Container | None = None
+        self.range_index = 0
         self.names: Sequence[str] = ()  # the ids in the path, outermost first
         self.body = b""
 

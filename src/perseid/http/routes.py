@@ -98,6 +98,8 @@ def route(request: Request) -> tuple[Route, str]:
         if request.method != "GET":
             raise MethodNotAllowed("The account at / can only be read.")
         return ACCOUNT, ""
+    if request.query_string and parts[-1] == "docs" and len(parts) == 5:
+        parts.append("")  # an id that begins with `?`, left unescaped by a JavaScript client
     is_item = len(parts) % 2 == 0
     routes = ROUTES.get((tuple(parts[0::2]), is_item))
     if routes is None:
@@ -113,7 +115,7 @@ def route(request: Request) -> tuple[Route, str]:
     if is_item:
         link = "/".join(parts)
         if request.query_string and parts[0::2][-1] == "docs":
-            link = link[: -len(parts[-1])] + items.item_name(request)
+            link = "/".join((*parts[:-1], items.item_name(request)))
         elif parts[0] == "offers":
             link = parts[1].lower()
     else:

@@ -32,7 +32,7 @@ def error_body(error: CosmosError, activity_id: str) -> bytes:
     else:
         message = error.message
     text = f"{message}\r\nActivityId: {activity_id}, Perseid/{__version__}"
-    return orjson.dumps({"code": error.code, "message": text})
+    return orjson.dumps({"code": error.code, "message": text, **error.details})
 
 
 def encode(value: Any) -> bytes:
@@ -54,7 +54,8 @@ def account(settings: Settings, endpoint: str) -> dict[str, Any]:
     location = {"name": "South Central US", "databaseAccountEndpoint": endpoint}
     return {
         "_self": "",
-        "id": "localhost",
+        # Not "localhost": that name makes the JavaScript client read the account before each call.
+        "id": "perseid",
         "_rid": "127.0.0.1",
         "media": "//media/",
         "addresses": "//addresses/",

@@ -206,10 +206,14 @@ def _elements(value: Fn) -> Callable[[Row], Iterable[Any]]:
 
 
 def _elements_of_rows(rows: Rows) -> Callable[[Row], Iterable[Any]]:
+    """The elements of rows that are arrays, and other rows as they are: people write both."""
+
     def elements(row: Row) -> Iterator[Any]:
-        for array in rows(row):
-            if type(array) is list:
-                yield from array
+        for value in rows(row):
+            if type(value) is list:
+                yield from value
+            else:
+                yield value
 
     return elements
 

@@ -81,6 +81,8 @@ _ORDERED: Final[dict[type, int]] = {
     float: _NUMBER,
     str: _STRING,
 }
+# Types whose own operators are the language's, as long as both sides have the same one.
+_PLAIN: Final = frozenset({bool, int, str})
 
 
 # --- kinds of value
@@ -127,7 +129,7 @@ def as_number(x: int | float) -> int | float:
 def equals(a: Any, b: Any) -> bool | Undefined:
     """Structural equality; false across types, undefined for undefined and for NaN."""
     kind = type(a)
-    if kind is str and type(b) is str:
+    if kind is type(b) and kind in _PLAIN:
         return bool(a == b)
     if a is UNDEFINED or b is UNDEFINED or _is_nan(a) or _is_nan(b):
         return UNDEFINED
@@ -158,6 +160,9 @@ def same(a: Any, b: Any) -> bool:
 
 def less(a: Any, b: Any) -> bool | Undefined:
     """`a < b`, undefined unless both are null, both booleans, both numbers or both strings."""
+    kind = type(a)
+    if kind is type(b) and kind in _PLAIN:
+        return bool(a < b)
     if not _comparable(a, b):
         return UNDEFINED
     return a is not None and bool(a < b)
@@ -165,6 +170,9 @@ def less(a: Any, b: Any) -> bool | Undefined:
 
 def less_equal(a: Any, b: Any) -> bool | Undefined:
     """`a <= b`, with the same limits as `less`; null is equal to null."""
+    kind = type(a)
+    if kind is type(b) and kind in _PLAIN:
+        return bool(a <= b)
     if not _comparable(a, b):
         return UNDEFINED
     return a is None or bool(a <= b)

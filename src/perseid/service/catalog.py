@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from perseid.charges import compile_paths
 from perseid.errors import NotFound, OwnerNotFound
-from perseid.model import Container, Database
+from perseid.model import Container, Database, Hold
 from perseid.partition import parse_definition, parse_path, split
-from perseid.store.protocol import PutResource, RemoveResource, Resource
-from perseid.ttl import Policy
+from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
+from perseid.ttl import DAWN, Horizon, Policy
 
 _MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 _OWNER_MISSING = "Owner resource does not exist"
@@ -90,6 +90,13 @@ class Catalog:
         """In order of creation."""
         return list(self._by_name.get((kind, parent), {}).values())
 
+    def containers(self) -> list[Container]:
+        """All of the account."""
+        return list(self._containers.values())
+
+    def container_by_rid(self, rid: str) -> Container | None:
+        return self._containers.get(rid)
+
     def built(self, container: Resource) -> Container:
         return self._containers[container.rid]
 
@@ -106,11 +113,11 @@ class Catalog:
 
     # Change
 
-    def apply(self, changes: Sequence[PutResource | RemoveResource]) -> None:
+    def apply(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         for change in changes:
             if isinstance(change, PutResource):
                 self._put(change.resource)
-            else:
+            elif isinstance(change, RemoveResource):
                 self._remove(change.resource)
 
     def _put(self, resource: Resource) -> None:
@@ -166,6 +173,12 @@ def build_container(resource: Resource, database: Database) -> Container:
         key=key,
         ranges=split(state["ranges"], key),
         policy=Policy(properties.get("defaultTtl"), *state["deaths"]),
+        hold=Hold(
+            state.get("hold_seconds", 0),
+            state.get("hold_until", 0),
+            Horizon(*state.get("hold_horizon", (DAWN, DAWN))),
+        ),
+        guard=state.get("guard"),
         unique_keys=tuple(
             tuple(parse_path(path) for path in unique["paths"]) for unique in unique_keys
         ),

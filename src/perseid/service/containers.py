@@ -9,13 +9,13 @@ from perseid.ids import container_rid
 from perseid.model import Container, Database
 from perseid.partition import range_count
 from perseid.query import validate_computed
-from perseid.service import offers
+from perseid.service import lifetimes, offers, policies
 from perseid.service.account import Account
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.definitions import new_container, replaced_container
 from perseid.service.preconditions import check_if_match
 from perseid.service.throughput_rules import DEFAULT, Throughput
-from perseid.store.protocol import PutResource, RemoveResource, Resource
+from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
 
 
@@ -71,7 +71,11 @@ async def replace(
     *,
     if_match: str | None,
     now: float,
+    caller: str = "",
+    confirmation: str | None = None,
 ) -> Container:
+    """Replaces the definition. A change of `defaultTtl` is in force when this returns, and costs
+    the same whatever the container holds."""
     async with account.metadata:
         container = account.catalog.container(database_name, name)
         check_if_match(container.etag, if_match)
@@ -79,18 +83,31 @@ async def replace(
             container.properties, body, computed_check=validate_computed
         )
         old = account.catalog.resource(container.rid)
-        policy = container.policy
+        state = old.state | {"properties": properties}
         default_ttl = properties.get("defaultTtl")
-        if default_ttl != policy.default_ttl:
-            policy = policy.changed(default_ttl, int(now))
-        resource = old._replace(
-            etag=await account.new_etag(now),
-            ts=int(now),
-            state=old.state
-            | {"properties": properties, "deaths": [policy.inherited_dead, policy.own_dead]},
-        )
-        await account.change([PutResource(resource, replaces=old.etag)])
-        return account.catalog.built(resource)
+        is_new_policy = default_ttl != container.policy.default_ttl
+        notes = []
+        if is_new_policy:
+            await lifetimes.check_guard(account, container, default_ttl, confirmation, now)
+            state |= policies.changed_state(account, container, default_ttl, now)
+            state["policy_changes"] = state.get("policy_changes", 0) + 1
+            notes.append(
+                Note(
+                    int(now),
+                    container.rid,
+                    {
+                        "event": "policy",
+                        "defaultTtl": {"old": container.policy.default_ttl, "new": default_ttl},
+                        "caller": caller,
+                    },
+                )
+            )
+        resource = old._replace(etag=await account.new_etag(now), ts=int(now), state=state)
+        await account.change([PutResource(resource, replaces=old.etag), *notes])
+        changed = account.catalog.built(resource)
+        if is_new_policy:
+            lifetimes.count_later(account, container, changed, caller, now)
+        return changed
 
 
 async def delete(

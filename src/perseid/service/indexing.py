@@ -39,14 +39,16 @@ _ROOT: Final = paths.index_path(paths.ROOT)
 def normalised_policy(value: Any, *, planar: bool) -> dict[str, Any]:
     """The complete policy for what a client sent; nothing and `{}` give the default policy.
 
-    Mode none goes with `automatic: false`: the service asks for the pair, clients often send the
-    mode alone, and no other reading of it makes sense, so the flag follows the mode.
+    Mode none goes with `automatic: false`. Clients may send the mode alone, then the flag follows
+    it; asking for both is a contradiction.
     """
     given = as_object(filled(value, {}), "indexingPolicy")
     mode = _mode(given.get("indexingMode"))
     automatic = given.get("automatic")
     if automatic is not None and not isinstance(automatic, bool):
         raise malformed("indexingPolicy.automatic", "a boolean")
+    if mode == "none" and automatic:
+        raise refuse("Automatic indexing cannot be on when the indexing mode is none.")
     included, excluded = _included_and_excluded(given, mode)
     extras = {
         "compositeIndexes": _composites(given.get("compositeIndexes")),

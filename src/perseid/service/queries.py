@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -21,6 +22,8 @@ from perseid.query.pins import pinned
 from perseid.service import tokens
 from perseid.service.operation import Operation
 from perseid.store.protocol import Scan
+
+T = TypeVar("T")
 
 _CHUNK: Final = 500
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
@@ -36,11 +39,21 @@ class QueryRequest:
 
 
 class QueryPage(NamedTuple):
-    """Result rows as JSON, the sizes of the items that were loaded for them, and the way on."""
+    """Result rows as JSON, the sizes of the items loaded for them, the way on, and the times."""
 
     rows: list[bytes]
     loaded: list[int]
     continuation: str | None
+    times: Times
+
+
+@dataclass(slots=True)
+class Times:
+    """Where a page's time went, in seconds."""
+
+    compiling: float = 0.0
+    loading: float = 0.0
+    evaluating: float = 0.0
 
 
 def parse_request(body: bytes) -> QueryRequest:
@@ -83,11 +96,14 @@ async def run_page(
     secret = op.account.secret
     expected = {"f": "query", "c": op.container.rid, "q": query.digest}
     position = tokens.unseal(secret, token, **expected) if token else {}
+    started = time.perf_counter()
     compiled = compile_for(op.container, query)
+    compiling = time.perf_counter() - started
     page = _Page(op, compiled, query.parameters, scope, limit)
     onward = await (page.stream if compiled.streaming else page.compute)(position)
     continuation = None if onward is None else tokens.seal(secret, expected | onward)
-    return QueryPage(page.rows, page.loaded, continuation)
+    page.times.compiling = compiling
+    return QueryPage(page.rows, page.loaded, continuation, page.times)
 
 
 class _Page:
@@ -110,6 +126,7 @@ class _Page:
         self._context = _context(op.now)
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
+        self.times = Times()
 
     async def stream(self, position: dict[str, Any]) -> dict[str, Any] | None:
         """Each item stands for itself, so a page ends anywhere and goes on from there.
@@ -118,7 +135,7 @@ class _Page:
         """
         after, skip = position.get("n", -1), position.get("k", 0)
         while rows := await self._scan(after):
-            onward = await asyncio.to_thread(self._take, rows, after, skip)
+            onward = await self._evaluated(self._take, rows, after, skip)
             if onward is not None:
                 return onward
             after, skip = rows[-1].number, 0
@@ -141,7 +158,7 @@ class _Page:
         while chunk := await self._scan(rows[-1].number if rows else -1):
             rows += chunk
         self.loaded += [row.size for row in rows]
-        return await asyncio.to_thread(self._evaluate, rows, position.get("at", 0))
+        return await self._evaluated(self._evaluate, rows, position.get("at", 0))
 
     def _evaluate(self, rows: list[Row], start: int) -> dict[str, Any] | None:
         documents = (orjson.loads(row.body) for row in rows)
@@ -151,9 +168,18 @@ class _Page:
                 return {"at": start + len(self.rows)}
         return None
 
+    async def _evaluated(self, work: Callable[..., T], *arguments: Any) -> T:
+        started = time.perf_counter()
+        result = await asyncio.to_thread(work, *arguments)
+        self.times.evaluating += time.perf_counter() - started
+        return result
+
     async def _scan(self, after: int) -> list[Row]:
         scan = replace(self._scope, after=after, limit=_CHUNK)
-        return await self._op.store.scan(self._op.container, scan)
+        started = time.perf_counter()
+        rows = await self._op.store.scan(self._op.container, scan)
+        self.times.loading += time.perf_counter() - started
+        return rows
 
     def _add(self, text: bytes) -> bool:
         """Takes the row unless the page is full; a page always takes its first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.model import Container, ItemKey, Row, Usage
 from perseid.ttl import EVERYTHING_LIVES, Horizon
@@ -101,6 +101,41 @@ class Scan:
     max_bytes: int = 4 * 1024 * 1024
 
 
+class Span(NamedTuple):
+    """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
+
+    kind: Literal["inheriting", "own"]
+    after: int
+    upto: int
+
+
+class Tally(NamedTuple):
+    """How many items, their bytes, the first and last `_ts` among them, the highest base."""
+
+    items: int
+    size: int
+    oldest: int | None
+    newest: int | None
+    last: int | None
+
+
+class Corpse(NamedTuple):
+    """A dead item about to be removed; `base` orders corpses by when they died."""
+
+    number: int
+    base: int
+    size: int
+    terms: int
+
+
+class Note(NamedTuple):
+    """A line of the audit log."""
+
+    ts: int
+    container: str  # rid
+    entry: dict[str, Any]
+
+
 class Store(Protocol):
     """Rows of one account. Every method may be called from many tasks at once."""
 
@@ -116,11 +151,15 @@ class Store(Protocol):
         """All of them, in order of creation."""
         ...
 
-    async def change(self, changes: Sequence[PutResource | RemoveResource]) -> None:
+    async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         """All or nothing; StaleResource if a row is not what the caller said.
 
         Putting a new container makes room for its items, removing one drops them.
         """
+        ...
+
+    async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
+        """The audit log behind line `after`, of one container or of all."""
         ...
 
     async def read(
@@ -147,4 +186,39 @@ class Store(Protocol):
     async def scan(self, container: Container, scan: Scan) -> list[Row]: ...
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         """What the items of a range take up; costs no look at the living."""
+        ...
+
+    async def purge(
+        self,
+        container: Container,
+        range_index: int,
+        horizon: Horizon,
+        limit: int,
+        afford: Callable[[Sequence[Corpse]], int] | None = None,
+    ) -> list[Corpse]:
+        """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
+
+        `afford` says how many of the candidates, from the front, there is budget for.
+        """
+        ...
+
+    async def reclaim(self, pages: int) -> int:
+        """Gives up to that many free pages back to the file system; how many are still free."""
+        ...
+
+    async def tally(self, container: Container, range_index: int, span: Span) -> Tally: ...
+    async def histogram(
+        self, container: Container, range_index: int, span: Span, width: int
+    ) -> dict[int, tuple[int, int]]:
+        """Items and bytes by (base - after - 1) // width, for the buckets that are not empty."""
+        ...
+
+    async def sample(
+        self, container: Container, range_index: int, span: Span, limit: int
+    ) -> list[Row]:
+        """The first few items of a span, without their bodies."""
+        ...
+
+    async def invalid_ttls(self, container: Container) -> int:
+        """Items that carry a `ttl` which counts as absent."""
         ...

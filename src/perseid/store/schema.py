@@ -35,6 +35,12 @@ def _create(db: apsw.Connection) -> None:
             bytes INTEGER NOT NULL,
             PRIMARY KEY (container, range)
         ) WITHOUT ROWID;
+        CREATE TABLE audit (
+            line INTEGER PRIMARY KEY AUTOINCREMENT,
+            ts INTEGER NOT NULL,
+            container TEXT NOT NULL,
+            entry TEXT NOT NULL
+        );
         """
     )
 
@@ -63,12 +69,12 @@ def migrate(db: apsw.Connection) -> None:
         db.pragma("user_version", VERSION)
 
 
-def create_items(db: apsw.Connection, number: int) -> None:
+def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
     """The tables of one container.
 
     `number` orders items by range and age (see model.item_number). The two partial indexes find
-    the dead of a range in expiry order without looking at the living, and tell their sizes without
-    looking at the items themselves.
+    the dead of a range in expiry order without looking at the living, and tell what they weigh and
+    what removing them costs without looking at the items themselves.
     """
     table = f"items_{number}"
     db.execute(
@@ -88,9 +94,9 @@ def create_items(db: apsw.Connection, number: int) -> None:
         );
         CREATE UNIQUE INDEX {table}_key ON {table} (pk, id);
         CREATE INDEX {table}_partition ON {table} (pk);
-        CREATE INDEX {table}_inheriting ON {table} (number >> {RANGE_SHIFT}, ts, size)
+        CREATE INDEX {table}_inheriting ON {table} (number >> {RANGE_SHIFT}, ts, size, terms)
             WHERE ttl IS NULL;
-        CREATE INDEX {table}_expiring ON {table} (number >> {RANGE_SHIFT}, ts + ttl, size)
+        CREATE INDEX {table}_expiring ON {table} (number >> {RANGE_SHIFT}, ts + ttl, size, terms)
             WHERE ttl > 0;
         CREATE TABLE unique_{number} (
             entry BLOB PRIMARY KEY,
@@ -99,8 +105,21 @@ def create_items(db: apsw.Connection, number: int) -> None:
         CREATE INDEX unique_{number}_number ON unique_{number} (number);
         """
     )
+    # LSNs go on from those of dropped containers: a client that still holds a session token of a
+    # container of the same name is not told to wait for a future that never comes.
+    db.executemany(
+        "INSERT INTO positions SELECT ?, ?, COALESCE((SELECT CAST(value AS INTEGER) FROM meta"
+        " WHERE name = 'highest_dropped_lsn'), 0), 0, 0",
+        [(number, part) for part in range(ranges)],
+    )
 
 
 def drop_items(db: apsw.Connection, number: int) -> None:
     db.execute(f"DROP TABLE items_{number}; DROP TABLE unique_{number}")
+    db.execute(
+        "INSERT INTO meta SELECT 'highest_dropped_lsn', COALESCE(MAX(lsn), 0) FROM positions"
+        " WHERE container = ? ON CONFLICT (name)"
+        " DO UPDATE SET value = MAX(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
+        (number,),
+    )
     db.execute("DELETE FROM positions WHERE container = ?", (number,))

@@ -19,19 +19,23 @@ import orjson
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import schema
 from perseid.store.protocol import (
+    Corpse,
     Decision,
+    Note,
     Put,
     PutResource,
     Remove,
     RemoveResource,
     Resource,
     Scan,
+    Span,
     StaleResource,
     StoreError,
+    Tally,
     View,
 )
 from perseid.store.writer import Writer
-from perseid.ttl import LIVE_SQL, Horizon
+from perseid.ttl import DAWN, LIVE_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -52,8 +56,6 @@ class _Statements(NamedTuple):
     claim: str
     unclaim: str
     scan: str
-    dead_inheriting: str
-    dead_own: str
 
 
 @lru_cache(maxsize=4096)
@@ -71,10 +73,21 @@ def _statements(number: int) -> _Statements:
         claim=f"INSERT INTO {unique} VALUES (?, ?)",
         unclaim=f"DELETE FROM {unique} WHERE number = ?",
         scan=f"SELECT {_COLUMNS} FROM {items} WHERE ",
-        dead_inheriting=f"SELECT COUNT(*), COALESCE(SUM(size), 0) FROM {items}"
-        f" WHERE number >> {RANGE_SHIFT} = :range AND ttl IS NULL AND ts <= :inherited",
-        dead_own=f"SELECT COUNT(*), COALESCE(SUM(size), 0) FROM {items}"
-        f" WHERE number >> {RANGE_SHIFT} = :range AND ttl > 0 AND ts + ttl <= :own",
+    )
+
+
+# The two partial indexes: the condition that selects each, and the base it is ordered by. What is
+# written here must be what the indexes say, or SQLite will not use them.
+_MORTALS: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
+
+
+def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
+    """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
+    condition, base = _MORTALS[span.kind]
+    return (
+        f"SELECT {columns.format(base=base)} FROM items_{number}"
+        f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
+        f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
     )
 
 
@@ -169,15 +182,28 @@ class SqliteStore:
             )
         ]
 
-    async def change(self, changes: Sequence[PutResource | RemoveResource]) -> None:
+    async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         def apply() -> None:
             for change in changes:
                 if isinstance(change, PutResource):
                     self._put_resource(change)
-                else:
+                elif isinstance(change, RemoveResource):
                     self._remove_resource(change.resource)
+                else:
+                    self._write_db.execute(
+                        "INSERT INTO audit (ts, container, entry) VALUES (?, ?, ?)",
+                        (change.ts, change.container, orjson.dumps(change.entry).decode()),
+                    )
 
         await self._writer.submit(apply)
+
+    async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
+        rows = self._point_db.execute(
+            "SELECT line, ts, container, entry FROM audit"
+            " WHERE line > ? AND container = COALESCE(?, container) ORDER BY line LIMIT ?",
+            (after, container, limit),
+        )
+        return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
     def _put_resource(self, change: PutResource) -> None:
         db, resource = self._write_db, change.resource
@@ -188,7 +214,12 @@ class SqliteStore:
             except apsw.ConstraintError as exc:
                 raise StaleResource(resource.id) from exc
             if resource.kind == "container":
-                schema.create_items(db, resource.state["number"])
+                number = resource.state["number"]
+                schema.create_items(db, number, resource.state["ranges"])
+                for part, *position in db.execute(
+                    "SELECT range, lsn, items, bytes FROM positions WHERE container = ?", (number,)
+                ):
+                    self._open_positions[number, part] = _Position(*position)
         else:
             db.execute(
                 "UPDATE resources SET id = ?, etag = ?, ts = ?, state = ?"
@@ -316,16 +347,110 @@ class SqliteStore:
         position = self._positions.get((container.number, range_index), _START)
         if horizon.is_endless:
             return Usage(position.items, position.size, 0, 0)
-        sql = _statements(container.number)
-        values = {"range": range_index, "inherited": horizon.inherited, "own": horizon.own}
+        spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
 
         def count(db: apsw.Connection) -> Usage:
-            items, size = db.execute(sql.dead_inheriting, values).get
-            own_items, own_size = db.execute(sql.dead_own, values).get
-            dead, dead_size = items + own_items, size + own_size
+            counts = [_count(db, container.number, range_index, span) for span in spans]
+            dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
             return Usage(position.items - dead, position.size - dead_size, dead, dead_size)
 
         return await self._on_scanner(count)
+
+    # Lifetimes
+
+    async def purge(
+        self,
+        container: Container,
+        range_index: int,
+        horizon: Horizon,
+        limit: int,
+        afford: Callable[[Sequence[Corpse]], int] | None = None,
+    ) -> list[Corpse]:
+        return await self._writer.submit(
+            lambda: self._purge(container, range_index, horizon, limit, afford)
+        )
+
+    def _purge(
+        self,
+        container: Container,
+        range_index: int,
+        horizon: Horizon,
+        limit: int,
+        afford: Callable[[Sequence[Corpse]], int] | None,
+    ) -> list[Corpse]:
+        db, number = self._write_db, container.number
+        corpses: list[Corpse] = []
+        for span in (Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)):
+            # An inheriting item died a default lifetime after its base, one with a ttl at its base.
+            age = max(container.policy.default_ttl or 0, 0) if span.kind == "inheriting" else 0
+            columns = "number, {base} + :age, size, terms"
+            sql = _span_sql(number, span, columns, "ORDER BY {base} LIMIT :limit")
+            values = _span_values(range_index, span) | {"limit": limit, "age": age}
+            corpses += map(Corpse._make, db.execute(sql, values))
+        corpses.sort(key=lambda corpse: corpse.base)
+        del corpses[limit if afford is None else afford(corpses[:limit]) :]
+        if not corpses:
+            return corpses
+        numbers = orjson.dumps([corpse.number for corpse in corpses]).decode()
+        tables = [f"items_{number}"]
+        if container.unique_keys:
+            tables.append(f"unique_{number}")
+        for table in tables:
+            db.execute(
+                f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
+            )
+        place = (number, range_index)
+        lsn, items, size = self._open_positions.get(place) or self._positions[place]
+        self._open_positions[place] = _Position(
+            lsn + 1, items - len(corpses), size - sum(corpse.size for corpse in corpses)
+        )
+        return corpses
+
+    async def reclaim(self, pages: int) -> int:
+        def give_back() -> int:
+            for _ in self._write_db.execute(f"PRAGMA incremental_vacuum({pages:d})"):
+                pass
+            left: int = self._write_db.pragma("freelist_count")
+            return left
+
+        if self._point_db.pragma("freelist_count") == 0:
+            return 0
+        return await self._writer.submit(give_back)
+
+    async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
+        columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"
+        sql = _span_sql(container.number, span, columns)
+        values = _span_values(range_index, span)
+        return await self._on_scanner(lambda db: Tally._make(db.execute(sql, values).get))
+
+    async def histogram(
+        self, container: Container, range_index: int, span: Span, width: int
+    ) -> dict[int, tuple[int, int]]:
+        sql = _span_sql(
+            container.number,
+            span,
+            "({base} - :after - 1) / :width AS bucket, COUNT(*), SUM(size)",
+            "GROUP BY bucket",
+        )
+        values = _span_values(range_index, span) | {"width": width}
+        return await self._on_scanner(
+            lambda db: {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
+        )
+
+    async def sample(
+        self, container: Container, range_index: int, span: Span, limit: int
+    ) -> list[Row]:
+        columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
+        sql = _span_sql(container.number, span, columns, "ORDER BY {base} LIMIT :limit")
+        values = _span_values(range_index, span) | {"limit": limit}
+        return await self._on_scanner(lambda db: [*map(Row._make, db.execute(sql, values))])
+
+    async def invalid_ttls(self, container: Container) -> int:
+        sql = (
+            f"SELECT COUNT(*) FROM items_{container.number}"
+            " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
+        )
+        return await self._on_scanner(lambda db: int(db.execute(sql).get))
 
     async def _on_scanner(self, work: Callable[[apsw.Connection], T]) -> T:
         def run() -> T:
@@ -336,6 +461,17 @@ class SqliteStore:
             return work(db)
 
         return await asyncio.get_running_loop().run_in_executor(self._scanners, run)
+
+
+def _span_values(range_index: int, span: Span) -> dict[str, int]:
+    return {"range": range_index, "after": span.after, "upto": span.upto}
+
+
+def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tuple[int, int]:
+    """Items and bytes of a span, from the index alone."""
+    sql = _span_sql(number, span, "COUNT(*), COALESCE(SUM(size), 0)")
+    items, size = db.execute(sql, _span_values(range_index, span)).get
+    return items, size
 
 
 def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> list[Row]:

@@ -119,7 +119,7 @@ ROWS: list[tuple[str, list[Any], Any]] = [
     ("LENGTH", [UNDEFINED], UNDEFINED),
     ("LOWER", ["ÀB"], "àb"),
     ("LOWER", ["ABC"], "abc"),
-    ("LOWER", ["ΑΣ"], "ας"[:1] + "σ"),  # no final form
+    ("LOWER", ["ΑΣ"], "ασ"),  # no final form
     ("LOWER", [None], UNDEFINED),
     ("UPPER", ["aé"], "AÉ"),
     ("UPPER", ["straße"], "STRAßE"),  # each character alone

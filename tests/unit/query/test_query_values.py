@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perseid.query.values import (
@@ -239,6 +239,7 @@ def test_canonical(a: Any, b: Any, equal: bool) -> None:
     assert len({canonical(a), canonical(b)}) == (1 if equal else 2)
 
 
+@settings(deadline=None)
 @given(json_values, json_values)
 def test_canonical_equality_is_equality(a: Any, b: Any) -> None:
     assert (canonical(a) == canonical(b)) is equals(a, b)
@@ -246,6 +247,7 @@ def test_canonical_equality_is_equality(a: Any, b: Any) -> None:
     assert same(a, copy.deepcopy(a))
 
 
+@settings(deadline=None)
 @given(all_values, all_values, all_values)
 def test_sort_key_is_a_total_order(a: Any, b: Any, c: Any) -> None:
     x, y, z = sort_key(a), sort_key(b), sort_key(c)
@@ -258,6 +260,7 @@ def test_sort_key_is_a_total_order(a: Any, b: Any, c: Any) -> None:
     hash(x)
 
 
+@settings(deadline=None)
 @given(scalars, scalars)
 def test_sort_key_agrees_with_less(a: Any, b: Any) -> None:
     if less(a, b) is not UNDEFINED:
@@ -265,6 +268,7 @@ def test_sort_key_agrees_with_less(a: Any, b: Any) -> None:
         assert less_equal(a, b) is (sort_key(a) <= sort_key(b))
 
 
+@settings(deadline=None)
 @given(st.lists(all_values, max_size=6))
 def test_any_permutation_sorts_alike(values: list[Any]) -> None:
     orders = {
@@ -292,6 +296,7 @@ def test_number_text(value: int | float, text: str) -> None:
     assert to_number_text(value) == text
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_number_text_reads_back(x: float) -> None:
     assert float(to_number_text(x)) == x
@@ -308,6 +313,7 @@ def test_json_text(value: Any, text: str) -> None:
     assert to_json_text(value) == text
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_json_text_is_json(value: Any) -> None:
     assert same(as_doubles(json.loads(to_json_text(value))), as_doubles(value))
@@ -347,6 +353,7 @@ def test_output_leaves_its_argument_alone() -> None:
     assert repr(value) == "{'a': [1.0, undefined]}"
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_output_keeps_json_values(value: Any) -> None:
     assert same(as_doubles(orjson.loads(orjson.dumps(to_output(value)))), as_doubles(value))

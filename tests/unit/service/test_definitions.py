@@ -261,7 +261,6 @@ def test_default_policy(sent: Any) -> None:
     [
         ({"indexingMode": "Lazy"}, "lazy", True),
         ({"indexingMode": "NONE"}, "none", False),
-        ({"indexingMode": "none", "automatic": True}, "none", False),
         ({"indexingMode": "none", "automatic": False}, "none", False),
         ({"automatic": False}, "consistent", False),
     ],

@@ -58,13 +58,15 @@ def natural_log(x: Number) -> float:
     return -math.inf if x == 0 else math.log(x)
 
 
+_ln: Final = _total(natural_log)
+
+
 def decimal_log(x: Number) -> float:
     return -math.inf if x == 0 else math.log10(x)
 
 
 def log(x: Number, base: Number | None = None) -> float:
-    top = _total(natural_log)(x)
-    return top if base is None else _divide(top, _total(natural_log)(base))
+    return _ln(x) if base is None else _divide(_ln(x), _ln(base))
 
 
 def number_bin(x: Number, size: Number = 1) -> Any:

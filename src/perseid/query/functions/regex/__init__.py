@@ -4,7 +4,7 @@ Python's `re` runs them when even its worst case is short. Otherwise a linear ma
 knows everything but references to groups, atomic groups and possessive quantifiers. The bounds:
 
 - a pattern has at most `MAX_PATTERN` characters, and `MAX_SIZE` parts once counts are written out;
-- `re` gets a text when the number of ways to try it is at most `MAX_TRIES`;
+- `re` gets a text when places to start times ways to go on times parts is at most `MAX_TRIES`;
 - the linear matcher gets a text when its length times the parts is at most `MAX_WORK`.
 
 Past them there is no answer, as for text that is no pattern at all. `\\w`, `\\d` and `\\b` follow
@@ -25,7 +25,7 @@ from perseid.query.values import UNDEFINED, Undefined
 
 MAX_PATTERN: Final = 10_000
 MAX_SIZE: Final = 100_000
-MAX_TRIES: Final = 10_000_000
+MAX_TRIES: Final = 30_000_000
 MAX_WORK: Final = 3_000_000
 
 
@@ -58,7 +58,7 @@ class Pattern:
         rounded = 1 << length.bit_length()
         if rounded not in self._tries:
             ways = _ways(self._node, rounded) * _inner_ways(self._node, rounded)
-            self._tries[rounded] = rounded * ways
+            self._tries[rounded] = rounded * ways * self._size
         return self._tries[rounded]
 
 

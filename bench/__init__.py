@@ -1,0 +1,1 @@
+"""Measures Perseid beside another local server that speaks the same protocol: `python -m bench`."""

@@ -1,0 +1,238 @@
+"""Starts both servers, drives them with the same load, prints what came out."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+from statistics import median
+
+import click
+from rich.console import Console
+
+from bench import report as reports
+from bench import servers
+from bench.errors import BenchError, PeerUnavailable
+from bench.load import Driver, Sample, drivers, run_bundled, send_all
+from bench.report import Process, Report
+from bench.servers import Server
+from bench.signing import Target
+from bench.workload import PAGE, ROWS, Row, document, id_of, preload, setup
+
+_WARM_UP_SECONDS = 1.0
+_LEAST_REPLIES = 2  # on each connection of a run
+_LONGEST_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the load is driven."""
+
+    rows: Sequence[Row]
+    connections: int
+    seconds: int
+    documents: int
+    repeat: int
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--connections", type=click.IntRange(1, 1000), default=32, help="Connections.")
+# A signature is good for fifteen minutes, and a run is signed once.
+@click.option(
+    "--seconds", type=click.IntRange(1, 600), default=5, help="Length of a run; longer if slow."
+)
+@click.option(
+    "--documents", type=click.IntRange(100, 200_000), default=20_000, help="Documents loaded."
+)
+@click.option(
+    "--repeat", type=click.IntRange(1, 99), default=3, help="Runs of each row; the median counts."
+)
+@click.option(
+    "--only",
+    type=click.Choice([row.name for row in ROWS]),
+    multiple=True,
+    help="Measure this row only; may be given more than once.",
+)
+@click.option(
+    "--client",
+    type=click.Choice(("auto", "wrk", "bundled")),
+    default="auto",
+    help="What drives the load; auto takes wrk if there is one.",
+)
+@click.option("--no-peer", is_flag=True, help="Measure Perseid alone.")
+@click.option("--markdown", is_flag=True, help="Print Markdown instead of a table.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all runs."
+)
+def main(
+    *,
+    connections: int,
+    seconds: int,
+    documents: int,
+    repeat: int,
+    only: tuple[str, ...],
+    client: str,
+    no_peer: bool,
+    markdown: bool,
+    json_file: Path | None,
+) -> None:
+    """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback."""
+    rows = [row for row in ROWS if not only or row.name in only]
+    plan = Plan(rows, connections, seconds, documents, repeat)
+    # An exit rather than sudden death, so that the servers are stopped too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        found = benchmark(plan, client, with_peer=not no_peer)
+    except BenchError as exc:
+        raise click.ClickException(str(exc)) from exc
+    if json_file is not None:
+        reports.write_json(found, json_file)
+    if markdown:
+        click.echo(reports.markdown(found))
+    else:
+        reports.show(found, Console())
+
+
+def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Report:
+    """Runs the whole plan on both servers, or on Perseid alone if there is no peer."""
+    console = Console(stderr=True, log_path=False)
+    directory = servers.bench_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(console.status("starting"))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
+        name, driver = _driver(client, scratch)
+        package, note = _peer_package(directory) if with_peer else (None, "--no-peer was given")
+        if note is not None and with_peer:
+            console.print(f"Measuring Perseid alone: {note}", soft_wrap=True)
+        # Started a few times: the first start may compile, and one figure is no figure.
+        starts = [_start_seconds(scratch / f"start{each}") for each in range(1, plan.repeat)]
+        ours = stack.enter_context(servers.perseid(scratch / "perseid"))
+        running = [ours]
+        if package is not None:
+            running.append(stack.enter_context(servers.peer(package, scratch / "peer")))
+        after_start = {each.name: each.resident_bytes() for each in running}
+        for server in running:
+            _prepare(server, plan, console)
+        samples = {row.name: _measure(row, running, plan, driver, console) for row in plan.rows}
+        start_seconds = {ours.name: median([*starts, ours.start_seconds])}
+        processes = [
+            Process(
+                each.name,
+                each.version,
+                start_seconds.get(each.name, each.start_seconds),
+                after_start[each.name],
+                each.resident_bytes(),
+            )
+            for each in running
+        ]
+    return Report(_conditions(plan, name), processes, samples, note)
+
+
+def _driver(client: str, scratch: Path) -> tuple[str, Driver]:
+    found = drivers(scratch)
+    name = next(iter(found)) if client == "auto" else client
+    if name not in found:
+        raise BenchError(f"there is no '{name}' on the PATH; try --client bundled")
+    return name, found[name]
+
+
+def _peer_package(directory: Path) -> tuple[Path | None, str | None]:
+    """Where the peer is, or why it is not."""
+    try:
+        return servers.install_peer(directory), None
+    except PeerUnavailable as exc:
+        return None, f"{servers.PEER_PACKAGE} cannot be run, {exc}"
+
+
+def _start_seconds(directory: Path) -> float:
+    with servers.perseid(directory) as server:
+        return server.start_seconds
+
+
+def _prepare(server: Server, plan: Plan, console: Console) -> None:
+    console.log(f"{server.name}: loading {plan.documents:,} documents")
+    target = _target(server)
+    try:
+        send_all(server.port, setup(target), 201)
+        send_all(server.port, preload(target, plan.documents), 201, plan.connections)
+    except BenchError as exc:
+        raise BenchError(f"loading {server.name}: {exc}") from exc
+
+
+def _measure(
+    row: Row, running: Sequence[Server], plan: Plan, driver: Driver, console: Console
+) -> dict[str, list[Sample]]:
+    """The runs of one row, the servers taking turns so that both meet the same weather."""
+    samples: dict[str, list[Sample]] = {each.name: [] for each in running}
+    seconds = {}
+    for server in reversed(running):
+        # Our own client checks the exact status, which wrk cannot; it waits for the last reply.
+        probe = _sample(row, server, plan, run_bundled, _WARM_UP_SECONDS)
+        seconds[server.name] = _run_seconds(probe, row, plan)
+    for _ in range(plan.repeat):
+        for server in reversed(running):
+            sample = _sample(row, server, plan, driver, seconds[server.name])
+            samples[server.name].append(sample)
+            console.log(f"{row.name}: {server.name} {reports.rate_text(sample.rate)} req/s")
+    return samples
+
+
+def _run_seconds(probe: Sample, row: Row, plan: Plan) -> float:
+    """Long enough for a few replies on each connection, however slow the server is."""
+    wanted = _LEAST_REPLIES * _connections(row, plan) / probe.rate
+    return max(plan.seconds, min(math.ceil(wanted), _LONGEST_SECONDS))
+
+
+def _connections(row: Row, plan: Plan) -> int:
+    return min(plan.connections, row.most_connections)
+
+
+def _sample(
+    row: Row,
+    server: Server,
+    plan: Plan,
+    driver: Driver,
+    seconds: float,
+) -> Sample:
+    requests = row.requests(_target(server), plan.documents)
+    try:
+        sample = driver(server.port, requests, row.status, _connections(row, plan), seconds)
+        server.settle()
+        if sample.received < row.least_reply * sample.requests:
+            raise BenchError("replies were too small to carry their documents")
+    except BenchError as exc:
+        raise BenchError(f"{row.name} on {server.name}: {exc}") from exc
+    return sample
+
+
+def _target(server: Server) -> Target:
+    return Target(server.port, formatdate(usegmt=True))
+
+
+def _conditions(plan: Plan, client: str) -> dict[str, object]:
+    fewer = {
+        f"{row.name} connections": row.most_connections
+        for row in plan.rows
+        if row.most_connections < plan.connections
+    }
+    return {
+        "client": client,
+        "connections": plan.connections,
+        **fewer,
+        "seconds": plan.seconds,
+        "runs": plan.repeat,
+        "documents": plan.documents,
+        "bytes each": len(document(0, id_of(0))),
+        "feed page": PAGE,
+    }
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench")

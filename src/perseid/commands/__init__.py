@@ -1,0 +1,1 @@
+"""Commands that talk to a running server: `perseid ttl` and `perseid clock`."""

@@ -1,0 +1,132 @@
+"""`perseid clock`: shows a server's time and moves it, and how times are read and written here."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from perseid.commands.admin_client import AdminClient, Answer, Refused, talks_to_server
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)", re.ASCII)
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from 90, 90s, 15m, 2h, 3d or 1w."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"'{text}' is not a duration like 90, 90s, 15m, 2h or 3d.")
+    return _whole(float(match[1]) * _UNITS[match[2]])
+
+
+def parse_instant(text: str) -> float:
+    """Epoch seconds from epoch seconds or an ISO date, which is UTC unless it says otherwise."""
+    if _NUMBER.fullmatch(text):
+        return _whole(float(text))
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"'{text}' is neither seconds since 1970 nor a date like 2030-01-31T12:00:00Z."
+        ) from None
+    return _whole((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
+
+
+def _whole(number: float) -> float:
+    """The same number, as an int where it is one: JSON tells 60 from 60.0."""
+    return int(number) if number == int(number) else number
+
+
+def instant_text(seconds: float | None) -> str:
+    """An instant for people: the date in UTC and the epoch seconds."""
+    if seconds is None:
+        return "never"
+    try:
+        date = datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError):  # beyond the calendar's last year
+        return str(seconds)
+    return f"{date:%Y-%m-%d %H:%M:%S}Z ({int(seconds)})"
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time in its two largest units: 1d 2h, 3m 20s, 5s."""
+    left, parts = int(seconds), []
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"
+
+
+@click.group()
+def clock() -> None:
+    """Show and move a server's clock.
+
+    The clock decides `_ts` and expiry. It only moves forward, and only if the server was started
+    with --test-clock.
+    """
+
+
+@clock.command()
+@talks_to_server
+def show(client: AdminClient, as_json: bool) -> None:
+    """Show the server's time."""
+    _print(client.get("clock"), as_json)
+
+
+@clock.command()
+@talks_to_server
+def freeze(client: AdminClient, as_json: bool) -> None:
+    """Make time stand still."""
+    _move(client, as_json, "freeze")
+
+
+@clock.command()
+@talks_to_server
+def resume(client: AdminClient, as_json: bool) -> None:
+    """Let time run on from where it stands."""
+    _move(client, as_json, "resume")
+
+
+@clock.command()
+@click.argument("seconds", type=parse_duration)
+@talks_to_server
+def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
+    """Move time forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w."""
+    _move(client, as_json, "advance", {"seconds": seconds})
+
+
+@clock.command("set")
+@click.argument("instant", type=parse_instant)
+@talks_to_server
+def set_(client: AdminClient, as_json: bool, instant: float) -> None:
+    """Move time forward to INSTANT: seconds since 1970, or an ISO date (UTC unless it says)."""
+    _move(client, as_json, "set", {"to": instant})
+
+
+def _move(
+    client: AdminClient, as_json: bool, move: str, body: dict[str, Any] | None = None
+) -> None:
+    try:
+        answer = client.post("clock", move, body=body)
+    except Refused as exc:
+        if exc.status != 404:
+            raise
+        raise click.ClickException(
+            "The clock of this server cannot be moved; start it with --test-clock."
+        ) from exc
+    _print(answer, as_json)
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        click.echo(answer.text)
+        return
+    value = answer.value
+    state = "frozen" if value.get("frozen") else "running"
+    fixed = "" if value["movable"] else ", cannot be moved"
+    click.echo(f"{instant_text(value['now'])}, {state}{fixed}")

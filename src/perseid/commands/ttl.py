@@ -1,0 +1,419 @@
+"""`perseid ttl`: what a lifetime policy does, would do and has done, asked of a running server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import click
+
+from perseid.commands.admin_client import AdminClient, Answer, talks_to_server
+from perseid.commands.clock import duration_text, instant_text, parse_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_BAR_WIDTH: Final = 32
+_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def parse_lifetime(text: str) -> float:
+    """Seconds from a duration, or -1 for a life without end."""
+    return -1 if text == "-1" else parse_duration(text)
+
+
+def parse_default_ttl(text: str) -> float | None:
+    """A container's setting: a lifetime, `none` for on without a default, `off` for None."""
+    word = text.lower()
+    return None if word == "off" else parse_lifetime("-1" if word == "none" else text)
+
+
+@click.group()
+def ttl() -> None:
+    """Look at lifetimes: preview, forecast, explain, undo, drain, audit."""
+
+
+@ttl.command()
+@click.argument("database")
+@click.argument("container")
+@talks_to_server
+def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
+    """Show the policy, who lives under it, and who waits to be removed."""
+    answer = client.get("ttl", database, container)
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    _table(
+        f"{_name(value)} at {instant_text(value['asOf'])}",
+        [
+            ("default ttl", _policy_text(value["defaultTtl"])),
+            ("live", _count_text(value["live"])),
+            ("  will expire", _count_text(value["mortal"])),
+            ("  never expire", _count_text(value["immortal"])),
+            ("dead, not removed yet", _count_text(value["backlog"])),
+            ("longest dead for", duration_text(value["purgeLagSeconds"])),
+            ("next expiry", instant_text(value["nextExpiry"])),
+            ("purge hold", duration_text(value["purgeHoldSeconds"])),
+            ("guard", value["guard"] or "none"),
+            ("policy changes", value["policyChanges"]),
+        ],
+    )
+
+
+@ttl.command()
+@click.argument("database")
+@click.argument("container")
+@click.option(
+    "--default-ttl",
+    metavar="SECONDS|none|off",
+    required=True,
+    help="Seconds (or 15m, 2h, 3d); none or -1: on, but only items set lifetimes; off.",
+)
+@talks_to_server
+def preview(
+    client: AdminClient, *, as_json: bool, database: str, container: str, default_ttl: str
+) -> None:
+    """Show what another default ttl would do now, without changing anything."""
+    proposed = parse_default_ttl(default_ttl)
+    answer = client.post("ttl", database, container, "preview", body={"defaultTtl": proposed})
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    dies = value["diesNow"]
+    _table(
+        f"{_name(value)} at {instant_text(value['asOf'])}",
+        [
+            (
+                "default ttl",
+                f"{_policy_text(value['defaultTtl'])} -> {_policy_text(proposed)}",
+            ),
+            ("would die at once", _count_text(dies)),
+            *(
+                [
+                    ("  oldest of them", instant_text(dies["oldestTs"])),
+                    ("  newest of them", instant_text(dies["newestTs"])),
+                    ("  first of them", _sample_text(value["sample"])),
+                ]
+                if dies["items"]
+                else []
+            ),
+            ("would become mortal", value["becomesMortal"]),
+            ("would become immortal", value["becomesImmortal"]),
+            ("dead already", _count_text(value["backlog"])),
+            ("ttl stored but invalid", value["invalidTtl"]),
+            ("to confirm, if guarded", f"x-perseid-confirm: {value['confirmationToken']}"),
+        ],
+    )
+    if value["histogram"]:
+        _histogram("Ends of the living under the new policy", value["histogram"])
+
+
+@ttl.command()
+@click.argument("database")
+@click.argument("container")
+@click.option(
+    "--bucket",
+    default="hour",
+    show_default=True,
+    help="Width of a bar: second, minute, hour, day, week or year.",
+)
+@click.option("--count", type=int, default=24, show_default=True, help="Number of bars.")
+@talks_to_server
+def forecast(
+    client: AdminClient, *, as_json: bool, database: str, container: str, bucket: str, count: int
+) -> None:
+    """Show who dies when, under the policy as it is."""
+    answer = client.get("ttl", database, container, "forecast", bucket=bucket, count=count)
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    _histogram(f"{_name(value)} from {instant_text(value['asOf'])}", value["buckets"])
+    drain_seconds = value["drainSeconds"]
+    _table(
+        None,
+        [
+            ("die later", _count_text(value["later"])),
+            ("never die", _count_text(value["immortal"])),
+            ("dead, not removed yet", _count_text(value["backlog"])),
+            (
+                "removing those takes",
+                "unknown yet" if drain_seconds is None else f"about {duration_text(drain_seconds)}",
+            ),
+        ],
+    )
+
+
+@ttl.command()
+@click.argument("database")
+@click.argument("container")
+@click.argument("id")
+@click.option(
+    "--partition-key",
+    required=True,
+    help="The item's partition key as JSON: '\"a\"', 5, or '[\"a\", 5]' for several levels.",
+)
+@click.option(
+    "--ttl",
+    "proposed",
+    type=parse_lifetime,
+    metavar="SECONDS",
+    help="Also: when an item with this ttl ends.",
+)
+@talks_to_server
+def explain(
+    client: AdminClient,
+    *,
+    as_json: bool,
+    database: str,
+    container: str,
+    id: str,
+    partition_key: str,
+    proposed: float | None,
+) -> None:
+    """Say why an item is alive or dead, and until when; dead ones too, never their bodies."""
+    body: dict[str, Any] = {"id": id, "partitionKey": _key(partition_key)}
+    if proposed is not None:
+        body["ttl"] = proposed
+    answer = client.post("ttl", database, container, "explain", body=body)
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    rows: list[tuple[str, object]] = [
+        ("partition key", _json_text(value["partitionKey"])),
+        ("last written", instant_text(value["_ts"])),
+        ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
+        ("state", f"{'alive' if value['live'] else 'dead'}: {value['because']}"),
+        ("rule", f"{value['rule']}, decided by the {_ORIGINS[value['origin']]}"),
+        ("ends", instant_text(value["expiresAt"])),
+    ]
+    if value["remainingSeconds"] is not None:
+        rows.append(("remaining", duration_text(value["remainingSeconds"])))
+    if value["purgePlace"] is not None:
+        rows.append(("removed before it", value["purgePlace"]))
+    if "proposed" in value:
+        ends = instant_text(value["proposed"]["expiresAt"])
+        rows.append((f"with ttl {value['proposed']['ttl']}, written now", f"ends {ends}"))
+    _table(f"{value['id']} at {instant_text(value['asOf'])}", rows)
+
+
+@ttl.command()
+@click.argument("database")
+@click.argument("container")
+@talks_to_server
+def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
+    """Revert the last change of the default ttl; what is not removed yet lives again."""
+    answer = client.post("ttl", database, container, "undo")
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    purged = value["alreadyPurged"]
+    _table(
+        _name(value),
+        [
+            ("default ttl", _policy_text(value["defaultTtl"])),
+            ("live again", _count_text(value["revived"])),
+            ("removed already", "not known" if purged is None else purged),
+        ],
+    )
+
+
+@ttl.command()
+@click.argument("database", required=False)
+@click.argument("container", required=False)
+@talks_to_server
+def drain(
+    client: AdminClient, *, as_json: bool, database: str | None, container: str | None
+) -> None:
+    """Remove everything dead now, in one container or in all, and wait for it."""
+    answer = client.post("ttl", *_scope(database, container), "drain")
+    if _printed(answer, as_json):
+        return
+    value = answer.value
+    _table(
+        f"{value['purged']} removed",
+        [(_name({"container": path}), count) for path, count in value["containers"].items()],
+    )
+
+
+@ttl.command()
+@click.argument("database", required=False)
+@click.argument("container", required=False)
+@click.option("--after", type=int, default=0, help="Only lines behind this one.")
+@click.option("--limit", type=int, default=100, show_default=True, help="At most so many lines.")
+@talks_to_server
+def audit(
+    client: AdminClient,
+    *,
+    as_json: bool,
+    database: str | None,
+    container: str | None,
+    after: int,
+    limit: int,
+) -> None:
+    """Show the log of policy changes, of one container or of all."""
+    answer = client.get("ttl", *_scope(database, container), "audit", after=after, limit=limit)
+    if _printed(answer, as_json):
+        return
+    from rich.table import Table
+
+    table = Table("line", "when", "container", "event", "by", "what")
+    for entry in answer.value["entries"]:
+        table.add_row(
+            str(entry["line"]),
+            instant_text(entry["ts"]),
+            entry["containerRid"],
+            entry["event"],
+            entry.get("caller", ""),
+            _entry_text(entry),
+        )
+    _show(table)
+
+
+_ORIGINS: Final = {"item": "item", "container": "container", "none": "policy: it never ends"}
+
+
+def _scope(database: str | None, container: str | None) -> tuple[str, ...]:
+    if database is None:
+        return ()
+    if container is None:
+        raise click.UsageError("Give a DATABASE and a CONTAINER, or neither.")
+    return (database, container)
+
+
+def _key(text: str) -> list[Any]:
+    try:
+        key = json.loads(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"'{text}' is not JSON; a string needs its quotes: '\"{text}\"'.",
+            param_hint="--partition-key",
+        ) from None
+    return key if isinstance(key, list) else [key]
+
+
+# How things are shown
+
+
+def _printed(answer: Answer, as_json: bool) -> bool:
+    """Prints the answer as it came if that was asked for."""
+    if as_json:
+        click.echo(answer.text)
+    return as_json
+
+
+def _console() -> Console:
+    """Names and ids are data: nothing in them is markup."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def _show(table: RenderableType) -> None:
+    _console().print(table)
+
+
+def _table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=None if title is None else _plain(title),
+        title_justify="left",
+        title_style="bold",
+        show_header=False,
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(_plain(name), _plain(str(value)))
+    _show(table)
+
+
+def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each bar, from first to last, as long as its items are many."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    table = Table(
+        title=_plain(title),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("from", no_wrap=True)
+    table.add_column("items", justify="right")
+    table.add_column("bytes", justify="right")
+    table.add_column(no_wrap=True)
+    most = max((bar["items"] for bar in bars), default=0) or 1
+    least = most / (2 * _BAR_WIDTH)  # half a cell: what is there can be seen
+    for bar in bars:
+        items = bar["items"]
+        length = max(items, least) if items else 0
+        drawn = ProgressBar(total=most, completed=length, width=_BAR_WIDTH) if items else ""
+        table.add_row(instant_text(bar["from"]), str(items), _bytes_text(bar["bytes"]), drawn)
+    _show(table)
+
+
+def _name(value: Mapping[str, Any]) -> str:
+    """`database/container` from the path that answers carry."""
+    _, database, _, container = value["container"].split("/")
+    return f"{unquote(database)}/{unquote(container)}"
+
+
+def _policy_text(default_ttl: float | None) -> str:
+    if default_ttl is None:
+        return "off"
+    if default_ttl == -1:
+        return "on, no default"
+    return f"{default_ttl} s ({duration_text(default_ttl)})"
+
+
+def _count_text(count: Mapping[str, int]) -> str:
+    return f"{count['items']} items, {_bytes_text(count['bytes'])}"
+
+
+def _bytes_text(size: float) -> str:
+    for unit in _BYTES:
+        if size < 1024 or unit == _BYTES[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _sample_text(sample: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['id']} {_json_text(each['partitionKey'])}" for each in sample)
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    """What an audit line says beyond who and when."""
+    shown = []
+    if "defaultTtl" in entry:
+        old, new = (_policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
+        shown.append(f"{old} -> {new}")
+    for name, text in (("diedAtOnce", "died at once"), ("revived", "live again")):
+        if name in entry:
+            shown.append(f"{text}: {_count_text(entry[name])}")
+    for name, text in _SETTINGS.items():
+        if name in entry:
+            shown.append(f"{text}: {entry[name]}")
+    return _plain("; ".join(shown))
+
+
+_SETTINGS: Final = {
+    "alreadyPurged": "removed already",
+    "purgeHoldSeconds": "purge hold",
+    "guard": "guard",
+}
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(text: str) -> str:
+    """Without characters that would move the cursor: an id may hold any."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -1,0 +1,75 @@
+"""Figures about lifetimes and purging, as JSON and in the Prometheus text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from perseid.service import lifetimes
+from perseid.service.account import Account
+from perseid.service.sweeper import Sweeper, Swept
+
+# name, kind, help, where it is found in the figures of a container
+_SERIES: Final = (
+    ("live_items", "gauge", "Items that can be read.", ("live", "items")),
+    ("live_bytes", "gauge", "Bytes of items that can be read.", ("live", "bytes")),
+    ("mortal_items", "gauge", "Live items that will expire.", ("mortal", "items")),
+    ("mortal_bytes", "gauge", "Bytes of live items that will expire.", ("mortal", "bytes")),
+    ("immortal_items", "gauge", "Live items that never expire.", ("immortal", "items")),
+    ("immortal_bytes", "gauge", "Bytes of live items that never expire.", ("immortal", "bytes")),
+    ("dead_items", "gauge", "Expired items that are not removed yet.", ("backlog", "items")),
+    ("dead_bytes", "gauge", "Bytes of expired items not removed yet.", ("backlog", "bytes")),
+    ("expired_total", "counter", "Items that expired since the start.", ("expiredTotal",)),
+    ("purged_total", "counter", "Items removed since the start.", ("purgedTotal",)),
+    ("purged_bytes_total", "counter", "Bytes removed since the start.", ("purgedBytes",)),
+    ("purge_charge_total", "counter", "Request units that removing cost.", ("purgeCharge",)),
+    ("purge_lag_seconds", "gauge", "Age of the oldest dead item.", ("purgeLagSeconds",)),
+    ("next_expiry_timestamp", "gauge", "When the next item expires.", ("nextExpiry",)),
+    ("policy_changes_total", "counter", "Changes of defaultTtl.", ("policyChanges",)),
+)  # fmt: skip
+
+
+async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, Any]:
+    """All figures of the account."""
+    containers = []
+    for container in account.catalog.containers():
+        figures = await lifetimes.status(account, container, now)
+        swept = sweeper.swept.get(container.rid, Swept())
+        figures |= {
+            "purgedTotal": swept.items,
+            "purgedBytes": swept.size,
+            "purgeCharge": round(swept.charge, 2),
+            "expiredTotal": swept.items + figures["backlog"]["items"],
+        }
+        containers.append(figures)
+    return {
+        "asOf": now,
+        "requests": account.requests,
+        "sweeperPaused": sweeper.is_paused,
+        "clockAlarm": sweeper.alarm is not None,
+        "containers": containers,
+    }
+
+
+def exposition(figures: dict[str, Any]) -> bytes:
+    """The figures as Prometheus scrapes them."""
+    return "".join(f"{line}\n" for line in _lines(figures)).encode()
+
+
+def _lines(figures: dict[str, Any]) -> Iterator[str]:
+    for name, kind, text, value in (
+        ("requests_total", "counter", "Requests admitted.", figures["requests"]),
+        ("sweeper_paused", "gauge", "Whether removal is paused.", int(figures["sweeperPaused"])),
+        ("clock_alarm", "gauge", "Whether the clock leapt ahead.", int(figures["clockAlarm"])),
+    ):
+        yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")
+        yield f"perseid_{name} {value}"
+    for name, kind, text, path in _SERIES:
+        yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")
+        for container in figures["containers"]:
+            value = container
+            for step in path:
+                value = value[step]
+            if value is not None:
+                label = container["container"].replace("\\", "\\\\").replace('"', '\\"')
+                yield f'perseid_{name}{{container="{label}"}} {value}'

@@ -1,0 +1,177 @@
+"""Removes the dead. Correctness never waits for it: reads do not see what it has yet to remove.
+
+Small steps, the longest dead first, one range after the other. Between steps it rests while
+requests arrive, so that they hardly notice; when nobody asks for anything it works without rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from perseid import charges, clock
+from perseid.clock import Readings
+from perseid.model import Container
+from perseid.service import policies
+from perseid.service.account import Account
+from perseid.store.protocol import Corpse
+
+log = logging.getLogger(__name__)
+
+STEP: Final = 250  # items in one transaction: a few milliseconds
+_TICK: Final = 1.0
+_PAGES: Final = 256  # given back to the file system in one go: one megabyte
+
+
+@dataclass(slots=True)
+class Swept:
+    """What was removed from one container since the server started."""
+
+    items: int = 0
+    size: int = 0
+    charge: float = 0.0  # request units, paid by nobody
+
+
+@dataclass(slots=True)
+class Sweeper:
+    """One for each account. `run` is the background task, the rest is for administrators."""
+
+    account: Account
+    readings: Callable[[], Readings] = clock.readings
+    is_paused: bool = False
+    pace: float | None = None  # share of the time while requests arrive; None: as configured
+    alarm: str | None = None  # why purging has stopped by itself
+    swept: dict[str, Swept] = field(default_factory=dict)  # by container rid
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _last: Readings | None = None
+    _seen_requests: int = 0
+    _stored_clock: float = 0.0
+    _rate: float | None = None  # items a second, in the last step and its rest
+
+    def wake(self) -> None:
+        """Look now: the clock was moved, a policy changed."""
+        self._wake.set()
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.wake()
+
+    def confirm_clock(self) -> None:
+        """The leap was meant: go on removing what is dead by the new time."""
+        self.alarm = None
+        self.wake()
+
+    async def run(self) -> None:
+        """Until cancelled. An error is logged and the next tick tries again."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _TICK)
+            self._wake.clear()
+            try:
+                await self.tick()
+            except Exception:
+                log.exception("removing dead items failed; trying again")
+
+    async def tick(self) -> None:
+        """One look at everything: the clock's health, its high-water mark, the dead."""
+        self.watch_clock()
+        await self.store_clock()
+        while not self.is_paused and self.alarm is None:
+            if not await self._round():
+                break
+        else:
+            return
+        while await self.account.store.reclaim(_PAGES):
+            await self._rest(0.002)
+
+    async def drain(self, container: Container | None = None) -> dict[str, int]:
+        """Removes everything that may be removed now, paused or not; counts by container path."""
+        counts: dict[str, int] = {}
+        for each, part in self._places():
+            if container is None or each.rid == container.rid:
+                while corpses := await self._step(each.rid, part):
+                    counts[each.path] = counts.get(each.path, 0) + len(corpses)
+        while await self.account.store.reclaim(_PAGES):
+            pass
+        return counts
+
+    def drain_seconds(self, backlog: int) -> float | None:
+        """How long removing so many items would take at the pace of the last step, if known."""
+        if not backlog:
+            return 0.0
+        return None if self._rate is None else round(backlog / self._rate, 3)
+
+    def watch_clock(self) -> None:
+        """Stops purging when wall time leaps ahead of the steady clock: a leap kills for good."""
+        current = self.readings()
+        if self._last is not None and self.alarm is None:
+            leap = (current.wall - self._last.wall) - (current.monotonic - self._last.monotonic)
+            if leap > self.account.settings.clock_jump:
+                self.alarm = (
+                    f"the system's clock leapt ahead by {leap:.0f} seconds; nothing is removed"
+                    " until this is confirmed"
+                )
+                log.error(self.alarm)
+        self._last = current
+
+    async def store_clock(self) -> None:
+        """Keeps the highest time shown durable, whenever somebody may have seen it."""
+        requests = self.account.requests
+        now = self.account.clock.now()
+        if requests != self._seen_requests and now > self._stored_clock:
+            self._seen_requests, self._stored_clock = requests, now
+            await self.account.store.put_meta("clock", repr(now))
+
+    async def _round(self) -> int:
+        """A step for each range that has dead items; how many were removed in all."""
+        removed = 0
+        for container, part in self._places():
+            if self.is_paused or self.alarm is not None:
+                break
+            started = time.perf_counter()
+            corpses = await self._step(container.rid, part)
+            if corpses:
+                removed += len(corpses)
+                await self._rest(time.perf_counter() - started)
+                self._rate = len(corpses) / (time.perf_counter() - started)
+        return removed
+
+    async def _step(self, rid: str, part: int) -> list[Corpse]:
+        account = self.account
+        # Under the lock that policy changes take: what an undo brings back is not swept away.
+        async with account.metadata:
+            container = account.catalog.container_by_rid(rid)
+            if container is None or rid in account.uncounted:
+                return []
+            horizon = policies.purge_horizon(account, container, account.clock.now())
+            if horizon.is_endless:
+                return []
+            corpses = await account.store.purge(container, part, horizon, STEP)
+        if corpses:
+            swept = self.swept.setdefault(rid, Swept())
+            swept.items += len(corpses)
+            swept.size += sum(corpse.size for corpse in corpses)
+            swept.charge += sum(charges.delete(corpse.size, corpse.terms) for corpse in corpses)
+        return corpses
+
+    def _places(self) -> Iterator[tuple[Container, int]]:
+        for container in self.account.catalog.containers():
+            if not container.policy.horizon(0).is_endless:
+                yield from ((container, part.index) for part in container.ranges)
+
+    async def _rest(self, worked: float) -> None:
+        """Leaves requests their share of the time; none arriving, goes on at once."""
+        requests = self.account.requests
+        await asyncio.sleep(0)
+        if requests != self._seen_requests:
+            self._seen_requests = requests
+            share = self.pace or self.account.settings.sweep_pace
+            await asyncio.sleep(worked * (1 - share) / share)

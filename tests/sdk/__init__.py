@@ -1,0 +1,1 @@
+"""Official clients against a running server."""

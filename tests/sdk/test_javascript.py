@@ -1,0 +1,104 @@
+"""The official JavaScript SDK against the server: each js/*.test.mjs file is one test.
+
+The packages are installed once, outside the source tree, into a cache that is keyed by
+package.json. PERSEID_NODE_MODULES names a ready node_modules directory instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parent / "js"
+FILES = sorted(path.name for path in SOURCES.glob("*.test.mjs"))
+INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """The path of node."""
+    return _program("node")
+
+
+@pytest.fixture(scope="session")
+def workspace(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the test files beside their packages.
+
+    Node looks for a module's packages next to the module itself, so the files are copied there.
+    """
+    place = tmp_path_factory.mktemp("js")
+    for source in (*SOURCES.glob("*.mjs"), SOURCES / "package.json"):
+        shutil.copy(source, place)
+    (place / "node_modules").symlink_to(_packages(), target_is_directory=True)
+    return place
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_javascript(file: str, node: str, workspace: Path, endpoint: str, key: str) -> None:
+    variables = os.environ | {"PERSEID_ENDPOINT": endpoint, "PERSEID_KEY": key}
+    _run([node, "--test", "--test-reporter=spec", file], workspace, variables, seconds=120)
+
+
+def _packages() -> Path:
+    """A node_modules directory with what package.json asks for."""
+    given = os.environ.get("PERSEID_NODE_MODULES")
+    if given:
+        return Path(given).resolve()
+    manifest = SOURCES / "package.json"
+    digest = hashlib.sha256(manifest.read_bytes()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perseid"
+    place = cache / f"js-{digest}"
+    if not place.exists():
+        _install(manifest, place)
+    return place / "node_modules"
+
+
+def _install(manifest: Path, place: Path) -> None:
+    """Installs beside `place` and renames: no other process ever sees half an installation."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, ignore_cleanup_errors=True) as temporary:
+        fresh = Path(temporary) / "fresh"
+        fresh.mkdir()
+        shutil.copy(manifest, fresh)
+        _run([_program("npm"), *INSTALL], fresh, os.environ, seconds=300)
+        try:
+            fresh.rename(place)
+        except OSError:
+            if not place.exists():  # else another process was faster, and has made the same
+                raise
+
+
+def _program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed; the JavaScript SDK needs node and npm")
+    return path
+
+
+def _run(
+    command: list[str], place: Path, variables: os._Environ[str] | dict[str, str], seconds: int
+) -> None:
+    """Runs a program to its end; its output is the failure's text."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=place,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        output = (late.output or b"").decode(errors="replace")
+        pytest.fail(f"{command} took more than {seconds} s\n{output}", pytrace=False)
+    if done.returncode != 0:
+        output = done.stdout.decode(errors="replace")
+        pytest.fail(f"{command} ended with {done.returncode}\n{output}", pytrace=False)

@@ -1,0 +1,543 @@
+"""`perseid ttl` and `perseid clock` against a running server: what they print, how they fail."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from perseid.clock import MovableClock
+from perseid.commands.admin_client import AdminClient, Refused, trust
+from perseid.commands.clock import (
+    clock as clock_group,
+)
+from perseid.commands.clock import (
+    duration_text,
+    instant_text,
+    parse_duration,
+    parse_instant,
+)
+from perseid.commands.ttl import parse_default_ttl
+from perseid.commands.ttl import ttl as ttl_group
+from perseid.config import Settings
+from tests.support.raw import RawClient
+from tests.support.running import free_port, running
+
+START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
+OTHER_KEY = "b3RoZXIga2V5"
+
+Run = Callable[..., Result]
+
+
+@click.group()
+def program() -> None:
+    """Both groups, as the command line has them."""
+
+
+program.add_command(ttl_group)
+program.add_command(clock_group)
+
+
+@pytest.fixture(scope="module")
+def clock() -> MovableClock:
+    clock = MovableClock()
+    clock.freeze()
+    clock.set(START)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def settings(clock: MovableClock) -> Iterator[Settings]:
+    with running(Settings(memory=True, no_sweeper=True), clock) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def endpoint(settings: Settings) -> str:
+    return settings.endpoint
+
+
+@pytest.fixture(scope="module")
+def key(settings: Settings) -> str:
+    return settings.key
+
+
+@pytest.fixture
+def run(endpoint: str) -> Run:
+    return lambda *arguments: invoke(endpoint, *arguments)
+
+
+def invoke(endpoint: str, *arguments: str, key: str | None = None) -> Result:
+    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "120", "PERSEID_KEY": key}
+    return CliRunner().invoke(program, arguments, env=environment)
+
+
+def shown(result: Result) -> str:
+    """What a successful command printed."""
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.fixture
+def stocked(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, str]:
+    """A container under defaultTtl 100: two items inherit, one has ttl 5, one never ends.
+
+    The first was written ten seconds before now, the others now.
+    """
+    body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, "defaultTtl": 100}
+    assert raw.post(f"{database}/colls", body).status == 201
+    items: list[tuple[str, dict[str, int]]] = [
+        ("old", {}), ("young", {}), ("brief", {"ttl": 5}), ("forever", {"ttl": -1}),
+    ]  # fmt: skip
+    for id_, lifetime in items:
+        reply = raw.post(f"{database}/colls/c/docs", {"id": id_, "pk": "p", **lifetime}, pk='["p"]')
+        assert reply.status == 201
+        if id_ == "old":
+            clock.advance(10)
+    return database.removeprefix("/dbs/"), "c"
+
+
+def set_default(raw: RawClient, place: tuple[str, str], default_ttl: int | None) -> None:
+    path = "/dbs/{}/colls/{}".format(*place)
+    body = raw.get(path).json
+    assert raw.put(path, body | {"defaultTtl": default_ttl}).status == 200
+
+
+def lines(text: str) -> list[str]:
+    """Each printed line with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+# ttl
+
+
+def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+    now = int(clock.now())
+    found = lines(shown(run("ttl", "status", *stocked)))
+    assert found[0].startswith(f"{stocked[0]}/c at ")
+    for line in (
+        "default ttl 100 s (1m 40s)",
+        "dead, not removed yet 0 items, 0 bytes",
+        f"next expiry {instant_text(now + 5)}",
+        "purge hold 0s",
+        "guard none",
+        "policy changes 0",
+    ):
+        assert line in found
+    assert any(line.startswith("live 4 items, ") for line in found)
+    assert any(line.startswith("will expire 3 items, ") for line in found)
+    assert any(line.startswith("never expire 1 items, ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "policy", "dies", "mortal", "immortal"),
+    [
+        ("8", "100 s (1m 40s) -> 8 s (8s)", 1, 0, 0),
+        ("2h", "100 s (1m 40s) -> 7200 s (2h)", 0, 0, 0),
+        ("none", "100 s (1m 40s) -> on, no default", 0, 0, 2),
+        ("-1", "100 s (1m 40s) -> on, no default", 0, 0, 2),
+        ("off", "100 s (1m 40s) -> off", 0, 0, 3),
+    ],
+)
+def test_preview(
+    run: Run, stocked: tuple[str, str], given: str, policy: str, dies: int, mortal: int, immortal: int
+) -> None:  # fmt: skip
+    found = lines(shown(run("ttl", "preview", *stocked, "--default-ttl", given)))
+    assert f"default ttl {policy}" in found
+    assert any(line.startswith(f"would die at once {dies} items, ") for line in found)
+    assert f"would become mortal {mortal}" in found
+    assert f"would become immortal {immortal}" in found
+    assert any(line.startswith("first of them old") for line in found) == bool(dies)
+    assert any(line.startswith("to confirm, if guarded x-perseid-confirm: ") for line in found)
+
+
+def test_preview_draws_when_the_living_would_end(run: Run, stocked: tuple[str, str]) -> None:
+    """`brief` ends in 5 seconds, `young` in 50, `old` in 40: one bar each, all of full length."""
+    text = shown(run("ttl", "preview", *stocked, "--default-ttl", "50"))
+    bars = [line for line in text.splitlines() if "━" in line]
+    assert len(bars) == 3
+    assert {bar.count("━") for bar in bars} == {32}
+
+
+def test_forecast_draws_bars_to_scale(
+    run: Run, stocked: tuple[str, str], clock: MovableClock
+) -> None:
+    """In minutes: `brief` in the first; `old` and `young` in the second."""
+    now = int(clock.now())
+    text = shown(run("ttl", "forecast", *stocked, "--bucket", "minute", "--count", "3"))
+    found = lines(text)
+    assert any(line.startswith(f"{instant_text(now)} 1 ") for line in found)
+    assert any(line.startswith(f"{instant_text(now + 60)} 2 ") for line in found)
+    assert f"{instant_text(now + 120)} 0 0 bytes" in found
+    assert [line.count("━") for line in text.splitlines() if "━" in line] == [16, 32]
+    assert "die later 0 items, 0 bytes" in found
+    assert any(line.startswith("never die 1 items, ") for line in found)
+    assert "dead, not removed yet 0 items, 0 bytes" in found
+    assert "removing those takes about 0s" in found
+
+
+def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+    now = int(clock.now())
+    found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '"p"')))
+    assert found[0] == f"brief at {instant_text(now)}"
+    for line in (
+        'partition key ["p"]',
+        f"last written {instant_text(now)}",
+        "its own ttl 5",
+        "state alive: alive under the current policy and every earlier one",
+        "rule T-028, decided by the item",
+        f"ends {instant_text(now + 5)}",
+        "remaining 5s",
+    ):
+        assert line in found
+
+
+def test_explain_the_dead(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+    clock.advance(5)
+    found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '["p"]')))
+    assert "state dead: its own ttl has ended" in found
+    assert "removed before it 0" in found
+
+
+def test_explain_a_proposal(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+    now = int(clock.now())
+    command = ("ttl", "explain", *stocked, "forever", "--partition-key", '"p"', "--ttl", "1m")
+    assert f"with ttl 60, written now ends {instant_text(now + 60)}" in lines(shown(run(*command)))
+
+
+def test_undo(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
+    set_default(raw, stocked, 8)
+    found = lines(shown(run("ttl", "undo", *stocked)))
+    assert found[0] == f"{stocked[0]}/c"
+    assert "default ttl 100 s (1m 40s)" in found
+    assert any(line.startswith("live again 1 items, ") for line in found)
+
+
+def test_drain_one_and_all(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+    clock.advance(5)
+    assert lines(shown(run("ttl", "drain", *stocked))) == ["1 removed", f"{stocked[0]}/c 1"]
+    clock.advance(95)
+    assert f"{stocked[0]}/c 2" in lines(shown(run("ttl", "drain")))
+    assert lines(shown(run("ttl", "drain", *stocked)))[0] == "0 removed"
+
+
+def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
+    set_default(raw, stocked, 8)
+    for scope in (stocked, ()):
+        entries = json.loads(shown(run("ttl", "audit", *scope, "--json")))["entries"]
+        assert "policy" in {entry["event"] for entry in entries}
+        text = shown(run("ttl", "audit", *scope))
+        assert "policy" in text
+        assert "primary" in text
+    last = json.loads(shown(run("ttl", "audit", *stocked, "--json")))["entries"][-1]["line"]
+    after = json.loads(shown(run("ttl", "audit", *stocked, "--after", str(last), "--json")))
+    assert after == {"entries": []}
+    one = json.loads(shown(run("ttl", "audit", *stocked, "--limit", "1", "--json")))["entries"]
+    assert len(one) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("preview", "--default-ttl", "8"),
+        ("forecast", "--bucket", "day", "--count", "2"),
+        ("explain", "old", "--partition-key", '"p"'),
+        ("undo",),
+        ("drain",),
+        ("audit",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_json_is_the_answer_as_it_came(
+    run: Run, raw: RawClient, stocked: tuple[str, str], arguments: tuple[str, ...]
+) -> None:
+    if arguments[0] == "undo":
+        set_default(raw, stocked, 8)
+    name, *rest = arguments
+    text = shown(run("ttl", name, *stocked, *rest, "--json"))
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+    assert isinstance(json.loads(text), dict)
+
+
+def test_json_of_status_equals_the_route(
+    run: Run, raw: RawClient, stocked: tuple[str, str]
+) -> None:
+    answer = raw.get("/_perseid/ttl/{}/{}".format(*stocked))
+    assert shown(run("ttl", "status", *stocked, "--json")).encode() == answer.body + b"\n"
+
+
+def test_names_are_data(run: Run, raw: RawClient, name: str) -> None:
+    """Spaces, markup and percent signs in names reach the server and come back unharmed."""
+    odd = f"[red]{name} 50% é"
+    assert raw.post("/dbs", {"id": odd}).status == 201
+    body = {"id": "c [b]", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, "defaultTtl": 10}
+    assert raw.post(f"/dbs/{odd}/colls", body).status == 201
+    item = {"id": "a\x1b[31mb", "pk": "p"}
+    assert raw.post(f"/dbs/{odd}/colls/c [b]/docs", item, pk='["p"]').status == 201
+    found = lines(shown(run("ttl", "status", odd, "c [b]")))
+    assert found[0].startswith(f"{odd}/c [b] at ")
+    text = shown(run("ttl", "explain", odd, "c [b]", item["id"], "--partition-key", '"p"'))
+    assert "a\N{REPLACEMENT CHARACTER}[31mb at" in text
+    raw.delete(f"/dbs/{odd}")
+
+
+# clock
+
+
+def test_clock_moves_forward(run: Run, clock: MovableClock) -> None:
+    now = clock.now()
+    assert shown(run("clock", "show")) == f"{instant_text(now)}, frozen\n"
+    assert shown(run("clock", "advance", "15m")) == f"{instant_text(now + 900)}, frozen\n"
+    to = int(now) + 4000
+    assert shown(run("clock", "set", str(to))) == f"{instant_text(to)}, frozen\n"
+    assert json.loads(shown(run("clock", "show", "--json"))) == {
+        "now": to,
+        "movable": True,
+        "frozen": True,
+    }
+
+
+def test_clock_set_takes_a_date(run: Run, clock: MovableClock) -> None:
+    clock.set(max(clock.now(), START + 10_000_000))
+    later = parse_instant("2040-02-29T12:00:00+01:00")
+    text = shown(run("clock", "set", "2040-02-29T12:00:00+01:00"))
+    assert text == f"2040-02-29 11:00:00Z ({later}), frozen\n"
+
+
+def test_clock_freezes_and_resumes(run: Run, clock: MovableClock) -> None:
+    assert ", running" in shown(run("clock", "resume"))
+    assert not clock.is_frozen
+    assert ", frozen" in shown(run("clock", "freeze"))
+    assert clock.is_frozen
+
+
+def test_clock_never_goes_back(run: Run, clock: MovableClock) -> None:
+    result = run("clock", "set", str(int(clock.now()) - 1))
+    assert result.exit_code == 1
+    assert "The clock was not moved: the clock only moves forward." in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [("freeze",), ("resume",), ("advance", "1"), ("set", str(START))]
+)
+def test_a_clock_that_cannot_be_moved(fixed_clock: Settings, arguments: tuple[str, ...]) -> None:
+    result = invoke(fixed_clock.endpoint, "clock", *arguments)
+    assert result.exit_code == 1
+    assert "start it with --test-clock" in result.stderr
+    assert ", running, cannot be moved" in shown(invoke(fixed_clock.endpoint, "clock", "show"))
+
+
+@pytest.fixture(scope="module")
+def fixed_clock() -> Iterator[Settings]:
+    with running(Settings(memory=True)) as found:
+        yield found
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("ttl", "status", "nowhere", "c"), 1, "Owner resource does not exist"),
+        (("ttl", "preview", "nowhere", "c", "--default-ttl", "5"), 1, "does not exist"),
+        (("ttl", "preview", "nowhere", "c", "--default-ttl", "0"), 1, "The input defaultTtl '0'"),
+        (("ttl", "preview", "d", "c", "--default-ttl", "soon"), 2, "'soon' is not a duration"),
+        (("ttl", "preview", "d", "c"), 2, "Missing option '--default-ttl'"),
+        (("ttl", "status", "d"), 2, "Missing argument 'CONTAINER'"),
+        (("ttl", "drain", "d"), 2, "Give a DATABASE and a CONTAINER, or neither."),
+        (("ttl", "audit", "d"), 2, "Give a DATABASE and a CONTAINER, or neither."),
+        (("ttl", "explain", "d", "c", "i"), 2, "Missing option '--partition-key'"),
+        (("ttl", "explain", "d", "c", "i", "--partition-key", "p"), 2, "'p' is not JSON"),
+        (("ttl", "forecast", "d", "c", "--count", "x"), 2, "'x' is not a valid integer"),
+        (("clock", "advance", "soon"), 2, "'soon' is not a duration"),
+        (("clock", "advance", "--", "-5"), 2, "'-5' is not a duration"),
+        (("clock", "set", "tomorrow"), 2, "'tomorrow' is neither seconds since 1970 nor a date"),
+        (("clock", "show", "--key", "not base64"), 2, "--key must be base64"),
+        (("clock", "show", "--endpoint", "127.0.0.1:8081"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", "http://127.0.0.1:8081/dbs"), 2, "--endpoint must look"),
+        (("clock", "show", "--endpoint", "http://127.0.0.1:x/"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", "http:///"), 2, "--endpoint must look like"),
+        (("clock", "show", "--key", OTHER_KEY), 1, "does not accept this key"),
+    ],
+)
+def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert message in " ".join(result.stderr.split())
+    assert "ActivityId" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("forecast", "--bucket", "fortnight"), "bucket is one of second, minute, hour"),
+        (("forecast", "--count", "0"), "count is a whole number from 1 to 1000"),
+        (("explain", "nobody", "--partition-key", '"p"'), "Entity with the specified id"),
+        (("explain", "old", "--partition-key", '"p"', "--ttl", "0"), "The input ttl '0'"),
+        (("undo",), "There is no change of defaultTtl to undo."),
+    ],
+)
+def test_refusals_about_a_container(
+    run: Run, stocked: tuple[str, str], arguments: tuple[str, ...], message: str
+) -> None:
+    name, *rest = arguments
+    result = run("ttl", name, *stocked, *rest)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "Message:" not in result.stderr
+
+
+def test_the_key_comes_from_option_or_environment() -> None:
+    with running(Settings(memory=True, key=OTHER_KEY)) as found:
+        assert invoke(found.endpoint, "clock", "show").exit_code == 1
+        shown(invoke(found.endpoint, "clock", "show", key=OTHER_KEY))
+        shown(invoke(found.endpoint, "clock", "show", "--key", OTHER_KEY))
+
+
+def test_a_read_only_key_may_not_administer() -> None:
+    with running(Settings(memory=True, read_only_key=OTHER_KEY)) as found:
+        result = invoke(found.endpoint, "clock", "show", key=OTHER_KEY)
+    assert result.exit_code == 1
+    assert "The key used can only read." in result.stderr
+
+
+def test_nothing_listens() -> None:
+    result = invoke(f"http://127.0.0.1:{free_port()}/", "clock", "show")
+    assert result.exit_code == 1
+    assert "No server answers at http://127.0.0.1:" in result.stderr
+    assert "perseid serve" in result.stderr
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'["a"]', b'{"a": 1}'])
+def test_somebody_else_listens(body: bytes) -> None:
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
+        thread.join()
+    assert result.exit_code == 1
+    assert "is not a Perseid server: it answered HTTP 404." in result.stderr
+
+
+def test_https_on_loopback_needs_no_certificate_store() -> None:
+    with running(Settings(memory=True, tls=True)) as found:
+        assert found.endpoint.startswith("https://")
+        shown(invoke(found.endpoint, "clock", "show"))
+        plain = invoke(found.endpoint.replace("https", "http"), "clock", "show")
+    assert plain.exit_code == 1
+    assert "the endpoint starts with https://" in plain.stderr
+
+
+def test_https_with_a_server_that_has_none(run: Run, endpoint: str) -> None:
+    result = run("clock", "show", "--endpoint", endpoint.replace("http", "https"))
+    assert result.exit_code == 1
+    assert "A server without --tls wants http:// in the endpoint." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "mode"),
+    [
+        ("127.0.0.1", ssl.CERT_NONE),
+        ("::1", ssl.CERT_NONE),
+        ("localhost", ssl.CERT_NONE),
+        ("example.org", ssl.CERT_REQUIRED),
+        ("10.0.0.1", ssl.CERT_REQUIRED),
+        ("localhost.example.org", ssl.CERT_REQUIRED),
+    ],
+)
+def test_only_this_machine_is_trusted_unseen(host: str, mode: ssl.VerifyMode) -> None:
+    context = trust(host)
+    assert context.verify_mode == mode
+    assert context.check_hostname == (mode == ssl.CERT_REQUIRED)
+
+
+def test_a_refusal_knows_its_status(endpoint: str, key: str) -> None:
+    with pytest.raises(Refused) as refused:
+        AdminClient(endpoint, key).get("nothing", "here")
+    assert refused.value.status == 404
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("3d", 259_200), ("1w", 604_800)]
+    + [("0", 0), ("1.5", 1.5), ("1.5h", 5400), ("0.5s", 0.5)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+    assert type(parse_duration(text)) is type(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1", "1 h", "1x", "1e3", "½", "١", "1h30m"])
+def test_what_is_not_a_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "default_ttl"),
+    [("off", None), ("OFF", None), ("none", -1), ("None", -1), ("-1", -1), ("60", 60), ("1d", 86400)],
+)  # fmt: skip
+def test_default_ttls(text: str, default_ttl: int | None) -> None:
+    assert parse_default_ttl(text) == default_ttl
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch"),
+    [
+        ("0", 0),
+        ("2000000000.5", 2_000_000_000.5),
+        ("20300131", 20_300_131),  # digits are seconds, never a date
+        ("2030-01-31", 1_896_048_000),
+        ("2030-01-31T00:00:00Z", 1_896_048_000),
+        ("2030-01-31 01:00:00+01:00", 1_896_048_000),
+        ("2030-01-31T00:00:00.25", 1_896_048_000.25),
+    ],
+)
+def test_instants(text: str, epoch: float) -> None:
+    assert parse_instant(text) == epoch
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (59, "59s"), (60, "1m"), (3661, "1h 1m"), (86_400 * 400 + 5, "400d 5s")],
+)
+def test_duration_texts(seconds: int, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "never"),
+        (0, "1970-01-01 00:00:00Z (0)"),
+        (1_896_048_000.9, "2030-01-31 00:00:00Z (1896048000)"),
+        (10**15, "1000000000000000"),  # beyond the calendar
+    ],
+)
+def test_instant_texts(seconds: float | None, text: str) -> None:
+    assert instant_text(seconds) == text
