@@ -14,6 +14,8 @@ from typing import Any, TypeVar, get_type_hints
 import click
 
 from perseid import __version__
+from perseid.commands.clock import clock
+from perseid.commands.ttl import ttl
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.store.protocol import StoreError
 
@@ -24,6 +26,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 @click.version_option(__version__, prog_name="perseid")
 def main() -> None:
     """A document database that speaks the Cosmos DB wire protocol and forgets on time."""
+
+
+main.add_command(clock)
+main.add_command(ttl)
 
 
 def _settings_options(command: F) -> F:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
 
 
 class Clock(Protocol):
@@ -96,9 +98,11 @@ class MovableClock:
 
     def advance(self, seconds: float) -> float:
         """Moves forward; ValueError for a step back."""
-        if not 0 <= seconds < float("inf"):
+        if not seconds >= 0:
             raise ValueError("the clock only moves forward")
         with self._lock:
+            if self.now() + seconds > LAST_SECOND:
+                raise ValueError("the calendar ends with the year 9999")
             self._move(seconds)
             return self.now()
 

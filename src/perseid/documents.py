@@ -22,7 +22,7 @@ _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 # The way a client sends back what it has read: the system properties last, in the order and form
 # in which they were spliced. Anchored at the closing brace, so it can only be the top level.
 _TAIL: Final = re.compile(
-    rb'\s*,\s*"_rid"\s*:\s*"[^"\\]*"\s*,\s*"_self"\s*:\s*"[^"\\]*"'
+    rb'"_rid"\s*:\s*"[^"\\]*"\s*,\s*"_self"\s*:\s*"[^"\\]*"'
     rb'\s*,\s*"_etag"\s*:\s*"(?:[^"\\]|\\")*"\s*,\s*"_attachments"\s*:\s*"[^"\\]*"'
     rb'\s*,\s*"_ts"\s*:\s*\d+\s*\}\Z'
 )
@@ -62,12 +62,18 @@ def parse_json(raw: bytes) -> Any:
     return value
 
 
-def parse_object(raw: bytes) -> dict[str, Any]:
-    """The decoded body of a request whose body must be a JSON object, each name once."""
+def parse_named(raw: bytes) -> Any:
+    """The decoded body, each name once in its object."""
     value = parse_json(raw)
+    _check_names(raw, orjson.dumps(value))
+    return value
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The decoded body of a request whose body must be a JSON object."""
+    value = parse_named(raw)
     if not isinstance(value, dict):
         raise BadRequest("The request body must be a JSON object.")
-    _check_names(raw, orjson.dumps(value))
     return value
 
 
@@ -109,9 +115,10 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
 
 def strip_system(text: bytes) -> bytes:
     """The same JSON object without its top-level system properties; all else to the byte."""
-    tail = _TAIL.search(text)
-    if tail is not None:
-        text = text[: tail.start()] + b"}"
+    start = text.rfind(b'"_rid"')
+    if start > 0 and _TAIL.match(text, start) is not None:
+        head = text[:start].rstrip()
+        text = (head[:-1].rstrip() if head.endswith(b",") else head) + b"}"
     # Any letter of a name may have been escaped.
     if b"\\u00" in text or any(name in text for name in _QUOTED_NAMES):
         return _strip_members(text)

@@ -56,6 +56,7 @@ class Container:
     ranges: tuple[Range, ...]
     policy: Policy
     hold: Hold
+    dead_age: int  # how old inheriting items became that an earlier policy has killed
     guard: str | None  # the container's own limit for mass expiry: "500" or "10%"
     # each unique key as its paths, each path as its tokens
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...]
@@ -95,6 +96,7 @@ class Row(NamedTuple):
 class Offer:
     """Provisioned throughput of a database or container."""
 
+    number: int
     rid: str
     resource: str  # the target's `_self`
     resource_rid: str
@@ -104,9 +106,16 @@ class Offer:
 
 
 class Usage(NamedTuple):
-    """What a range holds: items and bytes of the living, and of the dead not yet removed."""
+    """What a range holds: items and bytes of the living, and of the dead not yet removed.
+
+    Then what was ever removed for being dead, and how many of those only the latest change of
+    policy at that time had killed.
+    """
 
     items: int
     size: int
     dead_items: int
     dead_size: int
+    purged_items: int = 0
+    purged_size: int = 0
+    spared: int = 0

@@ -27,15 +27,17 @@ from perseid.store.protocol import StoreError
 from perseid.store.sqlite import SqliteStore
 
 _GRACE_SECONDS = 10.0
+_KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
 def check_settings(settings: Settings) -> None:
     """StoreError with what to do, for combinations that would be unsafe or make no sense."""
-    for name in ("key", "secondary_key", "read_only_key", "secondary_read_only_key"):
+    for name in _KEYS:
         value = getattr(settings, name)
         if value is not None:
             try:
-                decode_key(value)
+                if not decode_key(value):
+                    raise ValueError
             except ValueError:
                 flag = name.replace("_", "-")
                 raise StoreError(f"--{flag} must be base64, as Cosmos DB keys are") from None
@@ -55,7 +57,8 @@ def check_settings(settings: Settings) -> None:
                 f"refusing to listen on {settings.host} without authorization;"
                 " add --allow-well-known-key if everyone who can reach it may use it"
             )
-        if settings.key == WELL_KNOWN_KEY:
+        keys = (getattr(settings, name) for name in _KEYS)
+        if WELL_KNOWN_KEY in keys:
             raise StoreError(
                 f"refusing to listen on {settings.host} with the key everyone knows; give --key,"
                 " or add --allow-well-known-key if everyone who can reach it may use it"
@@ -114,7 +117,7 @@ class Server:
                 await serving
                 sweeping.cancel()
                 await asyncio.gather(sweeping, *account.background, return_exceptions=True)
-                await sweeper.store_clock()
+                await account.reach(account.clock.now(), ahead=0)
 
     def stop(self) -> None:
         if self._loop is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from perseid.clock import MovableClock
+from perseid.clock import Clock
 from perseid.config import Settings
 from perseid.server import Server
 
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(settings: Settings, clock: MovableClock | None = None) -> Iterator[Settings]:
+def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings]:
     """Runs a server until the block ends; yields the settings with the port it has."""
     settings = replace(settings, port=free_port())
     ready = threading.Event()
@@ -37,7 +37,8 @@ def running(settings: Settings, clock: MovableClock | None = None) -> Iterator[S
         waiter = asyncio.create_task(listening.wait())
         await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
-        ready.set()
+        if not task.done():  # else it failed, and the caller hears of that first
+            ready.set()
         await task
 
     def main() -> None:

@@ -333,10 +333,11 @@ def test_strip_system_removes_system_members_only(
     document = documents.parse(text)
     assert document.text == (left if system else text)
     assert document.value == orjson.loads("{" + ",".join(kept) + "}")
-    sealed = json.loads(
-        documents.seal(document.text, RID, LINK, ETAG, TS), object_pairs_hook=list
-    )
-    assert [name for name, _ in sealed] == [*user, *("_rid", "_self", "_etag", "_attachments", "_ts")]
+    sealed = json.loads(documents.seal(document.text, RID, LINK, ETAG, TS), object_pairs_hook=list)
+    assert [name for name, _ in sealed] == [
+        *user,
+        *("_rid", "_self", "_etag", "_attachments", "_ts"),
+    ]
 
 
 @given(USER_OBJECTS, NAMES, VALUES, VALUES, st.randoms(use_true_random=False))

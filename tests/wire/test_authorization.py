@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
-from tests.support.raw import RawClient, Reply, sign
-from tests.support.running import running
 
 from perseid import clock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import Forbidden, Unauthorized
 from perseid.http.auth import Guard
 from perseid.http.request import Request
+from tests.support.raw import RawClient, Reply, sign
+from tests.support.running import running
 
 MISSING = "Required Header authorization is missing. Ensure a valid Authorization token is passed."
 REFUSED = "The input authorization token can't serve the request."

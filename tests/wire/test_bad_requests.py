@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from tests.support.raw import RawClient, Reply, sign, signed_for
-from tests.support.running import running
 
 from perseid.config import WELL_KNOWN_KEY, Settings
+from tests.support.raw import RawClient, Reply, sign, signed_for
+from tests.support.running import running
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 LARGEST = 2 * 1024 * 1024
@@ -566,11 +566,9 @@ def test_many_headers(raw: RawClient) -> None:
 
 @pytest.mark.parametrize("count", [200, 2000])
 def test_too_many_headers(raw: RawClient, count: int) -> None:
-    """If they are refused, then in the words of every refusal."""
+    """More than a hundred are refused by the listener itself, which has no words for it."""
     headers = {f"x-{n}": str(n) for n in range(count)}
-    reply = raw.request("GET", "/", headers=headers)
-    if reply.status != 200:
-        assert_refused(reply, 431, "RequestHeaderFieldsTooLarge")
+    assert raw.request("GET", "/", headers=headers).status == 431
 
 
 ODD = ["\xe9", "\xff\xfe", "é".encode().decode("latin-1"), "漢".encode().decode("latin-1")]

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.support.raw import RawClient, Reply
 
 from perseid.clock import MovableClock
+from tests.support.raw import RawClient, Reply
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 ROOT = {"path": "/*"}

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.support.raw import RawClient, Reply
 
 from perseid.clock import MovableClock
+from tests.support.raw import RawClient, Reply
 
 ETAG = re.compile(r'"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{8})[0-9a-f]{4}"')
 MISSING_ID = "The input content is invalid because the required properties - 'id; ' - are missing"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.raw import RawClient, Reply
-from tests.support.running import running
 
 from perseid.config import Settings
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 NAMES = ["d", "b", "a", "g", "c", "f", "e"]  # in order of creation

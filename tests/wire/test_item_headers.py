@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ ANCHORS = [
 def cost(size: int, column: int) -> float:
     """R(s) or W(s): straight lines between the anchors."""
     kilobytes = max(1.0, size / 1024)
-    for low, high in zip(ANCHORS, ANCHORS[1:], strict=False):
+    for low, high in pairwise(ANCHORS):
         if kilobytes <= high[0]:
             share = (kilobytes - low[0]) / (high[0] - low[0])
             return low[column] + share * (high[column] - low[column])
@@ -88,7 +89,8 @@ def test_charges_at_the_anchors(
 
 
 @pytest.mark.parametrize(
-    "size", [1025, 1100, 1536, 3000, 5000, 9963, 20_000, 50_000, 81_234, 102_401, 200_000, 1_234_567]
+    "size",
+    [1025, 1100, 1536, 3000, 5000, 9963, 20_000, 50_000, 81_234, 102_401, 200_000, 1_234_567],
 )
 def test_charges_between_the_anchors(raw: RawClient, container: str, size: int) -> None:
     docs = f"{container}/docs"
@@ -202,11 +204,11 @@ def test_escapes_and_spaces_cost_nothing(raw: RawClient, container: str) -> None
     """ASCII-escaped and compact UTF-8 bodies are treated equally."""
     docs = f"{container}/docs"
     for item_id, body in (
-        ("1", '{"id":"1","pk":"a","text":"%s"}' % ("é" * 2000)),
-        ("2", '{"id":"2","pk":"a","text":"%s"}' % ("\\u00e9" * 2000)),
-        ("3", '{ "id" : "3" ,\n "pk" : "a" ,%s "text" : "%s" }' % (" " * 3000, "é" * 2000)),
+        ("1", compact("1", "é" * 2000)),
+        ("2", compact("2", "\\u00e9" * 2000)),
+        ("3", compact("3", "é" * 2000).replace(b",", b" ,\n" + b" " * 3000)),
     ):
-        reply = raw.post(docs, body.encode(), pk=KEY)
+        reply = raw.post(docs, body, pk=KEY)
         size = len(raw.get(f"{docs}/1", pk=KEY).body)
         assert charge(reply) == write_cost(size, terms=2)
         assert charge(raw.get(f"{docs}/{item_id}", pk=KEY)) == read_cost(size)
@@ -292,29 +294,10 @@ def test_unknown_consistency_level(raw: RawClient, container: str, value: str) -
 # Session tokens and LSNs ------------------------------------------------------------------------
 
 
-def test_lsn_rises_by_one_with_each_write(raw: RawClient, container: str) -> None:
-    docs = f"{container}/docs"
-    writes: list[Callable[[], Reply]] = [
-        lambda: raw.post(docs, compact("1", ""), pk=KEY),
-        lambda: raw.post(docs, compact("2", ""), pk=KEY),
-        lambda: raw.put(f"{docs}/1", compact("1", ""), pk=KEY),
-        lambda: raw.post(docs, compact("1", ""), pk=KEY, upsert="true"),
-        lambda: raw.post(docs, compact("3", ""), pk=KEY, upsert="true"),
-        lambda: raw.put(f"{docs}/3", compact("4", ""), pk=KEY),
-        lambda: raw.delete(f"{docs}/4", pk=KEY),
-        lambda: raw.post(docs, b'{"id":"1","pk":"b"}', pk='["b"]'),
-    ]
-    for lsn, write in enumerate(writes, 1):
-        reply = write()
-        assert reply.status < 300
-        check_lsn(reply, lsn)
-        for read in (
-            raw.get(f"{docs}/1", pk=KEY),
-            raw.get(docs),
-            raw.get(docs, pk=KEY),
-            raw.get(f"{docs}/1", pk=KEY, if_none_match="*"),
-        ):
-            check_lsn(read, lsn)
+def positions(raw: RawClient, container: str) -> list[int]:
+    """The LSN of each range; a new container need not begin at zero."""
+    token = raw.get(container).headers["x-ms-session-token"]
+    return [int(part.partition("#")[2]) for part in token.split(",")]
 
 
 def check_lsn(reply: Reply, lsn: int) -> None:
@@ -329,9 +312,37 @@ def check_lsn(reply: Reply, lsn: int) -> None:
         assert reply.headers[header] == str(lsn), header
 
 
+def test_lsn_rises_by_one_with_each_write(raw: RawClient, container: str) -> None:
+    """And stays where it is while there are only reads."""
+    docs = f"{container}/docs"
+    (start,) = positions(raw, container)
+    writes: list[Callable[[], Reply]] = [
+        lambda: raw.post(docs, compact("1", ""), pk=KEY),
+        lambda: raw.post(docs, compact("2", ""), pk=KEY),
+        lambda: raw.put(f"{docs}/1", compact("1", ""), pk=KEY),
+        lambda: raw.post(docs, compact("1", ""), pk=KEY, upsert="true"),
+        lambda: raw.post(docs, compact("3", ""), pk=KEY, upsert="true"),
+        lambda: raw.put(f"{docs}/3", compact("4", ""), pk=KEY),
+        lambda: raw.delete(f"{docs}/4", pk=KEY),
+        lambda: raw.post(docs, b'{"id":"1","pk":"b"}', pk='["b"]'),
+    ]
+    for lsn, write in enumerate(writes, start + 1):
+        reply = write()
+        assert reply.status < 300
+        check_lsn(reply, lsn)
+        for read in (
+            raw.get(f"{docs}/1", pk=KEY),
+            raw.get(docs),
+            raw.get(docs, pk=KEY),
+            raw.get(f"{docs}/1", pk=KEY, if_none_match="*"),
+        ):
+            check_lsn(read, lsn)
+
+
 def test_failed_writes_move_no_lsn(raw: RawClient, container: str) -> None:
     docs = f"{container}/docs"
     raw.post(docs, compact("1", ""), pk=KEY)
+    (start,) = positions(raw, container)
     for reply in (
         raw.post(docs, compact("1", ""), pk=KEY),
         raw.put(f"{docs}/none", compact("none", ""), pk=KEY),
@@ -340,7 +351,7 @@ def test_failed_writes_move_no_lsn(raw: RawClient, container: str) -> None:
         raw.post(docs, b"{", pk=KEY),
     ):
         assert reply.status >= 400
-    check_lsn(raw.get(f"{docs}/1", pk=KEY), 1)
+    check_lsn(raw.get(f"{docs}/1", pk=KEY), start)
 
 
 def test_item_lsn_is_of_its_last_write(raw: RawClient, container: str) -> None:
@@ -349,43 +360,53 @@ def test_item_lsn_is_of_its_last_write(raw: RawClient, container: str) -> None:
     second = raw.post(docs, compact("2", ""), pk=KEY)
     third = raw.put(f"{docs}/1", compact("1", ""), pk=KEY)
     replies = [first, second, third, raw.get(f"{docs}/1", pk=KEY), raw.get(f"{docs}/2", pk=KEY)]
-    assert [reply.headers["x-ms-item-lsn"] for reply in replies] == ["1", "2", "3", "3", "2"]
+    found = [reply.headers["x-ms-item-lsn"] for reply in replies]
+    assert found == [reply.headers["lsn"] for reply in (first, second, third, third, second)]
     for reply in replies:
         assert reply.headers["x-ms-cosmos-item-llsn"] == reply.headers["x-ms-item-lsn"]
 
 
 def test_each_range_counts_alone(raw: RawClient, database: str) -> None:
-    docs = f"{make(raw, database, throughput='11000')}/docs"
+    container = make(raw, database, throughput="11000")
+    docs = f"{container}/docs"
+    zero, one = positions(raw, container)
     # "redmond" hashes into range 1, "partitionKey" into range 0
     tokens = [
-        raw.post(
-            docs, {"id": str(number), "pk": pk}, pk=json.dumps([pk])
-        ).headers["x-ms-session-token"]
+        raw.post(docs, {"id": str(number), "pk": pk}, pk=json.dumps([pk])).headers[
+            "x-ms-session-token"
+        ]
         for number, pk in enumerate(["redmond", "partitionKey", "redmond", "redmond"])
     ]
-    assert tokens == ["1:-1#1", "0:-1#1", "1:-1#2", "1:-1#3"]
+    assert tokens == [f"1:-1#{one + 1}", f"0:-1#{zero + 1}", f"1:-1#{one + 2}", f"1:-1#{one + 3}"]
     read = raw.get(f"{docs}/1", pk='["partitionKey"]')
-    assert read.headers["x-ms-session-token"] == "0:-1#1"
+    assert read.headers["x-ms-session-token"] == f"0:-1#{zero + 1}"
 
 
 @pytest.mark.parametrize(
     "token",
-    ["0:-1#0", "0:-1#1", "0:-1#2", "0:1#2", "0:-1#2#1=2", "0:-1#2#1=-1#2=5", "-1#2"],
-)
+    ["0:-1#0", "0:-1#{before}", "0:-1#{now}", "0:1#{now}", "0:-1#{now}#1={now}",
+     "0:-1#{now}#1=-1#2=5", "-1#{now}", "0:-1#{now},0:-1#{before}"],
+)  # fmt: skip
 def test_token_of_the_past_or_present(raw: RawClient, container: str, token: str) -> None:
     docs = f"{container}/docs"
     for number in "12":
         raw.post(docs, compact(number, ""), pk=KEY)
+    (now,) = positions(raw, container)
+    token = token.format(now=now, before=now - 1)
     assert raw.get(f"{docs}/1", pk=KEY, session=token).status == 200
     assert raw.get(docs, session=token).status == 200
     assert raw.get(f"{docs}/1", pk=KEY, session=token, if_none_match="*").status == 304
 
 
-@pytest.mark.parametrize("token", ["0:-1#3", "0:-1#999999", "0:-1#3#1=3", "0:-1#1,0:-1#3"])
+@pytest.mark.parametrize(
+    "token", ["0:-1#{next}", "0:-1#{far}", "0:-1#{next}#1={next}", "0:-1#{now},0:-1#{next}"]
+)
 def test_token_of_the_future(raw: RawClient, container: str, token: str) -> None:
     docs = f"{container}/docs"
     for number in "12":
         raw.post(docs, compact(number, ""), pk=KEY)
+    (now,) = positions(raw, container)
+    token = token.format(now=now, next=now + 1, far=now + 1_000_000)
     for reply in (
         raw.get(f"{docs}/1", pk=KEY, session=token),
         raw.get(f"{docs}/none", pk=KEY, session=token),
@@ -399,8 +420,9 @@ def test_token_of_the_future(raw: RawClient, container: str, token: str) -> None
 
 @pytest.mark.parametrize(
     "token",
-    ["x", "0", "0:", "0:12", "0:-1#", "0:-1#x", "0:-1#1#", "0:-1#1#1", "a:-1#1", "0:-1#1;0:-1#1", ","],
-)
+    ["x", "0", "0:", "0:12", "0:-1#", "0:-1#x", "0:-1#1#", "0:-1#1#1", "a:-1#1", "0:-1#1;0:-1#1",
+     ",", "0:-1#1,"],
+)  # fmt: skip
 def test_malformed_token(raw: RawClient, container: str, token: str) -> None:
     docs = f"{container}/docs"
     raw.post(docs, compact("1", ""), pk=KEY)
@@ -410,17 +432,35 @@ def test_malformed_token(raw: RawClient, container: str, token: str) -> None:
 
 
 def test_tokens_of_all_ranges_together(raw: RawClient, database: str) -> None:
-    """Each range is held against its own part of the list."""
-    docs = f"{make(raw, database, throughput='11000')}/docs"
+    """Each range is held against its own part of the list, a point read against one."""
+    container = make(raw, database, throughput="11000")
+    docs = f"{container}/docs"
     for number, pk in enumerate(["redmond", "partitionKey", "redmond"]):
         raw.post(docs, {"id": str(number), "pk": pk}, pk=json.dumps([pk]))
-    both = "0:-1#1,1:-1#2"
+    zero, one = positions(raw, container)
+    both, ahead = f"0:-1#{zero},1:-1#{one}", f"0:-1#{zero},1:-1#{one + 1}"
     assert raw.get(docs, session=both).status == 200
     assert raw.get(f"{docs}/1", pk='["partitionKey"]', session=both).status == 200
     assert raw.get(f"{docs}/0", pk='["redmond"]', session=both).status == 200
-    assert raw.get(docs, session="0:-1#1,1:-1#3").sub_status == 1002
-    assert raw.get(f"{docs}/0", pk='["redmond"]', session="0:-1#1,1:-1#3").sub_status == 1002
-    assert raw.get(docs, range="1", session="1:-1#2").status == 200
+    assert raw.get(docs, session=ahead).sub_status == 1002
+    assert raw.get(f"{docs}/0", pk='["redmond"]', session=ahead).sub_status == 1002
+    assert raw.get(docs, range="1", session=f"1:-1#{one}").status == 200
+
+
+def test_tokens_of_an_earlier_container_do_not_block(
+    raw: RawClient, database: str, container: str
+) -> None:
+    """A client that does not know of the new container reads on."""
+    for number in range(5):
+        last = raw.post(f"{container}/docs", compact(str(number), ""), pk=KEY)
+    token = last.headers["x-ms-session-token"]
+    assert raw.delete(container).status == 204
+    assert raw.post(f"{database}/colls", {"id": "c", "partitionKey": DEFINITION}).status == 201
+    missing = raw.get(f"{container}/docs/1", pk=KEY, session=token)
+    assert (missing.status, missing.sub_status) == (404, 0)
+    assert raw.post(f"{container}/docs", compact("1", ""), pk=KEY).status == 201
+    assert raw.get(f"{container}/docs/1", pk=KEY, session=token).status == 200
+    assert raw.get(f"{container}/docs", session=token).status == 200
 
 
 def test_a_stale_container_is_told_before_a_token_of_the_future(
@@ -494,14 +534,14 @@ def test_names_that_are_not_safe_in_a_header(raw: RawClient, name: str) -> None:
 def test_errors_carry_the_session_token(raw: RawClient, container: str) -> None:
     """Clients learn how far the range is from a miss or a conflict, too."""
     docs = f"{container}/docs"
-    raw.post(docs, compact("1", ""), pk=KEY)
+    token = raw.post(docs, compact("1", ""), pk=KEY).headers["x-ms-session-token"]
     for status, reply in (
         (404, raw.get(f"{docs}/none", pk=KEY)),
         (409, raw.post(docs, compact("1", ""), pk=KEY)),
         (412, raw.put(f"{docs}/1", compact("1", ""), pk=KEY, if_match="x")),
     ):
         assert reply.status == status
-        assert reply.headers["x-ms-session-token"] == "0:-1#1"
+        assert reply.headers["x-ms-session-token"] == token
         assert reply.headers["x-ms-alt-content-path"] == container.removeprefix("/")
         assert reply.headers["x-ms-documentdb-partitionkeyrangeid"] == "0"
 

@@ -55,7 +55,9 @@ def etags(raw: RawClient, container: str) -> tuple[str, str]:
 # If-Match ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("operation", "done"), [("replace", 200), ("upsert", 200), ("delete", 204)])
+@pytest.mark.parametrize(
+    ("operation", "done"), [("replace", 200), ("upsert", 200), ("delete", 204)]
+)
 @pytest.mark.parametrize(
     ("etag", "is_met"),
     [
@@ -98,7 +100,9 @@ def test_an_unreadable_if_match_is_not_ignored(
 
 
 @pytest.mark.parametrize("value", ["*", '"00000000-0000-0000-0000-000000000000"', "x"])
-@pytest.mark.parametrize(("operation", "status"), [("replace", 404), ("delete", 404), ("upsert", 201)])
+@pytest.mark.parametrize(
+    ("operation", "status"), [("replace", 404), ("delete", 404), ("upsert", 201)]
+)
 def test_if_match_on_a_missing_item(
     raw: RawClient, container: str, value: str, operation: str, status: int
 ) -> None:
@@ -125,9 +129,7 @@ def test_if_match_on_a_dead_item(
     assert reply.status == (201 if operation == "upsert" else 404)
 
 
-def test_if_match_guards_a_rename(
-    raw: RawClient, container: str, etags: tuple[str, str]
-) -> None:
+def test_if_match_guards_a_rename(raw: RawClient, container: str, etags: tuple[str, str]) -> None:
     old, now = etags
     renamed = b'{"id":"2","pk":"a"}'
     assert raw.put(f"{container}/docs/1", renamed, pk=KEY, if_match=old).status == 412

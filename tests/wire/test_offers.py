@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.support.raw import RawClient, Reply
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+
 from tests.support.raw import RawClient, Reply
 
 KEYS: dict[str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
@@ -19,13 +20,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
-from tests.support.raw import RawClient, sign, signed_for
-from tests.support.running import free_port, running
 
 from perseid import __version__
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.server import Server, check_settings
 from perseid.store.protocol import StoreError
+from tests.support.raw import RawClient, sign, signed_for
+from tests.support.running import free_port, running
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 OTHER_KEY = "c29tZSBvdGhlciBrZXk="
@@ -214,7 +215,7 @@ def test_expect_continue(raw: RawClient, wire: Wire, name: str) -> None:
 def test_chunked_bodies(
     connection: http.client.HTTPConnection, raw: RawClient, name: str, size: int
 ) -> None:
-    body = json.dumps({"id": name, "x": "é" * 2000}).encode()
+    body = json.dumps({"id": name, "x": "é" * 200}).encode()
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     headers = {"transfer-encoding": "chunked"}
     made = ask(connection, "POST", "/dbs", iter(parts), headers, encode_chunked=True)
@@ -227,7 +228,8 @@ def test_chunked_bodies(
 def test_chunks_with_extensions_and_trailers(raw: RawClient, wire: Wire, name: str) -> None:
     body = json.dumps({"id": name}).encode()
     content = b"%X;why=not\r\n%b\r\n0\r\nx-trailer: 1\r\n\r\n" % (len(body), body)
-    wire.send("POST", "/dbs", {"transfer-encoding": "chunked"}, content)
+    announced = {"transfer-encoding": "chunked", "trailer": "x-trailer"}
+    wire.send("POST", "/dbs", announced, content)
     assert wire.answer()[0] == 201
     assert raw.delete(f"/dbs/{name}").status == 204
 
@@ -315,17 +317,29 @@ def secure() -> Iterator[Settings]:
         yield settings
 
 
-@pytest.fixture(scope="module")
-def certificate(secure: Settings) -> bytes:
-    """As a user gets it: downloaded, before there is anything to verify with."""
+def download(secure: Settings) -> Answer:
+    """The certificate as a user gets it, before there is anything to verify with."""
     connection = http.client.HTTPSConnection("127.0.0.1", secure.port, context=blind(), timeout=10)
     connection.request("GET", "/_perseid/certificate.pem")
     response = connection.getresponse()
-    assert response.status == 200
-    assert response.getheader("content-type") == "application/x-pem-file"
-    body = response.read()
+    headers = {
+        name.lower(): ", ".join(response.headers.get_all(name, [])) for name in response.headers
+    }
+    answer = Answer(response.status, headers, response.read())
     connection.close()
-    return body
+    return answer
+
+
+@pytest.fixture(scope="module")
+def certificate(secure: Settings) -> bytes:
+    return download(secure).body
+
+
+def test_certificate_for_download(secure: Settings) -> None:
+    answer = download(secure)
+    assert answer.status == 200
+    assert answer.body.startswith(b"-----BEGIN CERTIFICATE-----")
+    assert answer.headers["content-type"] == "application/x-pem-file"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -361,7 +375,8 @@ def test_certificate_names_this_machine_only(certificate: bytes) -> None:
 def test_old_protocols_are_refused(secure: Settings) -> None:
     context = blind()
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version = ssl.TLSVersion.TLSv1
         context.maximum_version = ssl.TLSVersion.TLSv1_1
     plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
@@ -384,12 +399,7 @@ def test_certificate_is_kept_with_the_data(tmp_path: Path) -> None:
     found: list[bytes] = []
     for _ in range(2):
         with running(settings) as secure:
-            connection = http.client.HTTPSConnection(
-                "127.0.0.1", secure.port, context=blind(), timeout=10
-            )
-            connection.request("GET", "/_perseid/certificate.pem")
-            found.append(connection.getresponse().read())
-            connection.close()
+            found.append(download(secure).body)
     assert found[0] == found[1]
     if os.name == "posix":
         (secret,) = (path for path in tmp_path.glob("*.pem") if b"PRIVATE" in path.read_bytes())

@@ -114,9 +114,7 @@ def test_different_values_do_not(raw: RawClient, make: Make, one: str, other: st
         ('"a":{"zip":1}', '"a":{"Zip":1}', False),
     ],
 )
-def test_nested_paths(
-    raw: RawClient, make: Make, one: str, other: str, collides: bool
-) -> None:
+def test_nested_paths(raw: RawClient, make: Make, one: str, other: str, collides: bool) -> None:
     docs = make(["/a/zip"])
     assert put_in(raw, docs, "1", one).status == 201
     reply = put_in(raw, docs, "2", other)
@@ -226,7 +224,10 @@ def test_freed_and_taken_by_an_update(raw: RawClient, make: Make, operation: str
 def test_kept_by_an_identical_update(raw: RawClient, make: Make, operation: str) -> None:
     docs = make(["/e"], ["/f"])
     put_in(raw, docs, "1", '"e":"x","f":1')
-    for body in (b'{"id":"1","pk":"a","e":"x","f":1}', b'{"id":"1","pk":"a","e":"x","f":1.0,"v":2}'):
+    for body in (
+        b'{"id":"1","pk":"a","e":"x","f":1}',
+        b'{"id":"1","pk":"a","e":"x","f":1.0,"v":2}',
+    ):
         if operation == "replace":
             reply = raw.put(f"{docs}/1", body, pk=KEY)
         else:

@@ -103,11 +103,12 @@ def preview(
             ("would become immortal", value["becomesImmortal"]),
             ("dead already", _count_text(value["backlog"])),
             ("ttl stored but invalid", value["invalidTtl"]),
-            ("to confirm, if guarded", f"x-perseid-confirm: {value['confirmationToken']}"),
         ],
     )
     if value["histogram"]:
         _histogram("Ends of the living under the new policy", value["histogram"])
+    # Not in the table, which would fold it: it is there to be copied.
+    click.echo(f"To confirm against a guard: x-perseid-confirm: {value['confirmationToken']}")
 
 
 @ttl.command()
@@ -184,7 +185,7 @@ def explain(
         ("partition key", _json_text(value["partitionKey"])),
         ("last written", instant_text(value["_ts"])),
         ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
-        ("state", f"{'alive' if value['live'] else 'dead'}: {value['because']}"),
+        ("state", value["because"] if value["live"] else f"dead: {value['because']}"),
         ("rule", f"{value['rule']}, decided by the {_ORIGINS[value['origin']]}"),
         ("ends", instant_text(value["expiresAt"])),
     ]
@@ -353,7 +354,9 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
     for bar in bars:
         items = bar["items"]
         length = max(items, least) if items else 0
-        drawn = ProgressBar(total=most, completed=length, width=_BAR_WIDTH) if items else ""
+        drawn = ProgressBar(
+            total=most, completed=length, width=_BAR_WIDTH, finished_style="bar.complete"
+        )
         table.add_row(instant_text(bar["from"]), str(items), _bytes_text(bar["bytes"]), drawn)
     _show(table)
 

@@ -52,7 +52,7 @@ async def certificate(office: Office, _request: Request) -> Response:
     path = office.account.settings.cert
     if path is None:
         raise NotFound("This server speaks plain HTTP; there is no certificate.")
-    return Response(200, [("content-type", "application/x-pem-file")], path.read_bytes())
+    return Response(200, [], path.read_bytes(), "application/x-pem-file")
 
 
 # The clock
@@ -107,7 +107,7 @@ def _movable(office: Office) -> MovableClock:
 
 async def _moved(office: Office, request: Request) -> Response:
     """The new time is durable before anyone is told, so that a restart does not go back."""
-    await office.account.store.put_meta("clock", repr(office.account.clock.now()))
+    await office.account.reach(office.account.clock.now(), ahead=0)
     office.sweeper.wake()
     return await read_clock(office, request)
 
@@ -159,7 +159,10 @@ async def explain(office: Office, request: Request) -> Response:
 async def undo(office: Office, request: Request) -> Response:
     """Reverts the last change of defaultTtl."""
     rid = _container(office, request).rid
-    return _answer(await lifetimes.undo(office.account, rid, request.caller, request.now))
+    confirmation = request.header("x-perseid-confirm")
+    return _answer(
+        await lifetimes.undo(office.account, rid, request.caller, confirmation, request.now)
+    )
 
 
 async def configure(office: Office, request: Request) -> Response:
@@ -190,14 +193,20 @@ async def audit(office: Office, request: Request) -> Response:
 
 
 async def read_sweeper(office: Office, _request: Request) -> Response:
-    sweeper = office.sweeper
+    sweeper, account = office.sweeper, office.account
+    usages = [
+        await account.store.usage(container, part.index, ttl.EVERYTHING_LIVES)
+        for container in account.catalog.containers()
+        for part in container.ranges
+    ]
     return _answer(
         {
             "paused": sweeper.is_paused,
             "alarm": sweeper.alarm,
-            "pace": office.account.settings.sweep_pace if sweeper.pace is None else sweeper.pace,
-            "purgedItems": sum(swept.items for swept in sweeper.swept.values()),
-            "purgedBytes": sum(swept.size for swept in sweeper.swept.values()),
+            "pace": account.settings.sweep_pace if sweeper.pace is None else sweeper.pace,
+            "purgedItems": sum(usage.purged_items for usage in usages),
+            "purgedBytes": sum(usage.purged_size for usage in usages),
+            "purgeCharge": round(sum(sweeper.charges.values()), 2),
         }
     )
 
@@ -232,7 +241,7 @@ async def read_metrics(office: Office, request: Request) -> Response:
     """Prometheus text."""
     figures = await metrics.collect(office.account, office.sweeper, request.now)
     text = metrics.exposition(figures)
-    return Response(200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
+    return Response(200, [], text, "text/plain; version=0.0.4; charset=utf-8")
 
 
 async def read_metrics_json(office: Office, request: Request) -> Response:

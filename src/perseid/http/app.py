@@ -13,12 +13,21 @@ import secrets
 import time
 from typing import Any, Final, Protocol
 
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
+
 from perseid import charges
 from perseid.documents import LARGEST_BODY
-from perseid.errors import CosmosError, HeadersTooLarge, RequestEntityTooLarge
+from perseid.errors import BadRequest, CosmosError, HeadersTooLarge, RequestEntityTooLarge
 from perseid.http import admin, wire
 from perseid.http.auth import Guard
-from perseid.http.headers import ACTIVITY_ID, CHARGE, SUB_STATUS
+from perseid.http.headers import (
+    ACTIVITY_ID,
+    CHARGE,
+    MEANINGFUL,
+    SUB_STATUS,
+    check_consistency,
+    check_priority,
+)
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
@@ -29,7 +38,6 @@ from perseid.service.sweeper import Sweeper
 log = logging.getLogger(__name__)
 
 _CONSTANT: Final = [
-    ("content-type", "application/json"),
     ("x-ms-schemaversion", "1.18"),
     ("x-ms-serviceversion", "version=2.14.0"),
     ("x-ms-gatewayversion", "version=2.14.0"),
@@ -39,11 +47,14 @@ _BODILESS: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
 _LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
+_TOO_LARGE: Final = "Request size is too large"
+_CUT_SHORT: Final = "The request body ended before it was complete."
 _LARGEST_DRAIN: Final = 64 * 1024 * 1024
 
 
 class Headers(Protocol):
     def get(self, key: str, default: Any = None) -> Any: ...
+    def keys(self) -> Any: ...
     def values(self) -> Any: ...
 
 
@@ -92,6 +103,7 @@ class App:
             response = await self._answer(request, scope.headers, protocol)
             milliseconds = (time.perf_counter() - started) * 1000
             headers = _CONSTANT + response.headers
+            headers.append(("content-type", response.content_type))
             headers.append((ACTIVITY_ID, activity_id))
             headers.append(("x-ms-request-duration-ms", f"{milliseconds:.3f}"))
             if response.body and response.status not in _BODILESS:
@@ -118,13 +130,17 @@ class App:
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
         try:
-            _check_header_size(headers)
-            if request.method in ("POST", "PUT", "PATCH"):
+            _check_headers(headers)
+            if request.now > self._account.clock_mark:
+                await self._account.reach(request.now)
+            if request.method not in ("GET", "DELETE") or _has_body(request):
                 request.body = await _read_body(request, protocol)
             if request.path.startswith(admin.PREFIX):
                 return await self._administer(request)
             found, link = route(request)
             self._guard.check(request, found.kind, link, is_read=found.is_read)
+            request.level = check_consistency(request, self._account.settings.consistency)
+            check_priority(request)
             return await found.handler(self._account, request)
         except CosmosError as error:
             response = _refusal(error, request.activity_id)
@@ -164,25 +180,47 @@ def _refusal(error: CosmosError, activity_id: str) -> Response:
     return Response(error.status, headers, wire.error_body(error, activity_id))
 
 
+def _has_body(request: Request) -> bool:
+    return request.header("content-length") not in (None, "0") or (
+        request.header("transfer-encoding") is not None
+    )
+
+
 async def _read_body(request: Request, protocol: Any) -> bytes:
     length = request.header("content-length")
-    if length is not None and length.isdigit() and int(length) <= _LARGEST_READ:
-        body: bytes = await protocol()
+    known = int(length) if length is not None and length.isdigit() else None
+    if known is not None and known <= _LARGEST_READ:
+        try:
+            body: bytes = await protocol()
+        except ProtocolClosed:
+            raise BadRequest(_CUT_SHORT) from None
         return body
+    if known is not None and request.header("expect") is not None:
+        raise RequestEntityTooLarge(_TOO_LARGE)  # before the client sends it
     chunks: list[bytes] = []
-    size = 0
+    size = ends = 0
     async for chunk in protocol:
         size += len(chunk)
+        ends += not chunk
         if size <= _LARGEST_READ:
             chunks.append(chunk)
         elif size > _LARGEST_DRAIN:
             break
     # Read to its end, or to that of our patience: a client that is still sending does not listen.
     if size > _LARGEST_READ:
-        raise RequestEntityTooLarge("Request size is too large")
+        raise RequestEntityTooLarge(_TOO_LARGE)
+    # The listener marks the end once, and what it could not read as data once more: a transfer
+    # that broke off, or trailers, which nobody sends unannounced.
+    if ends > 1 and request.header("trailer") is None:
+        raise BadRequest(_CUT_SHORT)
     return b"".join(chunks)
 
 
-def _check_header_size(headers: Headers) -> None:
-    if sum(map(len, headers.values())) > _LARGEST_HEADERS:
+def _check_headers(headers: Headers) -> None:
+    names, values = headers.keys(), headers.values()
+    if sum(map(len, names)) + sum(map(len, values)) > _LARGEST_HEADERS:
         raise HeadersTooLarge("The request's headers are larger than 64 KB together.")
+    if len(names) != len(values):  # the listener leaves out values it cannot read
+        for name in names:
+            if name in MEANINGFUL and headers.get(name) is None:
+                raise BadRequest(f"The header {name} holds something else than visible ASCII.")

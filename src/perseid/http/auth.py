@@ -28,7 +28,7 @@ _REFUSED: Final = (
 )
 _DATE: Final = (
     "The authorization token is not valid at the current time. The request is dated '{}'; the"
-    " server's time is '{}', and 15 minutes of difference are allowed."
+    " server's time is '{}', and 15 minutes of difference are allowed. It was signed as '{}'."
 )
 _READ_ONLY: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request."
@@ -82,7 +82,7 @@ class Guard:
             payload = f"{first}{candidate}\n{last}".encode()
             for key in self._keys:
                 if hmac.compare_digest(key.sign(payload), given):
-                    _check_date(date or request.header("date"))
+                    _check_date(date or request.header("date"), f"{first}{link}\n{last}")
                     if key.is_read_only and not is_read:
                         raise Forbidden(_READ_ONLY)
                     request.caller = key.name
@@ -119,12 +119,12 @@ def _signature(header: str) -> bytes:
         return b""
 
 
-def _check_date(text: str | None) -> None:
+def _check_date(text: str | None, signed: str) -> None:
     stamp = _parse_date(text) if text else None
     now = clock.wall()
     if stamp is None or abs(now - stamp) > LARGEST_SKEW:
         shown = datetime.fromtimestamp(now, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
-        raise Unauthorized(_DATE.format(text, shown))
+        raise Unauthorized(_DATE.format(text, shown, signed.replace("\n", "\\n")))
 
 
 @lru_cache(maxsize=256)

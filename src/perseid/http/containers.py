@@ -12,13 +12,14 @@ from perseid.http.request import Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
+    metadata_query,
     metadata_read,
     metadata_written,
     not_modified,
     owner_path,
 )
 from perseid.model import Container, Usage
-from perseid.service import containers, queries
+from perseid.service import containers
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 
@@ -48,20 +49,21 @@ async def read(account: Account, request: Request) -> Response:
 
 async def read_feed(account: Account, request: Request) -> Response:
     owner = account.catalog.owner(request.names[0])
-    bodies = [wire.container(found) for found in containers.read_all(account, owner)]
+    found = containers.read_all(account, owner)
+    entries = [(each.number, wire.container(each)) for each in found]
     path = owner_path(owner.id)
-    return metadata_feed(account, request, owner.rid, "DocumentCollections", bodies, path)
+    return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
 async def query(account: Account, request: Request) -> Response:
     owner = account.catalog.owner(request.names[0])
     bodies = [wire.container(found) for found in containers.read_all(account, owner)]
-    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
     path = owner_path(owner.id)
-    return metadata_feed(account, request, owner.rid, "DocumentCollections", rows, path)
+    return metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
 
 async def replace(account: Account, request: Request) -> Response:
+    check_container(request, account.catalog.container(*_names(request)))
     body = parse_object(request.body)
     changed = await containers.replace(
         account,
@@ -76,6 +78,7 @@ async def replace(account: Account, request: Request) -> Response:
 
 
 async def delete(account: Account, request: Request) -> Response:
+    check_container(request, account.catalog.container(*_names(request)))
     gone = await containers.delete(account, *_names(request), if_match=request.header("if-match"))
     return metadata_deleted(owner_path(gone.database.id), ("x-ms-content-path", gone.database.rid))
 
@@ -89,8 +92,11 @@ async def read_ranges(account: Account, request: Request) -> Response:
     if is_unchanged(etag, request.header("if-none-match")):
         return not_modified(etag, path)
     lsns = await account.store.lsns(owner)
-    bodies = [wire.partition_key_range(part, owner, lsns[part.index]) for part in owner.ranges]
-    page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", bodies, path)
+    entries = [
+        (part.index, wire.partition_key_range(part, owner, lsns[part.index]))
+        for part in owner.ranges
+    ]
+    page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", entries, path)
     page.headers.append(("etag", etag))
     return page
 
@@ -144,6 +150,9 @@ async def _statistics(account: Account, container: Container, now: float) -> lis
             "id": part.id,
             "sizeInKB": _kilobytes(usage.size),
             "documentCount": usage.items,
+            "sampledDistinctPartitionKeyCount": await account.store.count_keys(
+                container, part.index
+            ),
             "partitionKeys": [],
         }
         for part, usage in zip(container.ranges, usages, strict=True)

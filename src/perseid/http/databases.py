@@ -8,12 +8,13 @@ from perseid.http.request import Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
+    metadata_query,
     metadata_read,
     metadata_written,
     not_modified,
     owner_path,
 )
-from perseid.service import databases, queries
+from perseid.service import databases
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 from perseid.service.throughput_rules import Throughput, requested
@@ -47,14 +48,13 @@ async def read(account: Account, request: Request) -> Response:
 
 
 async def read_feed(account: Account, request: Request) -> Response:
-    bodies = [wire.database(found) for found in databases.read_all(account)]
-    return metadata_feed(account, request, "", "Databases", bodies)
+    entries = [(found.number, wire.database(found)) for found in databases.read_all(account)]
+    return metadata_feed(account, request, "", "Databases", entries)
 
 
 async def query(account: Account, request: Request) -> Response:
     bodies = [wire.database(found) for found in databases.read_all(account)]
-    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
-    return metadata_feed(account, request, "", "Databases", rows)
+    return metadata_query(account, request, "", "Databases", bodies)
 
 
 async def delete(account: Account, request: Request) -> Response:

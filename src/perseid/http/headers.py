@@ -24,12 +24,46 @@ RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
 SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
 SUB_STATUS: Final = "x-ms-substatus"
 
+# Headers whose absence means something else than a value that cannot be read.
+MEANINGFUL: Final = frozenset(
+    (
+        "a-im",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "prefer",
+        "x-ms-consistency-level",
+        "x-ms-continuation",
+        "x-ms-cosmos-batch-atomic",
+        "x-ms-cosmos-batch-continue-on-error",
+        "x-ms-cosmos-intended-collection-rid",
+        "x-ms-cosmos-is-batch-request",
+        "x-ms-cosmos-is-query-plan-request",
+        "x-ms-cosmos-offer-autopilot-settings",
+        "x-ms-cosmos-priority-level",
+        "x-ms-documentdb-is-upsert",
+        "x-ms-documentdb-isquery",
+        "x-ms-documentdb-partitionkey",
+        "x-ms-documentdb-partitionkeyrangeid",
+        "x-ms-end-epk",
+        "x-ms-indexing-directive",
+        "x-ms-max-item-count",
+        "x-ms-offer-throughput",
+        "x-ms-read-key-type",
+        "x-ms-session-token",
+        "x-ms-start-epk",
+        "x-perseid-confirm",
+    )
+)
 _DIRECTIVES: Final = {
     "0": True, "default": True,
     "1": True, "include": True,
     "2": False, "exclude": False,
 }  # fmt: skip
-_TOKEN: Final = re.compile(r"(?:(\d+):)?-?\d+#(\d+)(?:#\d+=-?\d+)*")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
+_TOKEN: Final = re.compile(
+    r"(?:([0-9]{1,9}):)?-?[0-9]{1,18}#([0-9]{1,18})(?:#[0-9]{1,18}=-?[0-9]{1,18})*"
+)
 DEFAULT_PAGE: Final = 100
 LARGEST_PAGE: Final = 1000
 
@@ -44,10 +78,9 @@ def integer(request: Request, name: str, default: int) -> int:
     value = request.header(name)
     if value is None:
         return default
-    try:
-        return int(value)
-    except ValueError:
-        raise BadRequest(f"The header {name} must be a whole number, not '{value}'.") from None
+    if _INTEGER.fullmatch(value) is None:
+        raise BadRequest(f"The header {name} must be a whole number, not '{value[:64]}'.")
+    return int(value)
 
 
 def page_size(request: Request) -> int:
@@ -103,6 +136,9 @@ def check_container(request: Request, container: Container) -> None:
             f"The container '{container.id}' has the resource id {container.rid}, the request"
             f" means {rid}: it was re-created since the client looked."
         )
+
+
+def check_priority(request: Request) -> None:
     priority = request.header("x-ms-cosmos-priority-level")
     if priority is not None and priority.lower() not in ("high", "low"):
         raise BadRequest(
@@ -121,7 +157,9 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
     for part in token.split(","):
         match = _TOKEN.fullmatch(part.strip())
         if match is None:
-            raise BadRequest(f"The session token '{part}' is not of the form 'range:version#lsn'.")
+            raise BadRequest(
+                f"The session token '{part[:64]}' is not of the form 'range:version#lsn'."
+            )
         lsn = lsns.get(int(match[1] or 0))
         if lsn is not None and int(match[2]) > lsn:
             raise SessionNotAvailable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 from urllib.parse import unquote
 
 from perseid import charges, documents, ttl
@@ -10,7 +11,6 @@ from perseid.http import wire
 from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
-    check_consistency,
     check_container,
     check_session,
     epk_interval,
@@ -29,6 +29,9 @@ from perseid.service.items import Draft, Written
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
 from perseid.store.protocol import Scan
+
+# A response holds 4 MB; the envelope around the items takes a little of that.
+_LARGEST_PAGE: Final = 4 * 1024 * 1024 - 128
 
 
 def container_of(account: Account, request: Request) -> Container:
@@ -52,12 +55,11 @@ async def read(account: Account, request: Request) -> Response:
     container = op.container
     place = items.place_of(container, request.header(PARTITION_KEY))
     request.range_index = place.range_index
-    level = check_consistency(request, account.settings.consistency)
     row, lsn = await items.read(op, place, item_name(request))
     check_session(request, {place.range_index: lsn})
     if row is None:
         raise items.not_found()
-    factor = charges.consistency_factor(level)
+    factor = charges.consistency_factor(request.level)
     if is_unchanged(row.etag, request.header("if-none-match")):
         headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
         return Response(304, [*headers, ("etag", row.etag)])
@@ -74,7 +76,9 @@ async def create(account: Account, request: Request) -> Response:
 
 async def upsert(account: Account, request: Request) -> Response:
     op, draft = _draft(account, request)
-    written = await items.upsert(op, draft, request.header("if-match"))
+    written = await items.upsert(
+        op, draft, request.header("if-match"), request.header("if-none-match")
+    )
     return _written(request, draft, op, written)
 
 
@@ -98,23 +102,20 @@ async def delete(account: Account, request: Request) -> Response:
 async def read_feed(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
-    level = check_consistency(request, account.settings.consistency)
     limit = page_size(request)
     after = _position(account, request, container)
     lsns = await account.store.lsns(container)
     check_session(request, dict(enumerate(lsns)))
-    # One more than the page holds tells whether there is another page.
-    scan = scope(op, request, after=after, limit=limit + 1)
-    rows = await account.store.scan(container, scan)
-    page = rows[:limit]
-    charge = charges.feed_page(row.size for row in page) * charges.consistency_factor(level)
+    scan = scope(op, request, after=after, limit=limit)
+    rows, has_more = await account.store.scan(container, scan)
+    charge = charges.feed_page(row.size for row in rows) * charges.consistency_factor(request.level)
     part = scan.range_index or 0
     headers = container_headers(container, part, lsns[part], charge)
-    headers.append(("x-ms-item-count", str(len(page))))
-    if len(rows) > limit or (rows and _was_cut(rows, scan)):
-        position = {"f": "items", "c": container.rid, "n": page[-1].number}
+    headers.append(("x-ms-item-count", str(len(rows))))
+    if has_more:
+        position = {"f": "items", "c": container.rid, "n": rows[-1].number}
         headers.append((CONTINUATION, tokens.seal(account.secret, position)))
-    return Response(200, headers, wire.feed(container.rid, "Documents", [r.body for r in page]))
+    return Response(200, headers, wire.feed(container.rid, "Documents", [row.body for row in rows]))
 
 
 def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
@@ -128,6 +129,7 @@ def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
         epk_max=epk_max,
         horizon=op.horizon,
         limit=limit,
+        max_bytes=_LARGEST_PAGE - min(limit, 1_000_000),  # a comma each
     )
     if header is None:
         return scan
@@ -136,11 +138,6 @@ def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
         return dataclasses.replace(scan, pk_prefix=canonical(components), is_prefix=True)
     place = items.place_of(op.container, header)
     return dataclasses.replace(scan, pk_prefix=place.pk, range_index=place.range_index)
-
-
-def _was_cut(rows: list[Row], scan: Scan) -> bool:
-    """Whether the page ended for its bytes rather than for want of items."""
-    return sum(row.size for row in rows) > scan.max_bytes
 
 
 def _position(account: Account, request: Request, container: Container) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from perseid.service import lifetimes
 from perseid.service.account import Account
-from perseid.service.sweeper import Sweeper, Swept
+from perseid.service.sweeper import Sweeper
 
 # name, kind, help, where it is found in the figures of a container
 _SERIES: Final = (
@@ -19,9 +19,9 @@ _SERIES: Final = (
     ("immortal_bytes", "gauge", "Bytes of live items that never expire.", ("immortal", "bytes")),
     ("dead_items", "gauge", "Expired items that are not removed yet.", ("backlog", "items")),
     ("dead_bytes", "gauge", "Bytes of expired items not removed yet.", ("backlog", "bytes")),
-    ("expired_total", "counter", "Items that expired since the start.", ("expiredTotal",)),
-    ("purged_total", "counter", "Items removed since the start.", ("purgedTotal",)),
-    ("purged_bytes_total", "counter", "Bytes removed since the start.", ("purgedBytes",)),
+    ("expired_total", "counter", "Items that have expired.", ("expiredTotal",)),
+    ("purged_total", "counter", "Dead items removed.", ("purgedTotal",)),
+    ("purged_bytes_total", "counter", "Bytes of dead items removed.", ("purgedBytes",)),
     ("purge_charge_total", "counter", "Request units that removing cost.", ("purgeCharge",)),
     ("purge_lag_seconds", "gauge", "Age of the oldest dead item.", ("purgeLagSeconds",)),
     ("next_expiry_timestamp", "gauge", "When the next item expires.", ("nextExpiry",)),
@@ -34,12 +34,9 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
     containers = []
     for container in account.catalog.containers():
         figures = await lifetimes.status(account, container, now)
-        swept = sweeper.swept.get(container.rid, Swept())
         figures |= {
-            "purgedTotal": swept.items,
-            "purgedBytes": swept.size,
-            "purgeCharge": round(swept.charge, 2),
-            "expiredTotal": swept.items + figures["backlog"]["items"],
+            "purgeCharge": round(sweeper.charges.get(container.rid, 0.0), 2),
+            "expiredTotal": figures["purgedTotal"] + figures["backlog"]["items"],
         }
         containers.append(figures)
     return {

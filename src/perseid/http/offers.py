@@ -6,20 +6,24 @@ from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.headers import flag
 from perseid.http.request import Request, Response
-from perseid.http.responses import metadata_feed, metadata_read, metadata_written
-from perseid.service import offers, queries
+from perseid.http.responses import (
+    metadata_feed,
+    metadata_query,
+    metadata_read,
+    metadata_written,
+)
+from perseid.service import offers
 from perseid.service.account import Account
 
 
 async def read_feed(account: Account, request: Request) -> Response:
-    bodies = [wire.offer(found) for found in offers.read_all(account)]
-    return metadata_feed(account, request, "", "Offers", bodies)
+    entries = [(found.number, wire.offer(found)) for found in offers.read_all(account)]
+    return metadata_feed(account, request, "", "Offers", entries)
 
 
 async def query(account: Account, request: Request) -> Response:
     bodies = [wire.offer(found) for found in offers.read_all(account)]
-    rows = queries.run_over(bodies, queries.parse_request(request.body), request.now)
-    return metadata_feed(account, request, "", "Offers", rows)
+    return metadata_query(account, request, "", "Offers", bodies)
 
 
 async def read(account: Account, request: Request) -> Response:

@@ -11,7 +11,6 @@ from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
     RANGE_ID,
-    check_consistency,
     check_session,
     flag,
     page_size,
@@ -34,7 +33,6 @@ _CROSS_PARTITION = (
 async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
-    level = check_consistency(request, account.settings.consistency)
     wanted = queries.parse_request(request.body)
     _check_scope(request, container, wanted)
     lsns = await account.store.lsns(container)
@@ -45,7 +43,7 @@ async def query(account: Account, request: Request) -> Response:
         scan = dataclasses.replace(scan, pk_prefix=queries.pinned_key(container, wanted))
     token = request.header(CONTINUATION)
     page = await queries.run_page(op, wanted, scan, token, limit)
-    charge = charges.query_page(page.loaded) * charges.consistency_factor(level)
+    charge = charges.query_page(page.loaded) * charges.consistency_factor(request.level)
     part = scan.range_index or 0
     headers = container_headers(container, part, lsns[part], charge)
     headers.append(("x-ms-item-count", str(len(page.rows))))

@@ -16,6 +16,7 @@ class Request:
         "caller",
         "container",
         "header",
+        "level",
         "method",
         "names",
         "now",
@@ -43,6 +44,7 @@ class Request:
         self.header = header
         self.now = now
         self.activity_id = activity_id
+        self.level = ""  # the consistency level in force
         self.caller = ""  # which key signed it, for the audit log
         # Known once they have been looked up; refusals carry their headers too.
         self.container: Container | None = None
@@ -54,9 +56,16 @@ class Request:
 class Response:
     """Status, headers beyond those every response has, and the body's bytes."""
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "content_type", "headers", "status")
 
-    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes = b"") -> None:
+    def __init__(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: bytes = b"",
+        content_type: str = "application/json",
+    ) -> None:
         self.status = status
         self.headers = headers
         self.body = body
+        self.content_type = content_type

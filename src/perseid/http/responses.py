@@ -7,12 +7,11 @@ from typing import Any
 from urllib.parse import quote
 
 from perseid import charges
-from perseid.errors import BadRequest
 from perseid.http import wire
 from perseid.http.headers import CHARGE, CONTINUATION, RANGE_ID, SESSION_TOKEN, page_size
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import tokens
+from perseid.service import queries, tokens
 from perseid.service.account import Account
 
 _READ = (CHARGE, charges.text(charges.METADATA_READ))
@@ -46,35 +45,42 @@ def metadata_feed(
     request: Request,
     rid: str,
     plural: str,
-    bodies: Sequence[dict[str, Any]],
+    entries: Sequence[tuple[int, Any]],
+    *extra: tuple[str, str],
+    digest: str | None = None,
+) -> Response:
+    """A list of resources, in pages if the client wants pages.
+
+    Entries carry a number that rises from one to the next and stays with them, so that a page
+    goes on behind the last one whatever was created or deleted meanwhile. `digest` names the
+    query whose result this is.
+    """
+    about = {"f": plural, "r": rid, "q": digest}
+    token = request.header(CONTINUATION)
+    after = tokens.unseal(account.secret, token, **about)["n"] if token else -1
+    left = [entry for entry in entries if entry[0] > after]
+    has_limit = request.header("x-ms-max-item-count") is not None
+    page = left[: page_size(request)] if has_limit else left
+    headers = [_READ, ("x-ms-item-count", str(len(page))), *extra]
+    if len(page) < len(left):
+        position = about | {"n": page[-1][0]}
+        headers.append((CONTINUATION, tokens.seal(account.secret, position)))
+    return Response(200, headers, wire.feed(rid, plural, [wire.encode(body) for _, body in page]))
+
+
+def metadata_query(
+    account: Account,
+    request: Request,
+    rid: str,
+    plural: str,
+    bodies: Sequence[Any],
     *extra: tuple[str, str],
 ) -> Response:
-    """A list of resources in order of creation, in pages if the client wants pages."""
-    start = _start(account, request, rid, plural, bodies)
-    has_limit = request.header("x-ms-max-item-count") is not None
-    page = bodies[start : start + page_size(request)] if has_limit else bodies[start:]
-    headers = [_READ, ("x-ms-item-count", str(len(page))), *extra]
-    if start + len(page) < len(bodies):
-        position = {"f": plural, "r": rid, "at": start + len(page), "last": page[-1].get("_rid")}
-        headers.append((CONTINUATION, tokens.seal(account.secret, position)))
-    return Response(200, headers, wire.feed(rid, plural, [wire.encode(body) for body in page]))
-
-
-def _start(
-    account: Account, request: Request, rid: str, plural: str, bodies: Sequence[dict[str, Any]]
-) -> int:
-    token = request.header(CONTINUATION)
-    if not token:
-        return 0
-    position = tokens.unseal(account.secret, token, f=plural, r=rid)
-    for index, body in enumerate(bodies):
-        if body.get("_rid") == position["last"] is not None:
-            return index + 1
-    # The last one shown has been deleted since: go on at its place in the list.
-    at = position["at"]
-    if not isinstance(at, int):
-        raise BadRequest("The continuation token is malformed; send back the one you were given.")
-    return max(at - 1, 0)
+    """The rows of a query over a list of resources."""
+    query = queries.parse_request(request.body)
+    rows = queries.run_over(bodies, query, request.now)
+    entries = list(enumerate(rows))
+    return metadata_feed(account, request, rid, plural, entries, *extra, digest=query.digest)
 
 
 def container_headers(

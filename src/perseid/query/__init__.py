@@ -11,8 +11,10 @@ from typing import Final
 from perseid.errors import BadRequest, QueryError
 from perseid.query.binder import Definition, bind
 from perseid.query.executor import (
+    Collector,
     CompiledQuery,
     Execution,
+    Paging,
     compile_program,
     prepare,
     rows_of,
@@ -24,8 +26,10 @@ from perseid.query.parser import parse
 
 __all__ = [
     "CallContext",
+    "Collector",
     "CompiledQuery",
     "Execution",
+    "Paging",
     "compile_query",
     "prepare",
     "rows_of",

@@ -4,16 +4,20 @@ Inputs, filters, groups and sorting move one row along: a stage that yields has 
 slots as its consumer must find them. Projection turns rows into values; DISTINCT, OFFSET, LIMIT
 and TOP work on values. Only groups, sorting and DISTINCT keep anything, and sorting keeps no more
 than TOP or LIMIT can return.
+
+A reader that wants pages takes the same stages apart: see `CompiledQuery.paging`.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
+from typing import Literal as OneOf
 
 from perseid.query.binder import CONTEXT_SLOT, DOCUMENTS_SLOT, Program, check_count
 from perseid.query.compiler import EMPTY, Compiler, Fn, Row, Rows, object_of
@@ -33,7 +37,8 @@ from perseid.query.nodes import (
     ObjectLiteral,
     walk,
 )
-from perseid.query.values import UNDEFINED, canonical, sort_key, to_output
+from perseid.query.positions import Found, Selection, tie_of
+from perseid.query.values import UNDEFINED, canonical, order_bytes, to_output
 
 # Puts the row in one state after the other.
 _Steps: TypeAlias = Callable[[Row], Iterator[None]]
@@ -41,6 +46,25 @@ _Steps: TypeAlias = Callable[[Row], Iterator[None]]
 _DONE: Final = object()
 # Sorting with a limit throws away what cannot be returned whenever this many rows are waiting.
 _PRUNE_AT: Final = 4096
+# An item's number and the place of a row among those of the item.
+_ORIGIN: Final = struct.Struct(">QI")
+_COMPLEMENTS: Final = bytes(reversed(range(256)))
+
+# STREAM: the rows of each document after those of the one before. SORT: the rows of documents,
+# sorted. WHOLE: nothing is known before the last document.
+Paging: TypeAlias = OneOf["STREAM", "SORT", "WHOLE"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stages:
+    """A query taken apart; `order` gives bytes in the order of ORDER BY, if there is one."""
+
+    query: BoundQuery
+    steps: _Steps
+    groups: _Grouping | None
+    order: Callable[[Row], bytes] | None
+    project: Fn
+    window: _Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +72,19 @@ class CompiledQuery:
     """A query that can run any number of times, at the same time too.
 
     `streaming` says that the result is that of each document after the other, so a reader may
-    stop after any document and go on later with the next.
+    stop after any document and go on later with the next. `paging` says how else pages are made,
+    and `gives_items` that rows are whole items, which a reader may have in a better form.
     """
 
     text: str
     bound: BoundQuery
     parameters: Mapping[str, int]
     streaming: bool
+    paging: Paging
+    gives_items: bool
     slots: int
     rows: Rows
+    stages: _Stages
     output: Callable[[Any], Any]
 
 
@@ -73,6 +101,119 @@ class Execution:
         row[DOCUMENTS_SLOT] = documents
         for value in self.compiled.rows(row):
             yield output(value)
+
+    def window(self) -> tuple[int, int | None]:
+        """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
+        start, stop = self.compiled.stages.window.bounds(self.row)
+        return start, None if stop is None else stop - start
+
+    def rows_of(self, document: Any) -> Iterator[Any]:
+        """The rows of one document in a STREAM, before its window."""
+        row, output, stages = self.row, self.compiled.output, self.compiled.stages
+        row[DOCUMENTS_SLOT] = (document,)
+        for value in _projected(stages.steps, stages.project)(row):
+            yield output(value)
+
+    def sort_into(self, selection: Selection, number: int, document: Any, source: Any) -> None:
+        """Adds the wanted rows of an item to a SORT; they come with `source`.
+
+        Rows with equal keys go by the item's number, backwards if the first key descends.
+        """
+        row, output, stages = self.row, self.compiled.output, self.compiled.stages
+        order, project = stages.order, stages.project
+        assert order is not None  # noqa: S101  # that is what makes it a SORT
+        backwards = stages.query.order_by[0].descending
+        row[DOCUMENTS_SLOT] = (document,)
+        for index, _ in enumerate(stages.steps(row)):
+            tie = _ORIGIN.pack(number, index)
+            if backwards:
+                tie = tie.translate(_COMPLEMENTS)
+            key = order(row)
+            if selection.wants(key, tie):
+                value = project(row)
+                if value is not UNDEFINED:
+                    selection.add(Found(key, tie, output(value), source))
+
+    def collector(self) -> Collector:
+        return Collector(self)
+
+
+class Collector:
+    """The rows of a WHOLE result, each with a key that depends on nothing but the row.
+
+    Groups have their keys for that, other rows their values; under ORDER BY its values come
+    first. Equal rows that are not one row, which only a query in FROM can give, are numbered.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        compiled = execution.compiled
+        self._stages = compiled.stages
+        self._row = execution.row
+        self._output = compiled.output
+        query = self._stages.query
+        self._groups = None if self._stages.groups is None else self._stages.groups.begin()
+        by_group = query.is_grouped and not query.distinct
+        self._key_slots = [key.slot for key in query.group_by] if by_group else None
+        self._counts_equals = not query.is_grouped and not query.distinct
+        self._backwards = bool(query.order_by) and query.order_by[0].descending
+        self._is_piecewise = _reads_documents(query)
+        self._waiting: list[Any] = []
+        self._source: Any = None
+        # Under what makes a row one row: its rank by ORDER BY, its number of arrival, itself.
+        self._found: dict[bytes, tuple[bytes, int, Found]] = {}
+        self._arrivals = 0
+        self._equals: dict[bytes, int] = {}
+
+    def feed(self, document: Any, source: Any = None) -> bool:
+        """Takes the next item, whose rows come with `source`; True if it passed the filter."""
+        if not self._is_piecewise:
+            self._waiting.append(document)
+            return True
+        self._source = source
+        return self._consume((document,))
+
+    def finish(self) -> list[Found]:
+        """All rows, in the order the result has when it is not divided into pages."""
+        if not self._is_piecewise:
+            self._consume(self._waiting)
+        if self._groups is not None:
+            for _ in self._groups.results(self._row):
+                self._take()
+        return [found for _, _, found in sorted(self._found.values(), key=_PLACE)]
+
+    def _consume(self, documents: Iterable[Any]) -> bool:
+        row, groups = self._row, self._groups
+        row[DOCUMENTS_SLOT] = documents
+        was_used = False
+        for _ in self._stages.steps(row):
+            was_used = True
+            if groups is None:
+                self._take()
+            else:
+                groups.add(row)
+        return was_used
+
+    def _take(self) -> None:
+        stages, row = self._stages, self._row
+        value = stages.project(row)
+        if value is UNDEFINED:
+            return
+        rank = b"" if stages.order is None else stages.order(row)
+        self._arrivals += 1
+        arrival = -self._arrivals if self._backwards else self._arrivals
+        parts = [value] if self._key_slots is None else [row[slot] for slot in self._key_slots]
+        own = b"".join(map(order_bytes, parts))
+        key = rank + own
+        tie = tie_of(key)
+        name = own
+        if self._counts_equals:
+            self._equals[key] = count = self._equals.get(key, 0) + 1
+            tie += count.to_bytes(4, "big")
+            name = key + tie
+        known = self._found.get(name)
+        if known is None or (rank, arrival) < known[:2]:
+            found = Found(key, tie, self._output(value), self._source)
+            self._found[name] = (rank, arrival, found)
 
 
 def prepare(compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext) -> Execution:
@@ -105,16 +246,20 @@ def rows_of(
 
 def compile_program(program: Program, text: str) -> CompiledQuery:
     """The closures of a bound query."""
-    compiler = Compiler(lambda query: _rows(query, compiler), program.slots)
-    rows = _rows(program.query, compiler)
+    compiler = Compiler(lambda query: _rows(_stages(query, compiler)), program.slots)
+    query = program.query
+    stages = _stages(query, compiler)
     return CompiledQuery(
         text=text,
-        bound=program.query,
+        bound=query,
         parameters=program.parameters,
-        streaming=_is_streaming(program.query),
+        streaming=_is_streaming(query),
+        paging=_paging(query),
+        gives_items=_gives_items(query),
         slots=compiler.slots,
-        rows=rows,
-        output=_unchanged if _gives_stored_values(program.query) else to_output,
+        rows=_rows(stages),
+        stages=stages,
+        output=_unchanged if _gives_stored_values(query) else to_output,
     )
 
 
@@ -132,35 +277,64 @@ def _gives_stored_values(query: BoundQuery) -> bool:
     )
 
 
+def _gives_items(query: BoundQuery) -> bool:
+    """True when each row is an item of the container as it is stored."""
+    shown = query.items[0].expr
+    return (
+        query.shape != "LIST"
+        and query.root is not None
+        and isinstance(shown, Alias)
+        and shown.slot == query.root.slot
+    )
+
+
 def _is_streaming(query: BoundQuery) -> bool:
-    if (
-        not query.sources
-        or query.is_grouped
-        or query.order_by
-        or query.distinct
-        or any(count is not None for count in (query.top, query.offset, query.limit))
-    ):
+    has_window = any(count is not None for count in (query.top, query.offset, query.limit))
+    return not has_window and _paging(query) == "STREAM"
+
+
+def _paging(query: BoundQuery) -> Paging:
+    if query.is_grouped or query.distinct or not _reads_documents(query):
+        return "WHOLE"
+    return "SORT" if query.order_by else "STREAM"
+
+
+def _reads_documents(query: BoundQuery) -> bool:
+    """True when what FROM gives for several documents is what it gives for each of them."""
+    if not query.sources:
         return False
     first = query.sources[0].collection
     return first is None or (isinstance(first, BoundQuery) and _is_streaming(first))
 
 
-def _rows(query: BoundQuery, compiler: Compiler) -> Rows:
-    """All stages of a query, in the order in which the language evaluates them."""
+def _stages(query: BoundQuery, compiler: Compiler) -> _Stages:
     steps = _sourced([_source(source, compiler) for source in query.sources])
-    slots = [source.slot for source in query.sources]
     if query.where is not None:
         steps = _filtered(steps, compiler.predicate(query.where))
-    if query.is_grouped:
-        steps = _grouped(steps, query, compiler)
+    return _Stages(
+        query=query,
+        steps=steps,
+        groups=_Grouping(query, compiler) if query.is_grouped else None,
+        order=_order(query, compiler) if query.order_by else None,
+        project=_projection(query, compiler),
+        window=_Window(query),
+    )
+
+
+def _rows(stages: _Stages) -> Rows:
+    """All stages of a query, in the order in which the language evaluates them."""
+    query, steps = stages.query, stages.steps
+    slots = [source.slot for source in query.sources]
+    if stages.groups is not None:
+        steps = _grouped(steps, stages.groups)
         slots = [part.slot for part in (*query.group_by, *query.aggregates)]
-    window = _Window(query)
-    if query.order_by:
-        steps = _ordered(steps, query, slots, window if _keeps_rows(query) else None, compiler)
-    rows = _projected(steps, query, compiler)
+    if stages.order is not None:
+        window = stages.window if _keeps_rows(query) else None
+        steps = _ordered(steps, stages.order, query.order_by[0].descending, slots, window)
+    rows = _projected(steps, stages.project)
     if query.distinct:
         rows = _distinct(rows)
-    return window.applied(rows)
+    return stages.window.applied(rows)
 
 
 def _keeps_rows(query: BoundQuery) -> bool:
@@ -178,7 +352,7 @@ def _source(source: BoundSource, compiler: Compiler) -> _Steps:
     if source.collection is None:
         return _each_of(operator.itemgetter(DOCUMENTS_SLOT), source.slot)
     if isinstance(source.collection, BoundQuery):
-        rows = _rows(source.collection, compiler)
+        rows = _rows(_stages(source.collection, compiler))
         if not source.iterate:
             return _each_of(rows, source.slot)
         return _each_of(_elements_of_rows(rows), source.slot)
@@ -262,32 +436,59 @@ def _filtered(steps: _Steps, predicate: Fn) -> _Steps:
     return filtered
 
 
-def _grouped(steps: _Steps, query: BoundQuery, compiler: Compiler) -> _Steps:
-    """Groups in the order of their first rows; without GROUP BY exactly one, of all rows."""
-    keys = [(key.slot, compiler.value(key.expr)) for key in query.group_by]
-    aggregates = [_aggregate(part, compiler) for part in query.aggregates]
+class _Grouping:
+    """What makes the groups of a query; without GROUP BY there is exactly one, of all rows."""
 
-    def new_group() -> list[Any]:
-        return [kind() for _, kind, _ in aggregates]
+    __slots__ = ("aggregates", "keys")
 
-    def grouped(row: Row) -> Iterator[None]:
-        groups: dict[Any, tuple[list[Any], list[Any]]] = {}
-        if not keys:
-            groups[()] = ([], new_group())
-        for _ in steps(row):
-            values = [value(row) for _, value in keys]
-            key = tuple(map(canonical, values))
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = (values, new_group())
-            for state, (_, _, argument) in zip(group[1], aggregates, strict=True):
-                state.add(argument(row))
-        for values, states in groups.values():
+    def __init__(self, query: BoundQuery, compiler: Compiler) -> None:
+        self.keys = [(key.slot, compiler.value(key.expr)) for key in query.group_by]
+        self.aggregates = [_aggregate(part, compiler) for part in query.aggregates]
+
+    def begin(self) -> _Groups:
+        return _Groups(self)
+
+
+class _Groups:
+    """The groups of one run, in the order of their first rows."""
+
+    __slots__ = ("_groups", "_made_of")
+
+    def __init__(self, made_of: _Grouping) -> None:
+        self._made_of = made_of
+        self._groups: dict[Any, tuple[list[Any], list[Any]]] = {}
+        if not made_of.keys:
+            self._groups[()] = ([], self._new())
+
+    def add(self, row: Row) -> None:
+        values = [value(row) for _, value in self._made_of.keys]
+        key = tuple(map(canonical, values))
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = (values, self._new())
+        for state, (_, _, argument) in zip(group[1], self._made_of.aggregates, strict=True):
+            state.add(argument(row))
+
+    def results(self, row: Row) -> Iterator[None]:
+        """Puts each group's values into the row."""
+        keys, aggregates = self._made_of.keys, self._made_of.aggregates
+        for values, states in self._groups.values():
             for (slot, _), value in zip(keys, values, strict=True):
                 row[slot] = value
             for (slot, _, _), state in zip(aggregates, states, strict=True):
                 row[slot] = state.result()
             yield
+
+    def _new(self) -> list[Any]:
+        return [kind() for _, kind, _ in self._made_of.aggregates]
+
+
+def _grouped(steps: _Steps, grouping: _Grouping) -> _Steps:
+    def grouped(row: Row) -> Iterator[None]:
+        groups = grouping.begin()
+        for _ in steps(row):
+            groups.add(row)
+        yield from groups.results(row)
 
     return grouped
 
@@ -297,32 +498,40 @@ def _aggregate(part: Grouped, compiler: Compiler) -> tuple[int, Callable[[], Any
     return part.slot, AGGREGATES[part.expr.function], compiler.value(part.expr.argument)
 
 
+def _order(query: BoundQuery, compiler: Compiler) -> Callable[[Row], bytes]:
+    """Bytes that put rows in the order of ORDER BY."""
+    keys = [(compiler.value(item.expr), item.descending) for item in query.order_by]
+
+    def part(key: Fn, descending: bool) -> Callable[[Row], bytes]:
+        if descending:
+            return lambda row: order_bytes(key(row)).translate(_COMPLEMENTS)
+        return lambda row: order_bytes(key(row))
+
+    parts = [part(key, descending) for key, descending in keys]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda row: b"".join([each(row) for each in parts])
+
+
 def _ordered(
     steps: _Steps,
-    query: BoundQuery,
+    order: Callable[[Row], bytes],
+    backwards: bool,
     slots: Sequence[int],
     window: _Window | None,
-    compiler: Compiler,
 ) -> _Steps:
     """Sorted rows; those with equal keys as they came, or the other way if the first descends."""
-    keys = [compiler.value(item.expr) for item in query.order_by]
-    descending = [item.descending for item in query.order_by]
-
-    def sort(rows: list[_Sortable]) -> None:
-        rows.sort(key=operator.itemgetter(0), reverse=descending[0])
-        for at in reversed(range(len(keys))):
-            rows.sort(key=lambda entry: entry[1][at], reverse=descending[at])
+    step = -1 if backwards else 1
 
     def ordered(row: Row) -> Iterator[None]:
         most = math.inf if window is None else window.most(row)
         kept: list[_Sortable] = []
         for number, _ in enumerate(steps(row)):
-            sort_keys = [sort_key(key(row)) for key in keys]
-            kept.append((number, sort_keys, [row[slot] for slot in slots]))
+            kept.append((order(row), number * step, [row[slot] for slot in slots]))
             if len(kept) >= most + _PRUNE_AT:
-                sort(kept)
+                kept.sort(key=_PLACE)
                 del kept[int(most) :]
-        sort(kept)
+        kept.sort(key=_PLACE)
         for _, _, values in kept:
             for slot, value in zip(slots, values, strict=True):
                 row[slot] = value
@@ -331,22 +540,23 @@ def _ordered(
     return ordered
 
 
-# Its number, its keys, and the slots to restore when its turn comes.
-_Sortable: TypeAlias = tuple[int, list[Any], list[Any]]
+# Its key, its number, and the slots to restore when its turn comes.
+_Sortable: TypeAlias = tuple[bytes, int, list[Any]]
+_PLACE: Final = operator.itemgetter(0, 1)
 
 
 # --- SELECT and what follows it
 
 
-def _projected(steps: _Steps, query: BoundQuery, compiler: Compiler) -> Rows:
-    if query.shape == "LIST":
-        project = object_of(
-            [item.name for item in query.items],
-            [compiler.value(item.expr) for item in query.items],
-        )
-    else:
-        project = compiler.value(query.items[0].expr)
+def _projection(query: BoundQuery, compiler: Compiler) -> Fn:
+    if query.shape != "LIST":
+        return compiler.value(query.items[0].expr)
+    return object_of(
+        [item.name for item in query.items], [compiler.value(item.expr) for item in query.items]
+    )
 
+
+def _projected(steps: _Steps, project: Fn) -> Rows:
     def rows(row: Row) -> Iterator[Any]:
         for _ in steps(row):
             value = project(row)
@@ -380,7 +590,7 @@ class _Window:
 
     def most(self, row: Row) -> float:
         """How many rows from the first can matter at most."""
-        start, stop = self._bounds(row)
+        start, stop = self.bounds(row)
         return math.inf if stop is None else max(start, stop)
 
     def applied(self, rows: Rows) -> Rows:
@@ -388,12 +598,12 @@ class _Window:
             return rows
 
         def windowed(row: Row) -> Iterator[Any]:
-            start, stop = self._bounds(row)
+            start, stop = self.bounds(row)
             return islice(rows(row), start, stop) if stop != start else iter(())
 
         return windowed
 
-    def _bounds(self, row: Row) -> tuple[int, int | None]:
+    def bounds(self, row: Row) -> tuple[int, int | None]:
         start = 0 if self._offset is None else self._offset(row)
         lengths = [count(row) for count in (self._limit, self._top) if count is not None]
         return start, start + min(lengths) if lengths else None

@@ -10,6 +10,7 @@ nested parameter costs memory and not a crash.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from types import NoneType
@@ -193,6 +194,16 @@ def sort_key(v: Any) -> tuple[Any, ...]:
     return _scalar_key(v)
 
 
+def order_bytes(v: Any) -> bytes:
+    """Bytes that compare as the sort keys of their values do, and are equal when those are.
+
+    None is the beginning of another, so bytes of several values can be put behind each other,
+    and the complements of all bytes give the opposite order.
+    """
+    key = sort_key(v)
+    return _packed(key) if key[0] < _ARRAY else b"".join(map(_packed, key[1]))
+
+
 def canonical(v: Any) -> tuple[Any, ...]:
     """A hashable stand-in for `v`, equal for structurally equal values, for sets and groups.
 
@@ -234,6 +245,39 @@ def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:
                 pending += (part[name], name)
         else:
             yield _scalar_key(part)
+
+
+def _packed(key: tuple[Any, ...]) -> bytes:
+    """The bytes of a scalar's key, or of a count."""
+    rank = key[0]
+    if rank == _STRING:
+        # UTF-8 has the order of code points; an end mark below every character keeps it.
+        text: bytes = key[1].encode("utf-8", "surrogatepass")
+        return b"\x05" + text.replace(b"\0", b"\0\xff") + b"\0\0"
+    if rank == _NUMBER:
+        return _packed_number(key[1]) if len(key) > 1 else b"\x04\0"
+    return _COUNT_BYTES.pack(rank, key[1]) if rank >= _ARRAY else bytes((rank,))
+
+
+def _packed_number(x: int | float) -> bytes:
+    """The double next to `x` in an order-preserving form, and how far an integer is from it."""
+    if not -(2**64) < x < 2**64:
+        x = as_number(x)
+    near = float(x)
+    if near == 0:
+        near = 0.0  # -0 is 0
+    (bits,) = _BITS.unpack(_DOUBLE.pack(near))
+    bits ^= _ALL_BITS if bits & _SIGN_BIT else _SIGN_BIT
+    rest = x - int(near) if type(x) is int else 0
+    return _NUMBER_BYTES.pack(_NUMBER, 1, bits, rest + 2**15)
+
+
+_BITS: Final = struct.Struct(">Q")
+_DOUBLE: Final = struct.Struct(">d")
+_NUMBER_BYTES: Final = struct.Struct(">BBQH")
+_COUNT_BYTES: Final = struct.Struct(">BI")
+_SIGN_BIT: Final = 2**63
+_ALL_BITS: Final = 2**64 - 1
 
 
 # --- writing

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from perseid.clock import Clock
 from perseid.config import Settings
@@ -15,6 +16,8 @@ from perseid.model import Container
 from perseid.service.catalog import Catalog
 from perseid.store.protocol import Note, PutResource, RemoveResource, StaleResource, Store
 from perseid.ttl import Horizon
+
+CLOCK_AHEAD: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -26,10 +29,12 @@ class Account:
     secret: bytes  # signs continuation tokens; kept with the data, so tokens survive a restart
     # Metadata changes are rare and depend on each other: one at a time.
     metadata: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # No later time than this may be shown before it is made durable: see `reach`.
+    clock_mark: float = 0.0
     requests: int = 0  # admitted so far; background work looks at it to make way
-    # Containers whose last policy change is still being counted for the audit log: until then
-    # nothing of theirs is removed, or the count would be short.
-    uncounted: set[str] = field(default_factory=set)
+    # Containers, by rid and etag, whose policy change is still being counted for the audit log:
+    # until then nothing of theirs is removed, or the count would be short.
+    uncounted: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
 
     def horizon(self, container: Container, now: float) -> Horizon:
@@ -46,6 +51,17 @@ class Account:
             ) from exc
         self.catalog.apply(changes)
 
+    async def reach(self, now: float, ahead: float = CLOCK_AHEAD) -> None:
+        """Makes durable that the clock has shown `now`, and may show a little more.
+
+        A crash and a system clock set back must not bring anyone back to life. Storing a mark
+        some seconds ahead means that hardly any request waits for it.
+        """
+        if now > self.clock_mark or ahead == 0:
+            mark = now + ahead
+            await self.store.put_meta("clock", f"{now!r} {mark!r}")
+            self.clock_mark = mark
+
     async def new_etag(self, now: float) -> str:
         return make_etag(int(now), await self.store.next_number("etag"))
 
@@ -56,8 +72,10 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
     if secret is None:
         secret = secrets.token_hex(32)
         await store.put_meta("token_secret", secret)
-    highest = await store.get_meta("clock")
-    if highest is not None:
-        clock.raise_floor(float(highest))
+    stored = await store.get_meta("clock")
+    if stored is not None:
+        shown, mark = map(float, stored.split())
+        # A clock that has not gone back needs no help; one that has starts where nobody has been.
+        clock.raise_floor(mark if clock.now() < shown else shown)
     catalog = Catalog(await store.resources())
     return Account(settings, store, clock, catalog, bytes.fromhex(secret))

@@ -28,8 +28,9 @@ class Catalog:
         self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
         self._databases: dict[str, Database] = {}
         self._containers: dict[str, Container] = {}
-        # (database name, container name) -> container, and the same by rids
-        self._routes: dict[tuple[str, str], Container] = {}
+        # The whole way to a container: by both names, and by both rids. Names win.
+        self._named: dict[tuple[str, str], Container] = {}
+        self._ridded: dict[tuple[str, str], Container] = {}
         # Owners first: a container is built on its database.
         for kind in ("database", "container", ""):
             for resource in resources:
@@ -56,7 +57,7 @@ class Catalog:
 
     def container(self, database: str, name: str) -> Container:
         """A container that was asked for itself."""
-        found = self._routes.get((database, name))
+        found = self._named.get((database, name)) or self._ridded.get((database, name))
         if found is not None:
             return found
         resource = self.find("container", self.owner(database).rid, name)
@@ -66,7 +67,7 @@ class Catalog:
 
     def container_of_items(self, database: str, name: str) -> Container:
         """The container around the items that are really wanted."""
-        found = self._routes.get((database, name))
+        found = self._named.get((database, name)) or self._ridded.get((database, name))
         if found is not None:
             return found
         resource = self.find("container", self.owner(database).rid, name)
@@ -140,20 +141,13 @@ class Catalog:
         self._databases.pop(resource.rid, None)
         container = self._containers.pop(resource.rid, None)
         if container is not None:
-            for route in _routes_to(container):
-                self._routes.pop(route, None)
+            del self._named[container.database.id, container.id]
+            del self._ridded[container.database.rid, container.rid]
 
     def _route(self, container: Container) -> None:
         self._containers[container.rid] = container
-        for route in _routes_to(container):
-            # A name always wins over a rid, so a rid route never displaces a named one.
-            if route not in self._routes or self._routes[route].rid == container.rid:
-                self._routes[route] = container
-
-
-def _routes_to(container: Container) -> tuple[tuple[str, str], tuple[str, str]]:
-    database = container.database
-    return (database.id, container.id), (database.rid, container.rid)
+        self._named[container.database.id, container.id] = container
+        self._ridded[container.database.rid, container.rid] = container
 
 
 def build_container(resource: Resource, database: Database) -> Container:
@@ -178,6 +172,7 @@ def build_container(resource: Resource, database: Database) -> Container:
             state.get("hold_until", 0),
             Horizon(*state.get("hold_horizon", (DAWN, DAWN))),
         ),
+        dead_age=state.get("dead_age", 0),
         guard=state.get("guard"),
         unique_keys=tuple(
             tuple(parse_path(path) for path in unique["paths"]) for unique in unique_keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from perseid.errors import Conflict
@@ -17,6 +18,8 @@ from perseid.service.preconditions import check_if_match
 from perseid.service.throughput_rules import DEFAULT, Throughput
 from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
+
+log = logging.getLogger(__name__)
 
 
 async def create(
@@ -86,10 +89,16 @@ async def replace(
         state = old.state | {"properties": properties}
         default_ttl = properties.get("defaultTtl")
         is_new_policy = default_ttl != container.policy.default_ttl
+        if is_new_policy and properties["indexingPolicy"]["indexingMode"] == "lazy":
+            log.warning(
+                "defaultTtl of %s changes in lazy indexing mode; where exact results matter, use"
+                " consistent mode",
+                container.path,
+            )
         notes = []
         if is_new_policy:
             await lifetimes.check_guard(account, container, default_ttl, confirmation, now)
-            state |= policies.changed_state(account, container, default_ttl, now)
+            state |= await policies.changed_state(account, container, default_ttl, now)
             state["policy_changes"] = state.get("policy_changes", 0) + 1
             notes.append(
                 Note(

@@ -20,7 +20,7 @@ from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service import unique_keys
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.operation import Operation
-from perseid.service.preconditions import check_if_match
+from perseid.service.preconditions import check_if_absent, check_if_match
 from perseid.store.protocol import Decision, Put, Remove, View
 
 _NOT_FOUND: Final = (
@@ -122,10 +122,10 @@ def draft(
 async def read(op: Operation, place: Place, name: str) -> tuple[Row | None, int]:
     """The live item that a URL names by id or by rid, or None, and the LSN of its range."""
     row, lsn = await op.store.read(op.container, place.range_index, ItemKey(place.pk, name))
-    if row is None:
+    if row is None or not ttl.is_live(row.ts, row.ttl, op.horizon):
         row = await _read_by_rid(op, place, name)
-    if row is not None and not ttl.is_live(row.ts, row.ttl, op.horizon):
-        row = None
+        if row is not None and not ttl.is_live(row.ts, row.ttl, op.horizon):
+            row = None
     return row, lsn
 
 
@@ -158,7 +158,10 @@ async def create(op: Operation, new: Draft) -> Written:
     return await op.store.write(op.container, new.place.range_index, (key,), decide)
 
 
-async def upsert(op: Operation, new: Draft, if_match: str | None) -> Written:
+async def upsert(
+    op: Operation, new: Draft, if_match: str | None, if_none_match: str | None = None
+) -> Written:
+    """Creates or replaces; `if_none_match="*"` allows the first only."""
     key = ItemKey(new.place.pk, new.id)
 
     def decide(view: View) -> Decision[Written]:
@@ -166,6 +169,7 @@ async def upsert(op: Operation, new: Draft, if_match: str | None) -> Written:
         old = _live(op, view, key, changes)
         if old is not None:
             check_if_match(old.etag, if_match)
+            check_if_absent(if_none_match)
         row = _put(op, new, old, view, changes)
         return Decision(changes, Written(row, old, view.lsn))
 
@@ -208,8 +212,9 @@ def not_found() -> NotFound:
 def replace_charge(container: Container, written: Written, new: dict[str, Any]) -> float:
     """What a write cost that put one document in the place of another."""
     assert written.old is not None  # noqa: S101  (the caller looked)
-    old = orjson.loads(written.old.body)
-    changed = charges.changed_terms(old, new, container.index)
+    # An item kept out of the index has no terms, whatever it holds.
+    old = orjson.loads(written.old.body) if written.old.terms else {}
+    changed = charges.changed_terms(old, new if written.row.terms else {}, container.index)
     return charges.replace(written.old.size, written.row.size, changed)
 
 

@@ -124,7 +124,7 @@ def parse_guard(text: str, living: int) -> float:
         raise BadRequest(
             f"A guard is a number of items or a percentage, like 500 or 10%; not '{text}'."
         )
-    return float(match[1]) * (living / 100 if match[2] else 1)
+    return float(match[1]) * living / 100 if match[2] else float(match[1])
 
 
 def _confirmation(container: Container, default_ttl: int | None) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def count_later(account: Account, old: Container, new: Container, caller: str, n
 
     The change itself must not cost more on a large container, and it does not wait for this.
     """
-    account.uncounted.add(new.rid)
+    account.uncounted.add((new.rid, new.etag))
     task = asyncio.create_task(_count(account, old, new, caller, now))
     account.background.add(task)
     task.add_done_callback(account.background.discard)
@@ -148,7 +148,7 @@ def count_later(account: Account, old: Container, new: Container, caller: str, n
 
 async def _count(account: Account, old: Container, new: Container, caller: str, now: float) -> None:
     try:
-        before, after = (each.policy.horizon(int(now)) for each in (old, new))
+        before, after = account.horizon(old, now), account.horizon(new, now)
         dying = await _tally(account, new, _between(before, after))
         entry = {
             "event": "figures",
@@ -159,7 +159,7 @@ async def _count(account: Account, old: Container, new: Container, caller: str, 
         }
         await account.store.change([Note(int(now), new.rid, entry)])
     finally:
-        account.uncounted.discard(new.rid)
+        account.uncounted.discard((new.rid, new.etag))
 
 
 async def audit(
@@ -176,7 +176,9 @@ async def audit(
 # Undo, hold and guard settings
 
 
-async def undo(account: Account, rid: str, caller: str, now: float) -> dict[str, Any]:
+async def undo(
+    account: Account, rid: str, caller: str, confirmation: str | None, now: float
+) -> dict[str, Any]:
     """Goes back to the policy before the last change; who is still on disk lives again."""
     async with account.metadata:
         container = account.catalog.container_by_rid(rid)
@@ -186,12 +188,11 @@ async def undo(account: Account, rid: str, caller: str, now: float) -> dict[str,
         previous = policies.previous_policy(old.state)
         if previous is None:
             raise Conflict("There is no change of defaultTtl to undo.")
-        changed_at: int = old.state["previous"]["at"]
-        killed = _between(previous.horizon(changed_at), container.policy.horizon(changed_at))
-        present = await _tally(account, container, killed)
+        await check_guard(account, container, previous.default_ttl, confirmation, now)
         revived = _between(previous.horizon(int(now)), account.horizon(container, now))
         back = await _tally(account, container, revived)
-        killed_then = await _killed_by_last_change(account, container)
+        spared: int = await policies.count_spared(account, container)
+        purged = spared - old.state["previous"]["spared"]
         properties = {k: v for k, v in container.properties.items() if k != "defaultTtl"}
         if previous.default_ttl is not None:
             properties["defaultTtl"] = previous.default_ttl
@@ -201,7 +202,6 @@ async def undo(account: Account, rid: str, caller: str, now: float) -> dict[str,
             "deaths": [previous.inherited_dead, previous.own_dead],
         }
         etag = await account.new_etag(now)
-        purged = None if killed_then is None else max(killed_then - present.items, 0)
         entry = {
             "event": "undo",
             "defaultTtl": {"old": container.policy.default_ttl, "new": previous.default_ttl},
@@ -217,15 +217,6 @@ async def undo(account: Account, rid: str, caller: str, now: float) -> dict[str,
         "revived": {"items": back.items, "bytes": back.size},
         "alreadyPurged": purged,
     }
-
-
-async def _killed_by_last_change(account: Account, container: Container) -> int | None:
-    notes = await account.store.notes(container.rid, 0, 1_000_000)
-    for _, note in reversed(notes):
-        if note.entry["event"] == "figures":
-            items: int = note.entry["diedAtOnce"]["items"]
-            return items
-    return None
 
 
 async def configure(
@@ -286,6 +277,8 @@ async def status(account: Account, container: Container, now: float) -> dict[str
         "mortal": mortal._asdict(),
         "immortal": Count(living.items - mortal.items, living.bytes - mortal.bytes)._asdict(),
         "backlog": dead._asdict(),
+        "purgedTotal": sum(u.purged_items for u in usages),
+        "purgedBytes": sum(u.purged_size for u in usages),
         "purgeLagSeconds": await _lag(account, container, horizon, int(now)),
         "nextExpiry": await _next_expiry(account, container, horizon, int(now)),
         "purgeHoldSeconds": container.hold.seconds,
@@ -305,7 +298,7 @@ async def forecast(
     for span, shift in _endings(policy, horizon, start):
         for part in container.ranges:
             near = replace_span(span, upto=start + width * count - shift)
-            found = await account.store.histogram(container, part.index, near, width)
+            found = await account.store.histogram(container, part.index, near, start - shift, width)
             for bucket, tally in found.items():
                 buckets[bucket] += Count(*tally)
             far = replace_span(span, after=near.upto)
@@ -337,7 +330,11 @@ async def explain(
         raise not_found()
     policy, horizon, now = op.container.policy, op.horizon, op.ts
     is_live = ttl.is_live(row.ts, row.ttl, horizon)
-    ends = ttl.expires_at(row.ts, row.ttl, policy)
+    ends = (
+        ttl.expires_at(row.ts, row.ttl, policy)
+        if is_live
+        else _died_at(op.account, op.container, row, now)
+    )
     answer = {
         **_shown(row),
         "asOf": now,
@@ -386,13 +383,21 @@ def _clause(policy: Policy, row: Row, is_live: bool) -> str:
 
 
 async def _purge_place(op: Operation, place: Place, row: Row) -> int:
-    """How many of its kind are removed before it."""
-    span = (
-        Span("inheriting", ttl.DAWN, row.ts - 1)
-        if row.ttl is None
-        else Span("own", ttl.DAWN, row.ts + row.ttl - 1)
+    """How many are removed before it."""
+    container = op.container
+    ages = policies.ages(container)
+    ended = row.ts + ages.of(row.ts) if row.ttl is None else row.ts + row.ttl
+    spans = (
+        Span("inheriting", ttl.DAWN, min(ages.until, ended - ages.before - 1)),
+        Span("inheriting", ages.until, ended - ages.after - 1),
+        Span("own", ttl.DAWN, ended - 1),
     )
-    return (await op.store.tally(op.container, place.range_index, span)).items
+    tallies = [
+        await op.store.tally(container, place.range_index, span)
+        for span in spans
+        if span.after < span.upto
+    ]
+    return sum(tally.items for tally in tallies)
 
 
 # Figures
@@ -454,15 +459,12 @@ async def _backlog(account: Account, container: Container, horizon: Horizon) -> 
 
 
 def _endings(policy: Policy, horizon: Horizon, now: int) -> list[tuple[Span, int]]:
-    """The living that will end, with what is added to a base to get the second of its end.
-
-    Spans start so that bucket 0 of a histogram begins at `now`.
-    """
+    """The living that will end, with what is added to a base to get the second of its end."""
     if policy.default_ttl is None:
         return []
     spans = [(Span("own", max(now, horizon.own), _LATEST), 0)]
     if policy.default_ttl != NEVER:
-        start = now - policy.default_ttl
+        start = max(now - policy.default_ttl, horizon.inherited)
         spans.append((Span("inheriting", start, _LATEST), policy.default_ttl))
     return spans
 
@@ -480,9 +482,9 @@ async def _histogram(
         return []
     width = next((each for each in _NICE if (last - now) / each <= _BARS), _NICE[-1])
     bars: dict[int, Count] = {}
-    for span, _ in endings:
+    for span, shift in endings:
         for part in container.ranges:
-            found = await account.store.histogram(container, part.index, span, width)
+            found = await account.store.histogram(container, part.index, span, now - shift, width)
             for bucket, tally_ in found.items():
                 bars[bucket] = bars.get(bucket, Count()) + Count(*tally_)
     return [
@@ -497,9 +499,20 @@ async def _lag(account: Account, container: Container, horizon: Horizon, now: in
     for part in container.ranges:
         for span in _between(Horizon(ttl.DAWN, ttl.DAWN), horizon):
             for row in await account.store.sample(container, part.index, span, 1):
-                ended = ttl.expires_at(row.ts, row.ttl, container.policy)
-                longest = max(longest, now - (row.ts if ended is None else ended))
+                longest = max(longest, now - _died_at(account, container, row, now))
     return longest
+
+
+def _died_at(account: Account, container: Container, row: Row, now: int) -> int:
+    """When a dead item died: by the policy as it is, or by the one before, or by the change."""
+    state = account.catalog.resource(container.rid).state
+    previous = policies.previous_policy(state)
+    for policy in (container.policy, previous):
+        ended = None if policy is None else ttl.expires_at(row.ts, row.ttl, policy)
+        if ended is not None and ended <= now:
+            return ended
+    at: int = row.ts if previous is None else state["previous"]["at"]
+    return at
 
 
 async def _next_expiry(

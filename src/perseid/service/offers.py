@@ -18,7 +18,8 @@ async def provision(
     account: Account, link: str, resource_rid: str, throughput: Throughput, now: float
 ) -> PutResource:
     """The change that gives a new resource its throughput; for the caller's transaction."""
-    rid = offer_rid(await account.store.next_number("offer"))
+    number = await account.store.next_number("offer")
+    rid = offer_rid(number)
     return PutResource(
         Resource(
             rid=rid,
@@ -27,7 +28,12 @@ async def provision(
             id=rid,
             etag=await account.new_etag(now),
             ts=int(now),
-            state={"link": link, "resource_rid": resource_rid, "throughput": asdict(throughput)},
+            state={
+                "number": number,
+                "link": link,
+                "resource_rid": resource_rid,
+                "throughput": asdict(throughput),
+            },
         )
     )
 
@@ -77,6 +83,7 @@ def _find(account: Account, rid: str) -> Resource:
 def _offer(resource: Resource) -> Offer:
     state = resource.state
     return Offer(
+        number=state["number"],
         rid=resource.rid,
         resource=state["link"],
         resource_rid=state["resource_rid"],

@@ -6,11 +6,29 @@ dead items are kept, and the container's own guard and hold settings.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.ttl import Horizon, Policy
+from perseid.ttl import EVERYTHING_LIVES, Horizon, Policy
+
+
+class Ages(NamedTuple):
+    """How old inheriting items were when they died: those written up to `until`, and later ones."""
+
+    until: int
+    before: int
+    after: int
+
+    def of(self, ts: int) -> int:
+        return self.before if ts <= self.until else self.after
+
+
+def ages(container: Container) -> Ages:
+    """For the order of removal; exact for the two latest policies that had a default."""
+    policy = container.policy
+    after = max(policy.default_ttl or 0, 0)
+    return Ages(policy.inherited_dead, container.dead_age, after)
 
 
 def purge_horizon(account: Account, container: Container, now: float) -> Horizon:
@@ -23,7 +41,22 @@ def purge_horizon(account: Account, container: Container, now: float) -> Horizon
     return account.horizon(container, now - hold.seconds)
 
 
-def changed_state(
+def spare_horizon(account: Account, container: Container, now: float) -> Horizon | None:
+    """What the policy before the last change would have killed by now."""
+    previous = previous_policy(account.catalog.resource(container.rid).state)
+    return None if previous is None else previous.horizon(int(now))
+
+
+async def count_spared(account: Account, container: Container) -> int:
+    """How many removed items a policy before would have spared, over the container's life."""
+    usages = [
+        await account.store.usage(container, part.index, EVERYTHING_LIVES)
+        for part in container.ranges
+    ]
+    return sum(usage.spared for usage in usages)
+
+
+async def changed_state(
     account: Account, container: Container, default_ttl: int | None, now: float
 ) -> dict[str, Any]:
     """What the container's state becomes when `defaultTtl` changes."""
@@ -32,10 +65,16 @@ def changed_state(
     floor = purge_horizon(account, container, now)
     return {
         "deaths": [policy.inherited_dead, policy.own_dead],
+        "dead_age": (
+            container.dead_age
+            if policy.inherited_dead == old.inherited_dead
+            else old.default_ttl or 0
+        ),
         "previous": {
             "default_ttl": old.default_ttl,
             "deaths": [old.inherited_dead, old.own_dead],
             "at": int(now),
+            "spared": await count_spared(account, container),
         },
         # Until the hold is over, only what could be removed before the change may be removed.
         "hold_until": int(now) + container.hold.seconds,

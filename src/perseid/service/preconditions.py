@@ -17,6 +17,12 @@ def check_if_match(etag: str, if_match: str | None) -> None:
         raise PreconditionFailed(_FAILED)
 
 
+def check_if_absent(if_none_match: str | None) -> None:
+    """412 for a writer who asked that there be nothing yet, and there is something."""
+    if if_none_match == "*":
+        raise PreconditionFailed(_FAILED)
+
+
 def is_unchanged(etag: str, if_none_match: str | None) -> bool:
     """Whether a reader already holds this version and need not be sent it again."""
     return if_none_match is not None and (if_none_match == "*" or same_etag(etag, if_none_match))

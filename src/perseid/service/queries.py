@@ -6,19 +6,28 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
-from perseid.documents import parse_json
+from perseid.documents import parse_named
 from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.partition import ABSENT, canonical
-from perseid.query import CallContext, CompiledQuery, compile_query, prepare, run
+from perseid.query import (
+    CallContext,
+    Collector,
+    CompiledQuery,
+    Execution,
+    Paging,
+    compile_query,
+    prepare,
+    run,
+)
 from perseid.query.pins import pinned
+from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
 from perseid.store.protocol import Scan
@@ -58,12 +67,14 @@ class Times:
 
 def parse_request(body: bytes) -> QueryRequest:
     """`{"query": …, "parameters": […]}`, or the bare query text as a JSON string."""
-    value = parse_json(body)
+    value = parse_named(body)
     if isinstance(value, str):
         value = {"query": value}
     if not isinstance(value, dict) or not isinstance(value.get("query"), str):
         raise BadRequest('A query request is {"query": "SELECT …", "parameters": […]}.')
-    given = value.get("parameters") or []
+    given = value.get("parameters")
+    if given is None:
+        given = []
     if not isinstance(given, list):
         raise BadRequest("The parameters of a query are an array.")
     parameters = {}
@@ -95,78 +106,178 @@ async def run_page(
     """The next page of at most `limit` rows."""
     secret = op.account.secret
     expected = {"f": "query", "c": op.container.rid, "q": query.digest}
-    position = tokens.unseal(secret, token, **expected) if token else {}
+    position = tokens.unseal(secret, token, **expected) if token else None
     started = time.perf_counter()
     compiled = compile_for(op.container, query)
-    compiling = time.perf_counter() - started
-    page = _Page(op, compiled, query.parameters, scope, limit)
-    onward = await (page.stream if compiled.streaming else page.compute)(position)
+    execution = prepare(compiled, query.parameters, _context(op.now))
+    page = _Page(op, execution, scope, limit, position)
+    page.times.compiling = time.perf_counter() - started
+    onward = await page.fill[compiled.paging]()
     continuation = None if onward is None else tokens.seal(secret, expected | onward)
-    page.times.compiling = compiling
     return QueryPage(page.rows, page.loaded, continuation, page.times)
 
 
 class _Page:
-    """A page under construction. Its methods return the position of the next one, if any."""
+    """A page under construction.
+
+    `fill` has a method for each way of paging, which returns the position of the next page, if
+    there is one. A position names the last row by what it is and not by how many came before,
+    because each page sees the items of its own moment.
+    """
 
     def __init__(
         self,
         op: Operation,
-        compiled: CompiledQuery,
-        parameters: dict[str, Any],
+        execution: Execution,
         scope: Scan,
         limit: int,
+        position: dict[str, Any] | None,
     ) -> None:
         self._op = op
-        self._compiled = compiled
-        self._parameters = parameters
+        self._execution = execution
+        self._gives_items = execution.compiled.gives_items
         self._scope = scope
         self._limit = limit
+        self._position = position or {}
+        place = self._position.get("after")
+        self._after = None if place is None else Position.from_json(place)
+        # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
+        self._skip, self._left = execution.window()
+        if position is not None:
+            self._skip, self._left = 0, position.get("left")
         self._room = _LARGEST_PAGE_BYTES
-        self._context = _context(op.now)
+        self.fill: dict[Paging, Callable[[], Awaitable[dict[str, Any] | None]]] = {
+            "STREAM": self._stream,
+            "SORT": self._sort,
+            "WHOLE": self._collect,
+        }
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
         self.times = Times()
 
-    async def stream(self, position: dict[str, Any]) -> dict[str, Any] | None:
+    async def _stream(self) -> dict[str, Any] | None:
         """Each item stands for itself, so a page ends anywhere and goes on from there.
 
-        The position is the last item that was used up, and how many rows the next one has given.
+        The position is the item of the next row, and how many rows it has given before.
         """
-        after, skip = position.get("n", -1), position.get("k", 0)
+        if self._left == 0:
+            return None
+        after = self._position.get("item", 0) - 1
         while rows := await self._scan(after):
-            onward = await self._evaluated(self._take, rows, after, skip)
-            if onward is not None:
+            is_done, onward = await self._evaluated(self._take, rows)
+            if is_done:
                 return onward
-            after, skip = rows[-1].number, 0
+            after = rows[-1].number
         return None
 
-    def _take(self, rows: list[Row], after: int, skip: int) -> dict[str, Any] | None:
-        execution = prepare(self._compiled, self._parameters, self._context)
+    def _take(self, rows: list[Row]) -> tuple[bool, dict[str, Any] | None]:
+        """Whether the page is done, and where the next one begins."""
+        begun = self._position.get("item")
         for row in rows:
-            for used, result in enumerate(execution.rows((orjson.loads(row.body),))):
+            given = self._position["given"] if row.number == begun else 0
+            for used, result in enumerate(self._execution.rows_of(orjson.loads(row.body))):
                 if used == 0:
                     self.loaded.append(row.size)
-                if used >= skip and not self._add(orjson.dumps(result)):
-                    return {"n": after, "k": used}
-            after, skip = row.number, 0
-        return None
+                if used < given:
+                    continue
+                if self._skip > 0:
+                    self._skip -= 1
+                elif not self._add(row.body if self._gives_items else orjson.dumps(result)):
+                    return True, self._onward({"item": row.number, "given": used})
+                elif len(self.rows) == self._left:
+                    return True, None
+        return False, None
 
-    async def compute(self, position: dict[str, Any]) -> dict[str, Any] | None:
-        """Sorted, grouped and counted results exist only as a whole; a page is a part of that."""
-        rows: list[Row] = []
-        while chunk := await self._scan(rows[-1].number if rows else -1):
-            rows += chunk
-        self.loaded += [row.size for row in rows]
-        return await self._evaluated(self._evaluate, rows, position.get("at", 0))
+    async def _sort(self) -> dict[str, Any] | None:
+        """Every row has its place by its sort keys and its item; only those of the page are kept."""
+        for by_tie in self._rounds():
+            selection = Selection(self._after, self._most, by_tie=by_tie)
+            last = -1
+            while self._most > 0 and (rows := await self._scan(last)):
+                await self._evaluated(self._sort_into, selection, rows)
+                last = rows[-1].number
+            is_done, onward = await self._evaluated(self._cut, selection, by_tie)
+            if is_done:
+                break
+        return onward
 
-    def _evaluate(self, rows: list[Row], start: int) -> dict[str, Any] | None:
-        documents = (orjson.loads(row.body) for row in rows)
-        results = run(self._compiled, documents, self._parameters, self._context)
-        for result in islice(results, start, None):
-            if not self._add(orjson.dumps(result)):
-                return {"at": start + len(self.rows)}
-        return None
+    def _sort_into(self, selection: Selection, rows: list[Row]) -> None:
+        for row in rows:
+            source = row if self._gives_items else row._replace(body=b"")
+            self._execution.sort_into(selection, row.number, orjson.loads(row.body), source)
+
+    async def _collect(self) -> dict[str, Any] | None:
+        """Groups and different values are known when all items are; a page is a part of them."""
+        collector = self._execution.collector()
+        last = -1
+        while self._execution.compiled.bound.sources and (rows := await self._scan(last)):
+            await self._evaluated(self._feed, collector, rows)
+            last = rows[-1].number
+        return await self._evaluated(self._divide, collector)
+
+    def _feed(self, collector: Collector, rows: list[Row]) -> None:
+        for row in rows:
+            if collector.feed(orjson.loads(row.body), row if self._gives_items else None):
+                self.loaded.append(row.size)
+
+    def _divide(self, collector: Collector) -> dict[str, Any] | None:
+        """The whole result as it is if that fits into a page, else a page of it in key order."""
+        found = collector.finish()
+        if self._after is None:
+            end = None if self._left is None else self._skip + self._left
+            shown = found[self._skip : end]
+            if len(shown) <= self._limit and all(self._add(self._text(each)) for each in shown):
+                return None
+            self._clear()
+        for by_tie in self._rounds():
+            selection = Selection(self._after, self._most, by_tie=by_tie)
+            for each in found:
+                if selection.wants(each.key, each.tie):
+                    selection.add(each)
+            is_done, onward = self._cut(selection, by_tie)
+            if is_done:
+                break
+        return onward
+
+    def _rounds(self) -> tuple[bool, ...]:
+        """Whether to go by tie among long keys: only if the page cannot be told without."""
+        return (True,) if self._after is not None and self._after.is_within else (False, True)
+
+    @property
+    def _most(self) -> int:
+        """How many rows the page may need; one more than it gives tells that there are others."""
+        if self._left is not None and self._left <= self._limit:
+            return self._skip + self._left
+        return self._skip + self._limit + 1
+
+    def _cut(self, selection: Selection, by_tie: bool) -> tuple[bool, dict[str, Any] | None]:
+        """Whether the page is done, and where the next one begins."""
+        rows, first, onward = selection.rows(), self._skip, None
+        for found in rows[first:]:
+            if not self._add(self._text(found)):
+                break
+        end = first + len(self.rows)
+        if end < len(rows):
+            cut = last_cut(rows, first, end)
+            if cut is None and not by_tie:
+                self._clear()
+                return False, None
+            end = end if cut is None else cut
+            del self.rows[end - first :]
+            onward = self._onward({"after": position_at(rows, end).to_json()})
+        if by_tie:
+            places = sorted(range(len(self.rows)), key=lambda at: rows[first + at].key)
+            self.rows = [self.rows[at] for at in places]
+        if self._execution.compiled.paging == "SORT":
+            self.loaded += {row.number: row.size for _, _, _, row in rows[:end]}.values()
+        return True, onward
+
+    def _onward(self, position: dict[str, Any]) -> dict[str, Any]:
+        return position if self._left is None else position | {"left": self._left - len(self.rows)}
+
+    def _text(self, found: Found) -> bytes:
+        body: bytes = found.source.body if self._gives_items else orjson.dumps(found.value)
+        return body
 
     async def _evaluated(self, work: Callable[..., T], *arguments: Any) -> T:
         started = time.perf_counter()
@@ -177,9 +288,9 @@ class _Page:
     async def _scan(self, after: int) -> list[Row]:
         scan = replace(self._scope, after=after, limit=_CHUNK)
         started = time.perf_counter()
-        rows = await self._op.store.scan(self._op.container, scan)
+        page = await self._op.store.scan(self._op.container, scan)
         self.times.loading += time.perf_counter() - started
-        return rows
+        return page.rows
 
     def _add(self, text: bytes) -> bool:
         """Takes the row unless the page is full; a page always takes its first."""
@@ -188,6 +299,10 @@ class _Page:
         self._room -= len(text)
         self.rows.append(text)
         return True
+
+    def _clear(self) -> None:
+        self.rows.clear()
+        self._room = _LARGEST_PAGE_BYTES
 
 
 def _context(now: float) -> CallContext:

@@ -20,21 +20,13 @@ from perseid.model import Container
 from perseid.service import policies
 from perseid.service.account import Account
 from perseid.store.protocol import Corpse
+from perseid.ttl import Horizon, Policy
 
 log = logging.getLogger(__name__)
 
 STEP: Final = 250  # items in one transaction: a few milliseconds
 _TICK: Final = 1.0
 _PAGES: Final = 256  # given back to the file system in one go: one megabyte
-
-
-@dataclass(slots=True)
-class Swept:
-    """What was removed from one container since the server started."""
-
-    items: int = 0
-    size: int = 0
-    charge: float = 0.0  # request units, paid by nobody
 
 
 @dataclass(slots=True)
@@ -46,11 +38,13 @@ class Sweeper:
     is_paused: bool = False
     pace: float | None = None  # share of the time while requests arrive; None: as configured
     alarm: str | None = None  # why purging has stopped by itself
-    swept: dict[str, Swept] = field(default_factory=dict)  # by container rid
+    # Request units that removing has cost since the start, by container rid; paid by nobody.
+    charges: dict[str, float] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _last: Readings | None = None
     _seen_requests: int = 0
-    _stored_clock: float = 0.0
+    _renewed_at: int = 0
+    _silent: dict[tuple[str, int], Policy] = field(default_factory=dict)
     _rate: float | None = None  # items a second, in the last step and its rest
 
     def wake(self) -> None:
@@ -83,7 +77,7 @@ class Sweeper:
     async def tick(self) -> None:
         """One look at everything: the clock's health, its high-water mark, the dead."""
         self.watch_clock()
-        await self.store_clock()
+        await self.renew_clock()
         while not self.is_paused and self.alarm is None:
             if not await self._round():
                 break
@@ -94,6 +88,8 @@ class Sweeper:
 
     async def drain(self, container: Container | None = None) -> dict[str, int]:
         """Removes everything that may be removed now, paused or not; counts by container path."""
+        if self.account.background:  # a policy change is still being counted
+            await asyncio.wait(self.account.background)
         counts: dict[str, int] = {}
         for each, part in self._places():
             if container is None or each.rid == container.rid:
@@ -122,13 +118,13 @@ class Sweeper:
                 log.error(self.alarm)
         self._last = current
 
-    async def store_clock(self) -> None:
-        """Keeps the highest time shown durable, whenever somebody may have seen it."""
-        requests = self.account.requests
-        now = self.account.clock.now()
-        if requests != self._seen_requests and now > self._stored_clock:
-            self._seen_requests, self._stored_clock = requests, now
-            await self.account.store.put_meta("clock", repr(now))
+    async def renew_clock(self) -> None:
+        """Moves the clock's durable mark on before requests reach it, as long as there are any."""
+        account = self.account
+        if account.requests != self._renewed_at:
+            self._renewed_at = account.requests
+            if account.clock.now() > account.clock_mark - 1:
+                await account.reach(account.clock.now() + 1)
 
     async def _round(self) -> int:
         """A step for each range that has dead items; how many were removed in all."""
@@ -149,23 +145,40 @@ class Sweeper:
         # Under the lock that policy changes take: what an undo brings back is not swept away.
         async with account.metadata:
             container = account.catalog.container_by_rid(rid)
-            if container is None or rid in account.uncounted:
+            if container is None or any(rid == counted for counted, _ in account.uncounted):
                 return []
             horizon = policies.purge_horizon(account, container, account.clock.now())
             if horizon.is_endless:
                 return []
-            corpses = await account.store.purge(container, part, horizon, STEP)
+            corpses = await account.store.purge(
+                container,
+                part,
+                horizon,
+                limit=STEP,
+                age=policies.ages(container).of,
+                spare=policies.spare_horizon(account, container, account.clock.now()),
+            )
+            self._note_silence(container, part, is_empty=not corpses, horizon=horizon)
         if corpses:
-            swept = self.swept.setdefault(rid, Swept())
-            swept.items += len(corpses)
-            swept.size += sum(corpse.size for corpse in corpses)
-            swept.charge += sum(charges.delete(corpse.size, corpse.terms) for corpse in corpses)
+            charge = sum(charges.delete(corpse.size, corpse.terms) for corpse in corpses)
+            self.charges[rid] = self.charges.get(rid, 0.0) + charge
         return corpses
+
+    def _note_silence(
+        self, container: Container, part: int, *, is_empty: bool, horizon: Horizon
+    ) -> None:
+        """With TTL off nobody dies any more: once its dead are gone, a range is left alone."""
+        is_all = horizon == self.account.horizon(container, self.account.clock.now())
+        if is_empty and is_all and container.policy.default_ttl is None:
+            self._silent[container.rid, part] = container.policy
 
     def _places(self) -> Iterator[tuple[Container, int]]:
         for container in self.account.catalog.containers():
-            if not container.policy.horizon(0).is_endless:
-                yield from ((container, part.index) for part in container.ranges)
+            if container.policy.horizon(0).is_endless:
+                continue
+            for part in container.ranges:
+                if self._silent.get((container.rid, part.index)) != container.policy:
+                    yield container, part.index
 
     async def _rest(self, worked: float) -> None:
         """Leaves requests their share of the time; none arriving, goes on at once."""

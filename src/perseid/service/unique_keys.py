@@ -34,9 +34,11 @@ def _value(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _same_number(value: Any) -> Any:
-    """1 and 1.0 are one value."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        return int(value)
+    """1 and 1.0 are one value: numbers are doubles."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if value == 0 and isinstance(value, float):
+        return 0.0  # and not -0.0
     if isinstance(value, list):
         return [_same_number(element) for element in value]
     if isinstance(value, dict):

@@ -73,8 +73,11 @@ def memory_directory() -> DataDirectory:
     for leftover in parent.glob(f"{_MEMORY_PREFIX}*"):
         with contextlib.suppress(StoreError, OSError):
             DataDirectory(leftover, is_temporary=True).release()
-    path = Path(tempfile.mkdtemp(prefix=_MEMORY_PREFIX, dir=parent))
-    return DataDirectory(path, is_temporary=True)
+    # Under another name until it is locked, or someone else's cleaning would take it for left over.
+    made = Path(tempfile.mkdtemp(prefix="perseid-new-", dir=parent))
+    directory = DataDirectory(made, is_temporary=True)
+    directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
+    return directory
 
 
 def _try_lock(file: IO[str]) -> bool:

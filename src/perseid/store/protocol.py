@@ -98,7 +98,12 @@ class Scan:
     epk_max: bytes | None = None
     horizon: Horizon = EVERYTHING_LIVES
     limit: int = 1000
-    max_bytes: int = 4 * 1024 * 1024
+    max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
+
+
+class Page(NamedTuple):
+    rows: list[Row]
+    has_more: bool
 
 
 class Span(NamedTuple):
@@ -120,10 +125,12 @@ class Tally(NamedTuple):
 
 
 class Corpse(NamedTuple):
-    """A dead item about to be removed; `base` orders corpses by when they died."""
+    """A dead item about to be removed; `ended` is when it died."""
 
     number: int
+    kind: Literal["inheriting", "own"]
     base: int
+    ended: int
     size: int
     terms: int
 
@@ -183,9 +190,13 @@ class Store(Protocol):
         """Decides and applies in one transaction of one range; returns when that is durable."""
         ...
 
-    async def scan(self, container: Container, scan: Scan) -> list[Row]: ...
+    async def scan(self, container: Container, scan: Scan) -> Page: ...
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         """What the items of a range take up; costs no look at the living."""
+        ...
+
+    async def count_keys(self, container: Container, range_index: int) -> int:
+        """How many logical partitions have items in a range, dead ones included."""
         ...
 
     async def purge(
@@ -193,11 +204,16 @@ class Store(Protocol):
         container: Container,
         range_index: int,
         horizon: Horizon,
+        *,
         limit: int,
+        age: Callable[[int], int] = lambda _: 0,
+        spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
     ) -> list[Corpse]:
         """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
 
+        `age` gives, for the `_ts` of an inheriting item, how old it became; that orders the dead of
+        both kinds. `spare` is what the policy before would have killed, to count the difference.
         `afford` says how many of the candidates, from the front, there is budget for.
         """
         ...
@@ -208,9 +224,9 @@ class Store(Protocol):
 
     async def tally(self, container: Container, range_index: int, span: Span) -> Tally: ...
     async def histogram(
-        self, container: Container, range_index: int, span: Span, width: int
+        self, container: Container, range_index: int, span: Span, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
-        """Items and bytes by (base - after - 1) // width, for the buckets that are not empty."""
+        """Items and bytes by (base - origin - 1) // width, for the buckets that are not empty."""
         ...
 
     async def sample(

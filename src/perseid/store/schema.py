@@ -33,6 +33,9 @@ def _create(db: apsw.Connection) -> None:
             lsn INTEGER NOT NULL,
             items INTEGER NOT NULL,
             bytes INTEGER NOT NULL,
+            purged_items INTEGER NOT NULL,
+            purged_bytes INTEGER NOT NULL,
+            spared INTEGER NOT NULL,
             PRIMARY KEY (container, range)
         ) WITHOUT ROWID;
         CREATE TABLE audit (
@@ -50,18 +53,24 @@ MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (_create,)
 VERSION: Final = len(MIGRATIONS)
 
 
-def migrate(db: apsw.Connection) -> None:
-    """Brings the file to VERSION in one transaction; StoreError if it is somebody else's."""
-    version = db.pragma("user_version")
-    if version == VERSION:
-        return
+def check(db: apsw.Connection) -> None:
+    """StoreError if the file is somebody else's or from the future; it is left as it is."""
+    version, owner = db.pragma("user_version"), db.pragma("application_id")
+    has_tables = db.execute("SELECT COUNT(*) FROM sqlite_schema").get
+    if has_tables and owner != APPLICATION_ID:
+        raise StoreError("the database file holds somebody else's tables; choose another --data")
     if version > VERSION:
         raise StoreError(
             f"the database file has layout {version}, this perseid knows up to {VERSION};"
             " it was written by a newer release"
         )
-    if version == 0 and db.execute("SELECT COUNT(*) FROM sqlite_schema").get:
-        raise StoreError("the database file holds somebody else's tables; choose another --data")
+
+
+def migrate(db: apsw.Connection) -> None:
+    """Brings the file to VERSION in one transaction."""
+    version = db.pragma("user_version")
+    if version == VERSION:
+        return
     with db:
         for step in MIGRATIONS[version:]:
             step(db)
@@ -98,6 +107,7 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
             WHERE ttl IS NULL;
         CREATE INDEX {table}_expiring ON {table} (number >> {RANGE_SHIFT}, ts + ttl, size, terms)
             WHERE ttl > 0;
+        CREATE INDEX {table}_immortal ON {table} (number >> {RANGE_SHIFT}) WHERE ttl = -1;
         CREATE TABLE unique_{number} (
             entry BLOB PRIMARY KEY,
             number INTEGER NOT NULL
@@ -109,7 +119,7 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
     # container of the same name is not told to wait for a future that never comes.
     db.executemany(
         "INSERT INTO positions SELECT ?, ?, COALESCE((SELECT CAST(value AS INTEGER) FROM meta"
-        " WHERE name = 'highest_dropped_lsn'), 0), 0, 0",
+        " WHERE name = 'highest_dropped_lsn'), 0), 0, 0, 0, 0, 0",
         [(number, part) for part in range(ranges)],
     )
 

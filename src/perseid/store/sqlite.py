@@ -22,6 +22,7 @@ from perseid.store.protocol import (
     Corpse,
     Decision,
     Note,
+    Page,
     Put,
     PutResource,
     Remove,
@@ -34,12 +35,18 @@ from perseid.store.protocol import (
     Tally,
     View,
 )
-from perseid.store.writer import Writer
+from perseid.store.row_cache import RowCache
+from perseid.store.writer import Writer, as_client_error
 from perseid.ttl import DAWN, LIVE_SQL, Horizon
 
 T = TypeVar("T")
 
 _SCANNERS: Final = 4
+_CACHED_BYTES: Final = 32 * 1024 * 1024
+# A scan that executes so many steps of SQLite's machine without a row, some thousand dead items,
+# asks the indexes where to go on; a few times, since each such leap looks at all the living.
+_PATIENCE: Final = 20_000
+_LEAPS: Final = 2
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 _COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, CAST(json(body) AS BLOB)"
 
@@ -92,11 +99,48 @@ def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
 
 
 class _Position(NamedTuple):
-    """How far a range has come: its last LSN, and the items it holds, dead ones included."""
+    """How far a range has come: its last LSN, and the items it holds, dead ones included.
+
+    Then what was ever removed because it was dead, and how many of those the policy of that moment
+    killed but the one before it would have spared.
+    """
 
     lsn: int = 0
     items: int = 0
     size: int = 0
+    purged_items: int = 0
+    purged_size: int = 0
+    spared: int = 0
+
+    def moved(self, changes: Sequence[Put | Remove]) -> _Position:
+        """After one more transaction."""
+        lsn, items, size, purged_items, purged_size, spared = self
+        for change in changes:
+            if isinstance(change, Remove):
+                items, size = items - 1, size - change.row.size
+                if change.expired:
+                    purged_items, purged_size = purged_items + 1, purged_size + change.row.size
+            else:
+                old = change.replaces
+                items += old is None
+                size += change.row.size - (0 if old is None else old.size)
+        return _Position(lsn + 1, items, size, purged_items, purged_size, spared)
+
+    def purged(self, corpses: Sequence[Corpse], spare: Horizon | None) -> _Position:
+        """After the removal of the dead; `spare` is the horizon of the policy before."""
+        size = sum(corpse.size for corpse in corpses)
+        spared = 0
+        if spare is not None:
+            bounds = {"inheriting": spare.inherited, "own": spare.own}
+            spared = sum(corpse.base > bounds[corpse.kind] for corpse in corpses)
+        return _Position(
+            self.lsn + 1,
+            self.items - len(corpses),
+            self.size - size,
+            self.purged_items + len(corpses),
+            self.purged_size + size,
+            self.spared + spared,
+        )
 
 
 _START: Final = _Position()
@@ -112,6 +156,10 @@ class SqliteStore:
         self._scan_connections: list[apsw.Connection] = []
         try:
             self._write_db = self._connect()
+            schema.check(self._write_db)
+            # Takes effect before the first table only: it lets the file shrink later.
+            self._write_db.pragma("auto_vacuum", "INCREMENTAL")
+            self._write_db.pragma("journal_mode", "WAL")
             schema.migrate(self._write_db)
             self._point_db = self._connect()
         except (apsw.CorruptError, apsw.NotADBError) as exc:
@@ -119,20 +167,26 @@ class SqliteStore:
         except apsw.Error as exc:
             raise StoreError(f"cannot open {path}: {exc}") from exc
         self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="perseid-scan")
-        # By (container, range): what is durable, and what the open transaction makes of it.
-        self._positions: dict[tuple[int, int], _Position] = {
+        # By (container, range): the writer's own, those of its open transaction, and, a moment
+        # later, what readers on the event loop go by.
+        self._written: dict[tuple[int, int], _Position] = {
             (container, part): _Position(*position)
             for container, part, *position in self._write_db.execute("SELECT * FROM positions")
         }
-        self._open_positions: dict[tuple[int, int], _Position] = {}
-        self._writer = Writer(self._write_db, self._store_positions, self._settle_positions)
+        self._open: dict[tuple[int, int], _Position] = {}
+        self._positions = dict(self._written)
+        self._changed: list[tuple[int, int]] = []  # (container, item number), while open
+        self._cache = RowCache(_CACHED_BYTES)
+        self._writer = Writer(
+            self._write_db,
+            before_commit=self._store_positions,
+            committed=self._committed,
+            undone=self._undone,
+        )
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=256)
         db.set_busy_timeout(10_000)
-        # auto_vacuum only takes effect before the first table: it lets the file shrink later.
-        db.pragma("auto_vacuum", "INCREMENTAL")
-        db.pragma("journal_mode", "WAL")
         db.pragma("synchronous", self._synchronous)
         db.pragma("temp_store", "MEMORY")
         db.pragma("cache_size", -16_384)
@@ -194,6 +248,12 @@ class SqliteStore:
                         "INSERT INTO audit (ts, container, entry) VALUES (?, ?, ?)",
                         (change.ts, change.container, orjson.dumps(change.entry).decode()),
                     )
+            # Only now: a change that failed above has left no trace.
+            for change in changes:
+                if isinstance(change, PutResource) and change.resource.kind == "container":
+                    self._start_positions(change)
+                elif isinstance(change, RemoveResource) and change.resource.kind == "container":
+                    self._end_positions(change.resource.state["number"])
 
         await self._writer.submit(apply)
 
@@ -214,12 +274,7 @@ class SqliteStore:
             except apsw.ConstraintError as exc:
                 raise StaleResource(resource.id) from exc
             if resource.kind == "container":
-                number = resource.state["number"]
-                schema.create_items(db, number, resource.state["ranges"])
-                for part, *position in db.execute(
-                    "SELECT range, lsn, items, bytes FROM positions WHERE container = ?", (number,)
-                ):
-                    self._open_positions[number, part] = _Position(*position)
+                schema.create_items(db, resource.state["number"], resource.state["ranges"])
         else:
             db.execute(
                 "UPDATE resources SET id = ?, etag = ?, ts = ?, state = ?"
@@ -228,6 +283,20 @@ class SqliteStore:
             )
             if db.changes() != 1:
                 raise StaleResource(resource.id)
+
+    def _start_positions(self, change: PutResource) -> None:
+        if change.replaces is None:
+            number = change.resource.state["number"]
+            for part, *position in self._write_db.execute(
+                "SELECT range, lsn, items, bytes, purged_items, purged_bytes, spared"
+                " FROM positions WHERE container = ?",
+                (number,),
+            ):
+                self._open[number, part] = _Position(*position)
+
+    def _end_positions(self, number: int) -> None:
+        for place in [place for place in self._open if place[0] == number]:
+            del self._open[place]
 
     def _remove_resource(self, resource: Resource) -> None:
         db = self._write_db
@@ -243,12 +312,23 @@ class SqliteStore:
         self, container: Container, range_index: int, key: ItemKey
     ) -> tuple[Row | None, int]:
         # Before the row: a reported LSN may lag behind what was read, never run ahead of it.
-        lsn = self._positions.get((container.number, range_index), _START).lsn
-        columns = self._point_db.execute(_statements(container.number).read, key).get
-        return (None if columns is None else Row._make(columns)), lsn
+        number = container.number
+        lsn = self._positions.get((number, range_index), _START).lsn
+        row = self._cache.get(number, key)
+        if row is None:
+            row = self._fetch(_statements(number).read, key)
+            if row is not None:
+                self._cache.put(number, row)
+        return row, lsn
 
     async def read_number(self, container: Container, number: int) -> Row | None:
-        columns = self._point_db.execute(_statements(container.number).read_number, (number,)).get
+        return self._fetch(_statements(container.number).read_number, (number,))
+
+    def _fetch(self, sql: str, values: tuple[Any, ...]) -> Row | None:
+        try:
+            columns = self._point_db.execute(sql, values).get
+        except apsw.Error as exc:
+            raise as_client_error(exc) from exc
         return None if columns is None else Row._make(columns)
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
@@ -274,7 +354,7 @@ class SqliteStore:
         decide: Callable[[View], Decision[T]],
     ) -> T:
         place = (container.number, range_index)
-        position = self._open_positions.get(place) or self._positions.get(place, _START)
+        position = self._open.get(place) or self._written.get(place, _START)
         lsn = position.lsn + 1
         sql = _statements(container.number)
         execute = self._write_db.execute
@@ -296,20 +376,19 @@ class SqliteStore:
                 holders[entry] = None if columns is None else Row._make(columns)
             decision = decide(View(rows, holders, lsn))
         if decision.changes:
-            _, items, size = position
-            for change in decision.changes:
-                self._apply(sql, change, has_unique=bool(container.unique_keys))
-                if isinstance(change, Remove):
-                    items, size = items - 1, size - change.row.size
-                else:
-                    old = change.replaces
-                    items += old is None
-                    size += change.row.size - (0 if old is None else old.size)
+            has_unique = bool(container.unique_keys)
+            if has_unique or len(decision.changes) > 1:
+                with self._write_db:  # a savepoint: all of them or none
+                    for change in decision.changes:
+                        self._apply(sql, change, has_unique)
+            else:
+                self._apply(sql, decision.changes[0], has_unique)
             # Only now: a change that failed above has left no trace.
-            self._open_positions[place] = _Position(lsn, items, size)
+            self._changed += [(container.number, each.row.number) for each in decision.changes]
+            self._open[place] = position.moved(decision.changes)
         return decision.result
 
-    def _apply(self, sql: _Statements, change: Put | Remove, *, has_unique: bool) -> None:
+    def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
         execute = self._write_db.execute
         row = change.row
         if isinstance(change, Remove):
@@ -330,31 +409,55 @@ class SqliteStore:
             execute(sql.claim, (entry, row.number))
 
     def _store_positions(self) -> None:
-        for place, position in self._open_positions.items():
+        for place, position in self._open.items():
             self._write_db.execute(
-                "REPLACE INTO positions VALUES (?, ?, ?, ?, ?)", (*place, *position)
+                "REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *position)
             )
 
-    def _settle_positions(self, is_committed: bool) -> None:
-        if is_committed:
-            self._positions.update(self._open_positions)
-        self._open_positions.clear()
+    def _committed(self) -> Callable[[], None]:
+        positions, changed = self._open, self._changed
+        self._open, self._changed = {}, []
+        self._written.update(positions)
 
-    async def scan(self, container: Container, scan: Scan) -> list[Row]:
+        def settle() -> None:
+            self._positions.update(positions)
+            for number, item in changed:
+                self._cache.drop(number, item)
+
+        return settle
+
+    def _undone(self) -> None:
+        self._open, self._changed = {}, []
+
+    async def scan(self, container: Container, scan: Scan) -> Page:
         return await self._on_scanner(lambda db: _run_scan(db, container.number, scan))
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
-        position = self._positions.get((container.number, range_index), _START)
         if horizon.is_endless:
-            return Usage(position.items, position.size, 0, 0)
+            position = self._positions.get((container.number, range_index), _START)
+            return Usage(position.items, position.size, 0, 0, *position[3:])
         spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
 
         def count(db: apsw.Connection) -> Usage:
-            counts = [_count(db, container.number, range_index, span) for span in spans]
+            with db:  # one snapshot: a purge that commits in between would be counted by half
+                items, size, *purged = db.execute(
+                    "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
+                    " WHERE container = ? AND range = ?",
+                    (container.number, range_index),
+                ).get or (0, 0, 0, 0, 0)
+                counts = [_count(db, container.number, range_index, span) for span in spans]
             dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
-            return Usage(position.items - dead, position.size - dead_size, dead, dead_size)
+            return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
 
         return await self._on_scanner(count)
+
+    async def count_keys(self, container: Container, range_index: int) -> int:
+        sql = (
+            f"SELECT COUNT(DISTINCT pk) FROM items_{container.number}"
+            " WHERE number >= ? AND number < ?"
+        )
+        bounds = (range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT)
+        return await self._on_scanner(lambda db: int(db.execute(sql, bounds).get))
 
     # Lifetimes
 
@@ -363,48 +466,65 @@ class SqliteStore:
         container: Container,
         range_index: int,
         horizon: Horizon,
+        *,
         limit: int,
+        age: Callable[[int], int] = lambda _: 0,
+        spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
     ) -> list[Corpse]:
-        return await self._writer.submit(
-            lambda: self._purge(container, range_index, horizon, limit, afford)
-        )
+        def work() -> list[Corpse]:
+            corpses = self._corpses(container, range_index, horizon, limit, age)
+            del corpses[len(corpses) if afford is None else afford(corpses) :]
+            if corpses:
+                self._bury(container, range_index, corpses, spare)
+            return corpses
 
-    def _purge(
+        return await self._writer.submit(work)
+
+    def _corpses(
         self,
         container: Container,
         range_index: int,
         horizon: Horizon,
         limit: int,
-        afford: Callable[[Sequence[Corpse]], int] | None,
+        age: Callable[[int], int],
     ) -> list[Corpse]:
-        db, number = self._write_db, container.number
-        corpses: list[Corpse] = []
+        """The dead of a range, from both indexes, in the order in which they died."""
+        found: list[Corpse] = []
         for span in (Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)):
-            # An inheriting item died a default lifetime after its base, one with a ttl at its base.
-            age = max(container.policy.default_ttl or 0, 0) if span.kind == "inheriting" else 0
-            columns = "number, {base} + :age, size, terms"
-            sql = _span_sql(number, span, columns, "ORDER BY {base} LIMIT :limit")
-            values = _span_values(range_index, span) | {"limit": limit, "age": age}
-            corpses += map(Corpse._make, db.execute(sql, values))
-        corpses.sort(key=lambda corpse: corpse.base)
-        del corpses[limit if afford is None else afford(corpses[:limit]) :]
-        if not corpses:
-            return corpses
+            columns = "number, {base}, size, terms"
+            sql = _span_sql(container.number, span, columns, "ORDER BY {base} LIMIT :limit")
+            values = _span_values(range_index, span) | {"limit": limit}
+            rows = self._write_db.execute(sql, values)
+            is_own = span.kind == "own"
+            found += [
+                Corpse(n, span.kind, base, base if is_own else base + age(base), size, terms)
+                for n, base, size, terms in rows
+            ]
+        found.sort(key=lambda corpse: corpse.ended)
+        del found[limit:]
+        return found
+
+    def _bury(
+        self,
+        container: Container,
+        range_index: int,
+        corpses: Sequence[Corpse],
+        spare: Horizon | None,
+    ) -> None:
+        number = container.number
         numbers = orjson.dumps([corpse.number for corpse in corpses]).decode()
         tables = [f"items_{number}"]
         if container.unique_keys:
             tables.append(f"unique_{number}")
         for table in tables:
-            db.execute(
+            self._write_db.execute(
                 f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
             )
         place = (number, range_index)
-        lsn, items, size = self._open_positions.get(place) or self._positions[place]
-        self._open_positions[place] = _Position(
-            lsn + 1, items - len(corpses), size - sum(corpse.size for corpse in corpses)
-        )
-        return corpses
+        position = self._open.get(place) or self._written.get(place, _START)
+        self._open[place] = position.purged(corpses, spare)
+        self._changed += [(number, corpse.number) for corpse in corpses]
 
     async def reclaim(self, pages: int) -> int:
         def give_back() -> int:
@@ -424,15 +544,15 @@ class SqliteStore:
         return await self._on_scanner(lambda db: Tally._make(db.execute(sql, values).get))
 
     async def histogram(
-        self, container: Container, range_index: int, span: Span, width: int
+        self, container: Container, range_index: int, span: Span, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
         sql = _span_sql(
             container.number,
             span,
-            "({base} - :after - 1) / :width AS bucket, COUNT(*), SUM(size)",
+            "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)",
             "GROUP BY bucket",
         )
-        values = _span_values(range_index, span) | {"width": width}
+        values = _span_values(range_index, span) | {"origin": origin, "width": width}
         return await self._on_scanner(
             lambda db: {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
         )
@@ -458,7 +578,10 @@ class SqliteStore:
             if db is None:
                 db = self._local.db = self._connect()
                 self._scan_connections.append(db)
-            return work(db)
+            try:
+                return work(db)
+            except apsw.Error as exc:
+                raise as_client_error(exc) from exc
 
         return await asyncio.get_running_loop().run_in_executor(self._scanners, run)
 
@@ -474,7 +597,82 @@ def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tu
     return items, size
 
 
-def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> list[Row]:
+def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
+    """A page of live items in the order of their numbers.
+
+    The dead that lie in between are stepped over one by one, unless there are too many in a row:
+    then the indexes over lifetimes tell where the next live item is.
+    """
+    sql, values = _scan_sql(number, scan)
+    rows: list[Row] = []
+    room = scan.max_bytes
+    may_leap = not scan.horizon.is_endless and scan.pk_prefix is None
+    leaps = _LEAPS if may_leap else 0
+    while True:
+        values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
+        patience = _Patience(rows) if leaps else None
+        db.set_progress_handler(patience, _PATIENCE)
+        try:
+            for columns in db.execute(sql, values):
+                row = Row._make(columns)
+                room -= len(row.body)
+                if rows and (room < 0 or len(rows) == scan.limit):
+                    return Page(rows, True)
+                rows.append(row)
+            return Page(rows, False)
+        except apsw.InterruptError:
+            leaps -= 1
+        finally:
+            db.set_progress_handler(None)
+        after = rows[-1].number if rows else values["after"]
+        following = _next_live(db, number, scan, after)
+        if following is None:
+            return Page(rows, False)
+        values["after"] = following - 1
+
+
+class _Patience:
+    """Stops a statement that has stepped over many rows without giving one."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._seen = len(rows)
+
+    def __call__(self) -> bool:
+        is_stuck = len(self._rows) == self._seen
+        self._seen = len(self._rows)
+        return is_stuck
+
+
+def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int | None:
+    """The number of the first live item behind `after`, from the indexes over lifetimes."""
+    if scan.range_index is None:
+        first, last = 0, 1 << 12
+    else:
+        first, last = scan.range_index, scan.range_index + 1
+    values = {
+        "after": after,
+        "first": first,
+        "last": last,
+        "inherited": scan.horizon.inherited,
+        "own": scan.horizon.own,
+    }
+    part = f"number >> {RANGE_SHIFT}"
+    within = f"{part} >= :first AND {part} < :last AND number > :after"
+    found = [
+        db.execute(
+            f"SELECT MIN(number) FROM items_{number} WHERE {within} AND {condition}", values
+        ).get
+        for condition in (
+            "ttl IS NULL AND ts > :inherited",
+            "ttl > 0 AND ts + ttl > :own",
+            "ttl = -1",
+        )
+    ]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     conditions = ["number > :after"]
     values: dict[str, Any] = {"after": scan.after}
     if scan.range_index is not None:
@@ -483,8 +681,8 @@ def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> list[Row]:
         values["last"] = (scan.range_index + 1) << RANGE_SHIFT
     if scan.pk_prefix is not None:
         if scan.is_prefix:
-            conditions.append("pk >= :pk AND substr(pk, 1, :pk_length) = :pk")
-            values["pk_length"] = len(scan.pk_prefix)
+            conditions.append("pk >= :pk AND pk < :pk_end")
+            values["pk_end"] = scan.pk_prefix + b"\xff"
         else:
             conditions.append("pk = :pk")
         values["pk"] = scan.pk_prefix
@@ -498,13 +696,4 @@ def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> list[Row]:
         conditions.append(LIVE_SQL)
         values |= {"inherited": scan.horizon.inherited, "own": scan.horizon.own}
     sql = _statements(number).scan + " AND ".join(conditions) + " ORDER BY number LIMIT :limit"
-    values["limit"] = scan.limit
-    rows: list[Row] = []
-    room = scan.max_bytes
-    for columns in db.execute(sql, values):
-        row = Row._make(columns)
-        room -= row.size
-        if room < 0 and rows:
-            break
-        rows.append(row)
-    return rows
+    return sql, values

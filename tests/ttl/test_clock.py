@@ -1,0 +1,406 @@
+"""The clock that tests and administrators can move, and the guard against leaps of the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.clock import MovableClock, Readings
+from perseid.config import Settings
+from perseid.documents import parse
+from perseid.http import metrics
+from perseid.model import Container
+from perseid.server import opened
+from perseid.service import containers, databases, items
+from perseid.service.account import Account
+from perseid.service.operation import begin
+from perseid.service.sweeper import Sweeper
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
+from tests.ttl.conftest import KEY, Shelves, assert_gone, frozen_clock, serving
+
+DAY = 86_400
+
+
+def move(raw: RawClient, verb: str, body: dict[str, Any] | None = None) -> Reply:
+    return raw.post(f"/_perseid/clock/{verb}", {} if body is None else body)
+
+
+def shown(reply: Reply) -> dict[str, Any]:
+    assert reply.status == 200, reply
+    body: dict[str, Any] = reply.json
+    return body
+
+
+# T-300: the routes
+
+
+def test_freeze_advance_and_death(raw: RawClient, shelves: Shelves) -> None:
+    """A day passes in no time; the item lives to its last second."""
+    shelf = shelves.make(-1)
+    shown(move(raw, "freeze"))
+    shelf.create("a", DAY)
+    shown(move(raw, "advance", {"seconds": DAY - 1}))
+    assert shelf.read("a").status == 200
+    shown(move(raw, "advance", {"seconds": 1}))
+    assert_gone(shelf.read("a"))
+
+
+def test_the_answer_tells_the_new_time(raw: RawClient, shelves: Shelves) -> None:
+    now = shelves.clock.now()
+    assert shown(raw.get("/_perseid/clock")) == {"now": now, "movable": True, "frozen": True}
+    assert shown(move(raw, "advance", {"seconds": 5})) == {
+        "now": now + 5, "movable": True, "frozen": True,
+    }  # fmt: skip
+    assert shown(move(raw, "set", {"to": now + 60}))["now"] == now + 60
+    assert shown(raw.get("/_perseid/clock"))["now"] == now + 60
+
+
+def test_a_frozen_clock_stands_still(raw: RawClient, shelves: Shelves) -> None:
+    first = shown(move(raw, "freeze"))["now"]
+    assert shown(move(raw, "freeze"))["now"] == first
+    assert {shown(raw.get("/_perseid/clock"))["now"] for _ in range(20)} == {first}
+
+
+def test_a_resumed_clock_runs_on_from_where_it_stood() -> None:
+    with serving(Settings(memory=True, no_sweeper=True), frozen_clock()) as raw:
+        stood = shown(move(raw, "advance", {"seconds": 1000}))["now"]
+        resumed = shown(move(raw, "resume"))
+        assert resumed["frozen"] is False
+        assert stood <= resumed["now"] < stood + 60
+        seen = [shown(raw.get("/_perseid/clock"))["now"] for _ in range(50)]
+        assert seen == sorted(seen)
+        assert seen[-1] > resumed["now"]
+        assert shown(move(raw, "freeze"))["now"] >= seen[-1]
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_running_clock_moves_too(is_frozen: bool) -> None:
+    clock = frozen_clock()
+    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+        if not is_frozen:
+            shown(move(raw, "resume"))
+        before = clock.now()
+        assert (
+            before + DAY <= shown(move(raw, "advance", {"seconds": DAY}))["now"] < before + DAY + 60
+        )
+        to = before + 3 * DAY
+        assert to <= shown(move(raw, "set", {"to": to}))["now"] < to + 60
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("advance", {"seconds": -1}),
+        ("advance", {"seconds": -0.001}),
+        ("set", {"to": 0}),
+        ("set", {"to": -1}),
+        ("set", {"to": 1_000_000_000}),
+    ],
+)
+def test_backwards_is_refused(
+    raw: RawClient, shelves: Shelves, verb: str, body: dict[str, float]
+) -> None:
+    before = shelves.clock.now()
+    reply = move(raw, verb, body)
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest")
+    assert "the clock only moves forward" in reply.json["message"]
+    assert shelves.clock.now() == before
+
+
+def test_one_second_back_is_refused(raw: RawClient, shelves: Shelves) -> None:
+    before = shelves.clock.now()
+    assert move(raw, "set", {"to": before - 1}).status == 400
+    assert shown(move(raw, "set", {"to": before}))["now"] == before
+    assert shown(move(raw, "advance", {"seconds": 0}))["now"] == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("advance", {}),
+        ("advance", {"seconds": "5"}),
+        ("advance", {"seconds": True}),
+        ("advance", {"seconds": None}),
+        ("advance", {"to": 5}),
+        ("set", {}),
+        ("set", {"to": "2030-01-01"}),
+        ("set", {"to": [1]}),
+        ("set", {"seconds": 5}),
+    ],
+)
+def test_malformed_moves(raw: RawClient, shelves: Shelves, verb: str, body: dict[str, Any]) -> None:
+    before = shelves.clock.now()
+    reply = move(raw, verb, body)
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest")
+    assert shelves.clock.now() == before
+
+
+@pytest.mark.parametrize(("verb", "body"), [("advance", {"seconds": 1e300}), ("set", {"to": 1e18})])
+def test_a_move_out_of_the_calendar_leaves_a_working_server(
+    verb: str, body: dict[str, float]
+) -> None:
+    """Refused or not: items can still be written, and read back, afterwards."""
+    clock = frozen_clock()
+    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+        shelf = stocked(raw, clock, -1)
+        move(raw, verb, body)
+        assert shelf.post(shelf.body("after")).status == 201
+        assert shelf.read("after").status == 200
+
+
+@pytest.mark.parametrize("verb", ["freeze", "resume", "advance", "set"])
+def test_moves_are_absent_without_a_test_clock(plain: RawClient, verb: str) -> None:
+    reply = move(plain, verb, {"seconds": 1, "to": 4_000_000_000})
+    assert (reply.status, reply.json["code"]) == (404, "NotFound")
+
+
+def test_a_plain_clock_can_be_looked_at(plain: RawClient) -> None:
+    body = shown(plain.get("/_perseid/clock"))
+    assert body["movable"] is False
+    assert "frozen" not in body
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[RawClient]:
+    """A server as everyone starts it, without --test-clock."""
+    with running(Settings(memory=True, no_sweeper=True)) as found:
+        client = RawClient(found.endpoint, found.key)
+        yield client
+        client.close()
+
+
+def test_a_server_started_with_a_test_clock_has_the_moves() -> None:
+    with running(Settings(memory=True, no_sweeper=True, test_clock=True)) as found:
+        raw = RawClient(found.endpoint, found.key)
+        before = shown(raw.get("/_perseid/clock"))
+        assert before["movable"] is True
+        assert before["frozen"] is False
+        assert shown(move(raw, "advance", {"seconds": DAY}))["now"] >= before["now"] + DAY
+        raw.close()
+
+
+@pytest.mark.parametrize("verb", ["freeze", "resume", "advance", "set"])
+def test_moving_needs_a_master_key(raw: RawClient, shelves: Shelves, verb: str) -> None:
+    before = shelves.clock.now()
+    body = {"seconds": 1, "to": before + 1}
+    unsigned = raw.request("POST", f"/_perseid/clock/{verb}", body, sign_with=None)
+    assert unsigned.status == 401
+    assert shelves.clock.now() == before
+    assert shelves.clock.is_frozen
+
+
+def test_the_clock_drives_ts(raw: RawClient, shelves: Shelves) -> None:
+    """Of items and of containers, whatever the client's own date says."""
+    now = int(shown(move(raw, "advance", {"seconds": 10 * DAY}))["now"])
+    shelf = shelves.make(-1)
+    assert raw.get(shelf.path).json["_ts"] == now
+    assert shelf.create("a")["_ts"] == now
+    shown(move(raw, "advance", {"seconds": 7}))
+    replaced = shelf.replace("a", shelf.body("a"))
+    assert (replaced.status, replaced.json["_ts"]) == (200, now + 7)
+    assert shelf.query("SELECT VALUE c._ts FROM c") == [now + 7]
+
+
+# T-300 and T-038: what a restart leaves
+
+
+def test_the_moved_clock_survives_a_restart(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+    clock = frozen_clock()
+    with serving(settings, clock) as raw:
+        shelf = stocked(raw, clock, -1)
+        shelf.create("short", DAY)
+        shelf.create("long", 3 * DAY)
+        then = shown(move(raw, "advance", {"seconds": 2 * DAY}))["now"]
+    # A fresh clock, as a new process has: it shows the system's time, two days behind.
+    with serving(settings, MovableClock()) as raw:
+        assert shown(raw.get("/_perseid/clock"))["now"] >= then
+        again = replace(shelf, raw=raw)
+        assert_gone(again.read("short"))
+        assert again.read("long").status == 200
+        assert again.create("new")["_ts"] >= int(then)
+
+
+@pytest.mark.parametrize("lag", [1, 600, 10 * DAY])
+def test_a_system_clock_set_back_shows_nobody_again(tmp_path: Path, lag: int) -> None:
+    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+    clock = frozen_clock()
+    with serving(settings, clock) as raw:
+        shelf = stocked(raw, clock, -1)
+        shelf.create("a", 10)
+        clock.advance(10)
+        assert_gone(shelf.read("a"))
+        seen = clock.now()
+    behind = MovableClock(lambda: seen - lag)
+    with serving(settings, behind) as raw:
+        assert shown(raw.get("/_perseid/clock"))["now"] >= seen
+        assert_gone(replace(shelf, raw=raw).read("a"))
+
+
+def stocked(raw: RawClient, clock: MovableClock, default_ttl: int) -> Any:
+    """A container in a server that is this test's own."""
+    assert raw.post("/dbs", {"id": "d"}).status == 201
+    return Shelves(raw, clock, "/dbs/d").make(default_ttl)
+
+
+# T-307: leaps of the system's clock
+
+
+@dataclass
+class Machine:
+    """The two clocks of a machine, moved by hand."""
+
+    wall: float = 1_700_000_000.0
+    monotonic: float = 5_000.0
+
+    def readings(self) -> Readings:
+        return Readings(self.wall, self.monotonic)
+
+    def pass_time(self, seconds: float, *, leap: float = 0) -> None:
+        self.wall += seconds + leap
+        self.monotonic += seconds
+
+
+@dataclass
+class Ward:
+    """A sweeper whose machine can be tampered with, and a container with one item, ttl 60."""
+
+    machine: Machine
+    account: Account
+    sweeper: Sweeper
+    container: Container
+
+    async def stored(self) -> int:
+        """Items on disk, dead or alive."""
+        horizon = self.account.horizon(self.container, self.machine.wall)
+        usage = await self.account.store.usage(self.container, 0, horizon)
+        return usage.items + usage.dead_items
+
+    async def shown_alarm(self) -> tuple[bool, int]:
+        """The alarm in the figures, and in their text form."""
+        figures = await metrics.collect(self.account, self.sweeper, self.machine.wall)
+        (value,) = re.findall(rb"^perseid_clock_alarm (\d)$", metrics.exposition(figures), re.M)
+        return figures["clockAlarm"], int(value)
+
+    async def add(self, id_: str) -> None:
+        op = begin(self.account, self.container, self.account.clock.now())
+        document = parse(b'{"id":"%s","pk":"p","ttl":60}' % id_.encode())
+        await items.create(op, items.draft(self.container, document, '["p"]'))
+
+
+@asynccontextmanager
+async def ward(**settings: Any) -> AsyncIterator[Ward]:
+    machine = Machine()
+    clock = MovableClock(lambda: machine.wall)
+    async with opened(Settings(memory=True, **settings), clock) as account:
+        await databases.create(account, {"id": "d"}, None, clock.now())
+        body = {"id": "c", "partitionKey": KEY, "defaultTtl": -1}
+        container = await containers.create(account, "d", body, None, clock.now())
+        sweeper = Sweeper(account, readings=machine.readings)
+        found = Ward(machine, account, sweeper, container)
+        await found.add("a")
+        await sweeper.tick()
+        assert await found.stored() == 1
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("limit", "passes", "leap", "is_alarmed"),
+    [
+        (3600, 1, 7200, True),
+        (3600, 1, 3601, True),
+        (3600, 1, 3600, False),
+        (3600, 1, 120, False),
+        (3600, 7200, 0, False),  # a long tick is no leap: the steady clock agrees
+        (3600, 7200, 3601, True),
+        (3600, 100, -50, False),  # set back a little
+        (60, 1, 61, True),
+        (60, 1, 60, False),
+    ],
+)
+def test_leaps_pause_the_purge(limit: int, passes: float, leap: float, is_alarmed: bool) -> None:
+    """The item of 60 seconds is dead after each of these but the smallest; who removes it?"""
+
+    async def scenario() -> None:
+        async with ward(clock_jump=limit) as found:
+            found.machine.pass_time(passes, leap=leap)
+            await found.sweeper.tick()
+            is_dead = passes + leap >= 60
+            assert (found.sweeper.alarm is not None) == is_alarmed
+            assert await found.stored() == (0 if is_dead and not is_alarmed else 1)
+
+    asyncio.run(scenario())
+
+
+def test_the_alarm_lasts_until_confirmed() -> None:
+    async def scenario() -> None:
+        async with ward() as found:
+            found.machine.pass_time(1, leap=7200)
+            for _ in range(3):
+                await found.sweeper.tick()
+                found.machine.pass_time(10)
+            assert found.sweeper.alarm is not None
+            assert "7200 seconds" in found.sweeper.alarm
+            assert await found.stored() == 1
+            assert await found.shown_alarm() == (True, 1)
+            found.sweeper.confirm_clock()
+            await found.sweeper.tick()
+            assert found.sweeper.alarm is None
+            assert await found.stored() == 0
+            assert await found.shown_alarm() == (False, 0)
+            # The next leap is another matter.
+            await found.add("b")
+            found.machine.pass_time(1, leap=7200)
+            await found.sweeper.tick()
+            assert found.sweeper.alarm is not None
+            assert await found.stored() == 1
+
+    asyncio.run(scenario())
+
+
+def test_resuming_the_sweeper_is_no_confirmation() -> None:
+    async def scenario() -> None:
+        async with ward() as found:
+            found.machine.pass_time(1, leap=7200)
+            await found.sweeper.tick()
+            found.sweeper.pause()
+            found.sweeper.resume()
+            await found.sweeper.tick()
+            assert found.sweeper.alarm is not None
+            assert await found.stored() == 1
+
+    asyncio.run(scenario())
+
+
+def test_visibility_follows_the_clock_in_spite_of_the_alarm() -> None:
+    async def scenario() -> None:
+        async with ward() as found:
+            found.machine.pass_time(1, leap=7200)
+            await found.sweeper.tick()
+            op = begin(found.account, found.container, found.account.clock.now())
+            place = items.place_of(found.container, '["p"]')
+            assert (await items.read(op, place, "a"))[0] is None
+            assert await found.stored() == 1
+
+    asyncio.run(scenario())
+
+
+def test_moving_the_test_clock_is_no_leap(shelves: Shelves, raw: RawClient) -> None:
+    """An administrator's move is meant; only the machine's own clock is distrusted."""
+    move(raw, "advance", {"seconds": 30 * DAY})
+    assert shown(raw.get("/_perseid/sweeper"))["alarm"] is None
+    assert shown(raw.get("/_perseid/metrics.json"))["clockAlarm"] is False
+    assert b"\nperseid_clock_alarm 0\n" in raw.get("/_perseid/metrics").body
+
+
+def test_confirming_without_an_alarm_changes_nothing(raw: RawClient, shelves: Shelves) -> None:
+    before = shown(raw.get("/_perseid/sweeper"))
+    assert shown(raw.post("/_perseid/sweeper/confirm-clock", {})) == before

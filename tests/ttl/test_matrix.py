@@ -1,0 +1,307 @@
+"""The 3 x 3 matrix, the boundary second and the clock (T-020 … T-028, T-030 … T-039)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import hypothesis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perseid.clock import Clock, SystemClock
+from perseid.config import CONSISTENCY_LEVELS, Settings
+from perseid.ttl import LIVE_SQL, LONGEST, NEVER, Policy, expires_at, is_live
+from tests.support.raw import RawClient, Reply, sign
+from tests.support.running import running
+from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock
+
+TS: Final = 1_000_000
+
+# Rule, container's defaultTtl, item's ttl, seconds until the item's end (None: it has none).
+MATRIX: Final = [
+    ("T-020", ABSENT, ABSENT, None), ("T-021", -1, ABSENT, None), ("T-022", 1000, ABSENT, 1000),
+    ("T-020", None,   ABSENT, None),                              ("T-022", 5,    ABSENT, 5),
+    ("T-023", ABSENT, -1,     None), ("T-024", -1, -1,     None), ("T-025", 1000, -1,     None),
+    ("T-023", None,   -1,     None),                              ("T-025", 5,    -1,     None),
+    ("T-026", ABSENT, 2000,   None), ("T-027", -1, 2000,   2000), ("T-028", 1000, 2000,   2000),
+    ("T-026", None,   2000,   None), ("T-027", -1, 5,      5),    ("T-028", 1000, 5,      5),
+    ("T-026", ABSENT, 2,      None), ("T-027", -1, 2,      2),    ("T-028", 5,    2,      2),
+    ("T-026", None,   8,      None), ("T-027", -1, 8,      8),    ("T-028", 5,    8,      8),
+]  # fmt: skip
+CELLS: Final = [
+    pytest.param(default, ttl, end, id=f"{rule}-{'absent' if default is ABSENT else default}"
+                                       f"-{'absent' if ttl is ABSENT else ttl}")
+    for rule, default, ttl, end in MATRIX
+]  # fmt: skip
+cells: Final = pytest.mark.parametrize(("default_ttl", "item_ttl", "end"), CELLS)
+
+
+def column(value: object) -> int | None:
+    """A property as ttl.py takes it: absent and null are None."""
+    return value if isinstance(value, int) else None
+
+
+def probes(end: int | None) -> tuple[int, int, int]:
+    """Around the end; for an item without one, around the longest lifetime there is."""
+    middle = LONGEST if end is None else end
+    return middle - 1, middle, middle + 1
+
+
+# The pure rule
+
+
+@cells
+def test_the_end_by_the_rule(default_ttl: object, item_ttl: object, end: int | None) -> None:
+    policy = Policy(column(default_ttl))
+    assert expires_at(TS, column(item_ttl), policy) == (None if end is None else TS + end)
+
+
+@cells
+def test_liveness_by_the_rule_and_its_sql(
+    default_ttl: object, item_ttl: object, end: int | None
+) -> None:
+    own = column(item_ttl)
+    for age in probes(end):
+        horizon = Policy(column(default_ttl)).horizon(TS + age)
+        alive = end is None or age < end
+        assert is_live(TS, own, horizon) is alive
+        assert live_in_sql(TS, own, horizon.inherited, horizon.own) is alive
+
+
+def live_in_sql(ts: int, item_ttl: int | None, inherited: int, own: int) -> bool:
+    bound = {"ts": ts, "ttl": item_ttl, "inherited": inherited, "own": own}
+    rows = apsw.Connection(":memory:").execute(
+        f"SELECT {LIVE_SQL} FROM (SELECT :ts AS ts, :ttl AS ttl)", bound
+    )
+    return bool(rows.get)
+
+
+# Over the wire
+
+
+@cells
+def test_a_cell_over_the_wire(
+    shelves: Shelves, default_ttl: object, item_ttl: object, end: int | None
+) -> None:
+    """A neighbour without a `ttl` shows that one item's lifetime is nobody else's."""
+    shelf = shelves.make(default_ttl)
+    ts = shelf.create("item", item_ttl)["_ts"]
+    shelf.create("neighbour")
+    ends = {"item": end, "neighbour": column(default_ttl)}
+    if ends["neighbour"] == NEVER:
+        ends["neighbour"] = None
+    for age in sorted({*probes(ends["item"]), *probes(ends["neighbour"])}):
+        shelf.clock.set(ts + age)
+        alive = {id_ for id_, each in ends.items() if each is None or age < each}
+        assert shelf.seen("item", "neighbour") == alive, age
+
+
+# The inequality and the boundary
+
+
+@pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, 30), (30, ABSENT), (5, 30), (60, 30)])
+def test_gone_in_the_very_second(shelves: Shelves, default_ttl: int, item_ttl: object) -> None:
+    shelf = shelves.make(default_ttl)  # T-030, T-031
+    ts = shelf.create("a", item_ttl)["_ts"]
+    for instant, alive in [(ts + 29.0, {"a"}), (ts + 29.999, {"a"}), (ts + 30.0, set[str]())]:
+        shelf.clock.set(instant)
+        assert shelf.seen("a") == alive
+
+
+@given(
+    ts=st.integers(0, 2**33),
+    lifetime=st.integers(1, LONGEST),
+    is_own=st.booleans(),
+    distance=st.floats(-3, 3) | st.floats(-(2**33), 2**33),
+)
+@hypothesis.settings(max_examples=300, deadline=None, database=None)
+def test_fractions_of_the_clock_do_not_matter(
+    ts: int, lifetime: int, is_own: bool, distance: float
+) -> None:
+    now = max(0.0, ts + lifetime + distance)  # T-032
+    policy = Policy(NEVER) if is_own else Policy(lifetime)
+    own = lifetime if is_own else None
+    horizon = policy.horizon(int(now))
+    assert is_live(ts, own, horizon) is not (ts + lifetime <= now)
+    assert live_in_sql(ts, own, horizon.inherited, horizon.own) is is_live(ts, own, horizon)
+
+
+def test_fractions_do_not_matter_over_the_wire(shelves: Shelves) -> None:
+    shelf = shelves.make(-1)  # T-032
+    clock = shelves.clock
+
+    # Sixty-fourths are exact, so that the test and the server see the same instant.
+    @given(st.integers(1, 3), st.lists(st.integers(0, 100), min_size=1, max_size=8))
+    @hypothesis.settings(max_examples=20, deadline=None, database=None)
+    def walk(lifetime: int, steps: list[int]) -> None:
+        item = shelf.post(shelf.body("a", lifetime), upsert="true").json
+        assert item["_ts"] == int(clock.now())
+        for step in steps:
+            clock.advance(step / 64)
+            is_dead = item["_ts"] + lifetime <= clock.now()
+            assert shelf.seen("a") == (set() if is_dead else {"a"})
+
+    walk()
+    clock.set(shelves.now + 1)
+
+
+def test_a_late_start_in_a_second_shortens_life(shelves: Shelves) -> None:
+    second = shelves.now + 1  # T-033
+    shelf = shelves.make(-1)
+    assert shelf.create("a", 1, at=second + 0.9)["_ts"] == second
+    shelf.clock.set(second + 0.99)
+    assert shelf.seen("a") == {"a"}
+    shelf.clock.set(second + 1.0)
+    assert shelf.seen("a") == set()
+
+
+@pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, LONGEST), (LONGEST, ABSENT)])
+def test_the_longest_lifetime_does_not_overflow(
+    shelves: Shelves, default_ttl: int, item_ttl: object
+) -> None:
+    shelf = shelves.make(default_ttl)  # T-034
+    ts = shelf.create("a", item_ttl)["_ts"]
+    assert datetime.fromtimestamp(ts + LONGEST, UTC).year > 2090
+    assert shelf.seen("a") == {"a"}
+    for age, alive in zip(probes(LONGEST), [{"a"}, set[str](), set[str]()], strict=True):
+        shelf.clock.set(ts + age)
+        assert shelf.seen("a") == alive
+
+
+def test_visibility_does_not_wait_for_removal(shelves: Shelves) -> None:
+    shelf = shelves.make(10)  # T-035
+    assert shelves.raw.get("/_perseid/sweeper").json["paused"] is True
+    item = shelf.create("a")
+    shelf.clock.advance(10)
+    assert shelf.raw.get(shelf.admin).json["backlog"]["items"] == 1
+    assert shelf.seen("a") == set()
+    assert_gone(shelf.read("a", if_none_match=item["_etag"]))
+    assert_gone(shelf.replace("a", item))
+    assert_gone(shelf.delete("a"))
+    assert shelf.post(shelf.body("a")).status == 201
+
+
+# The clock
+
+
+@contextmanager
+def serving_by(clock: Clock, settings: Settings) -> Iterator[Shelves]:
+    """A server that goes by this clock, and a database on it unless it has one."""
+    shown: Any = clock
+    with running(settings, shown) as found, closing(RawClient(found.endpoint, found.key)) as raw:
+        assert raw.post("/dbs", {"id": "d"}).status in (201, 409)
+        yield Shelves(raw, shown, "/dbs/d")
+
+
+class SteppingClock:
+    """Never shows the same second twice, so a request that looked twice would be seen to."""
+
+    def __init__(self) -> None:
+        self._second = float(TS)
+
+    def now(self) -> float:
+        self._second += 1
+        return self._second
+
+    def raise_floor(self, floor: float) -> None:
+        self._second = max(self._second, floor)
+
+
+def test_a_request_lives_in_one_instant() -> None:
+    text = "SELECT c._ts AS ts, GetCurrentTimestamp() / 1000 AS now FROM c"  # T-036
+    with serving_by(SteppingClock(), Settings(memory=True, no_sweeper=True)) as shelves:
+        shelf = shelves.make(40)
+        born = [shelf.create(str(number))["_ts"] for number in range(20)]
+        assert len(set(born)) == 20
+        shown = shelf.query(text)
+        assert shown
+        while shown:
+            instants = {row["now"] for row in shown}
+            assert len(instants) == 1
+            now = instants.pop()
+            assert {row["ts"] for row in shown} == {ts for ts in born if ts + 40 > now}
+            shown = shelf.query(text)
+
+
+@pytest.mark.parametrize("level", CONSISTENCY_LEVELS)
+def test_gone_at_every_consistency_level(level: str) -> None:
+    clock = frozen_clock()  # T-037
+    with serving_by(clock, Settings(memory=True, no_sweeper=True, consistency=level)) as shelves:
+        shelf = shelves.make(30)
+        shelf.create("a")
+        clock.advance(29)
+        assert shelf.read("a", x_ms_consistency_level=level).status == 200
+        clock.advance(1)
+        assert_gone(shelf.read("a", x_ms_consistency_level=level))
+        assert shelf.query("SELECT * FROM c", x_ms_consistency_level=level) == []
+
+
+def kept(shelves: Shelves) -> Shelf:
+    """The container that an earlier run has left behind."""
+    return Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
+
+
+def test_a_restart_with_an_earlier_clock_revives_nobody(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data", no_sweeper=True)  # T-038
+    wall = [TS + 0.0]
+    with serving_by(SystemClock(lambda: wall[0]), settings) as shelves:
+        shelf = shelves.make(30)
+        assert shelf.create("a")["_ts"] == TS
+        wall[0] = TS + 30.5
+        assert_gone(shelf.read("a"))
+        wall[0] = TS - 100.0  # set back while the server runs
+        assert_gone(shelf.read("a"))
+    with serving_by(SystemClock(lambda: TS - 100.0), settings) as shelves:
+        shelf = kept(shelves)
+        assert shelf.seen("a") == set()
+        # Writes go by the same clock: nothing is born before the last death was seen.
+        assert shelf.create("b")["_ts"] >= TS + 30
+        assert shelf.seen("b") == {"b"}
+
+
+def test_a_crash_and_an_earlier_clock_revive_nobody(tmp_path: Path) -> None:
+    """What is on disk when a client learns of the death is enough for the next run to know."""
+    wall = [TS + 0.0]  # T-038
+    first, second = (
+        Settings(data=tmp_path / name, no_sweeper=True) for name in ("data", "as-after-a-crash")
+    )
+    with serving_by(SystemClock(lambda: wall[0]), first) as shelves:
+        shelf = shelves.make(30)
+        shelf.create("a")
+        wall[0] = TS + 30.5
+        assert_gone(shelf.read("a"))
+        shutil.copytree(first.data, second.data)
+    with serving_by(SystemClock(lambda: TS - 100.0), second) as shelves:
+        assert kept(shelves).seen("a") == set()
+
+
+def read_dated(shelf: Shelf, id_: str, date: float) -> Reply:
+    """A point read whose client believes that it is `date`."""
+    path, stamp = f"{shelf.path}/docs/{id_}", formatdate(date, usegmt=True)
+    signature = sign(shelf.raw.key, "GET", "docs", path.strip("/"), stamp)
+    headers = {
+        "x-ms-documentdb-partitionkey": '["p"]',
+        "x-ms-date": stamp,
+        "authorization": signature,
+    }
+    return shelf.raw.request("GET", path, headers=headers)
+
+
+@pytest.mark.parametrize("shift", [-600, 0, 600])
+def test_the_clients_date_has_no_influence(shift: int) -> None:
+    clock = frozen_clock()  # T-039
+    with serving_by(clock, Settings(memory=True, no_sweeper=True)) as shelves:
+        shelf = shelves.make(30)
+        ts = shelf.create("a")["_ts"]
+        clock.set(ts + 29.999)
+        assert read_dated(shelf, "a", clock.now() + shift).status == 200
+        clock.set(ts + 30)
+        assert_gone(read_dated(shelf, "a", clock.now() + shift))

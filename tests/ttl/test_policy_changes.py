@@ -1,0 +1,423 @@
+"""Changing lifetimes and policies while items live under them (T-110 to T-123, but for patches)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+from azure.cosmos import CosmosClient, PartitionKey
+
+from perseid.config import Settings
+from tests.support.raw import RawClient
+from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+
+FOREVER: Final = 10**8  # seconds; three years are enough to tell
+Step = tuple[Any, ...]
+
+
+def drain(shelf: Shelf) -> int:
+    """Removes all the dead; how many they were."""
+    reply = shelf.raw.post(f"{shelf.admin}/drain", {})
+    assert reply.status == 200, reply
+    purged: int = reply.json["purged"]
+    return purged
+
+
+def play(shelf: Shelf, steps: tuple[Step, ...], *, is_purged: bool = False) -> None:
+    """Takes the item `a` through its life; each step begins with the second it happens at.
+
+    With `is_purged` the dead are removed after each step, which must make no difference.
+    """
+    start = shelf.clock.now()
+    for second, verb, *values in steps:
+        shelf.clock.set(start + second)
+        if verb == "create":
+            shelf.create("a", *values)
+        elif verb == "replace":
+            assert shelf.replace("a", shelf.body("a", *values)).status == 200
+        elif verb == "default":
+            assert shelf.set_default(*values).status == 200
+        else:
+            expected = {"alive": {"a"}, "gone": set()}[verb]
+            assert shelf.seen("a") == expected, (second, verb)
+        if is_purged:
+            drain(shelf)
+
+
+# rule, container's first default, steps
+LIVES: Final[list[tuple[str, object, tuple[Step, ...]]]] = [
+    # The item's own ttl changes with the item.
+    ("T-110 shorter", -1, (
+        (0, "create", 2_592_000), (5000, "replace", 54_000),
+        (58_999, "alive"), (59_000, "gone"))),
+    ("T-110 longer", -1, (
+        (0, "create", 5), (4, "replace", 10), (13, "alive"), (14, "gone"))),
+    ("T-110 the same again", -1, (
+        (0, "create", 5), (4, "replace", 5), (8, "alive"), (9, "gone"))),
+    ("T-110 added", 100, (
+        (0, "create"), (50, "replace", 5), (54, "alive"), (55, "gone"))),
+    ("T-111 removed, a default", 5, (
+        (0, "create", 600), (100, "replace"), (104, "alive"), (105, "gone"))),
+    ("T-111 removed, no default", -1, (
+        (0, "create", 5), (4, "replace"), (FOREVER, "alive"))),
+    ("T-112 exempt", 5, (
+        (0, "create"), (4, "replace", -1), (FOREVER, "alive"))),
+    ("T-112 exempt from birth", 5, (
+        (0, "create", -1), (FOREVER, "alive"))),
+    ("T-112 exempt no more", 5, (
+        (0, "create", -1), (100, "replace"), (104, "alive"), (105, "gone"))),
+    # Off, by omission and by null.
+    ("T-114 omitted", 5, (
+        (0, "create"), (4, "default"), (FOREVER, "alive"))),
+    ("T-114 null", 5, (
+        (0, "create"), (4, "default", None), (FOREVER, "alive"))),
+    ("T-114 omitted, own ttl", -1, (
+        (0, "create", 5), (4, "default"), (FOREVER, "alive"))),
+    # Off is not -1.
+    ("T-115 -1, own ttl", 100, (
+        (0, "create", 5), (2, "default", -1), (4, "alive"), (5, "gone"))),
+    ("T-115 off, own ttl", 100, (
+        (0, "create", 5), (2, "default"), (FOREVER, "alive"))),
+    ("T-115 -1, inheriting", 5, (
+        (0, "create"), (2, "default", -1), (FOREVER, "alive"))),
+    ("T-115 off, inheriting", 5, (
+        (0, "create"), (2, "default"), (FOREVER, "alive"))),
+    ("T-115 off to -1", ABSENT, (
+        (0, "create", 5), (4, "default", -1), (4, "alive"), (5, "gone"))),
+    # Shrinking and switching on kill at once.
+    ("T-117 on", ABSENT, (
+        (0, "create"), (1000, "alive"), (1000, "default", 60), (1000, "gone"))),
+    ("T-117 on, young enough", ABSENT, (
+        (0, "create"), (59, "default", 60), (59, "alive"), (60, "gone"))),
+    ("T-117 on, in the second", ABSENT, (
+        (0, "create"), (60, "default", 60), (60, "gone"))),
+    ("T-117 shrunk", 100, (
+        (0, "create"), (50, "default", 10), (50, "gone"))),
+    ("T-117 shrunk, young enough", 100, (
+        (0, "create"), (9, "default", 10), (9, "alive"), (10, "gone"))),
+    ("T-117 -1 to a default", -1, (
+        (0, "create"), (50, "default", 10), (50, "gone"))),
+    ("T-117 shrunk, own ttl", 100, (
+        (0, "create", 80), (50, "default", 10), (79, "alive"), (80, "gone"))),
+    ("T-117 shrunk, exempt", 100, (
+        (0, "create", -1), (50, "default", 1), (FOREVER, "alive"))),
+    # Sleeping lifetimes wake up.
+    ("T-118 too late", -1, (
+        (0, "create", 5), (2, "default"), (50, "alive"), (100, "default", -1), (100, "gone"))),
+    ("T-118 in time", -1, (
+        (0, "create", 5), (2, "default"), (4, "default", -1), (4, "alive"), (5, "gone"))),
+    ("T-118 in the second", -1, (
+        (0, "create", 5), (2, "default"), (5, "alive"), (5, "default", -1), (5, "gone"))),
+    ("T-118 born asleep", ABSENT, (
+        (0, "create", 5), (100, "alive"), (100, "default", 1000), (100, "gone"))),
+    ("T-118 slept through one switch", -1, (
+        (0, "create", 100), (50, "default"), (60, "default", -1), (99, "alive"), (100, "gone"))),
+    ("T-118 inheriting again", 10, (
+        (0, "create"), (9, "default"), (50, "alive"), (50, "default", 60),
+        (59, "alive"), (60, "gone"))),
+    # Growing prolongs.
+    ("T-119 grown", 10, (
+        (0, "create"), (5, "default", 60), (59, "alive"), (60, "gone"))),
+    ("T-119 grown at the last moment", 10, (
+        (0, "create"), (9.75, "default", 60), (59.75, "alive"), (60, "gone"))),
+    ("T-119 -1", 10, (
+        (0, "create"), (9, "default", -1), (FOREVER, "alive"))),
+    ("T-119 off", 10, (
+        (0, "create"), (9, "default"), (FOREVER, "alive"))),
+    ("T-119 grown twice", 10, (
+        (0, "create"), (9, "default", 20), (19, "default", 30), (29, "alive"), (30, "gone"))),
+    ("T-119 grown, own ttl", 10, (
+        (0, "create", 5), (4, "default", 60), (4, "alive"), (5, "gone"))),
+    # Death is final.
+    ("T-120 off", 10, (
+        (0, "create"), (10, "gone"), (11, "default"), (11, "gone"), (FOREVER, "gone"))),
+    ("T-120 off, nobody looked", 10, (
+        (0, "create"), (11, "default"), (11, "gone"))),
+    ("T-120 off, in the second", 10, (
+        (0, "create"), (10, "default"), (10, "gone"))),
+    ("T-120 -1", 10, (
+        (0, "create"), (10, "default", -1), (10, "gone"), (FOREVER, "gone"))),
+    ("T-120 grown", 10, (
+        (0, "create"), (10, "default", 1000), (10, "gone"))),
+    ("T-120 off, own ttl", -1, (
+        (0, "create", 5), (5, "default"), (5, "gone"), (FOREVER, "gone"))),
+    ("T-120 off, own ttl under a default", 100, (
+        (0, "create", 5), (6, "default"), (6, "gone"))),
+    ("T-120 off and on, own ttl", -1, (
+        (0, "create", 5), (5, "default"), (6, "default", -1), (6, "gone"))),
+    ("T-120 off, on, off, own ttl", ABSENT, (
+        (0, "create", 5), (9, "default", -1), (9, "default"), (9, "gone"))),
+    ("T-120 off and on with more", 10, (
+        (0, "create"), (10, "default"), (10, "default", 1000), (10, "gone"))),
+    ("T-120 on for no time", ABSENT, (
+        (0, "create"), (10, "default", 10), (10, "default"), (10, "gone"))),
+    ("T-120 on for no time, young enough", ABSENT, (
+        (0, "create"), (10, "default", 11), (10, "default"), (10, "alive"), (FOREVER, "alive"))),
+    ("T-120 shrunk and grown back", 100, (
+        (0, "create"), (50, "default", 10), (50, "default", 100), (50, "gone"))),
+    ("T-120 shrunk and grown back, exempt", 100, (
+        (0, "create", -1), (50, "default", 10), (50, "default", 100), (FOREVER, "alive"))),
+    ("T-120 killed by the longest memory", 5, (
+        (0, "create"), (9, "default"), (20, "default", 100), (30, "default", -1), (40, "gone"))),
+    ("T-120 renewed in time", 10, (
+        (0, "create"), (9, "replace"), (11, "default"), (FOREVER, "alive"))),
+    ("T-120 created again", 10, (
+        (0, "create"), (11, "default"), (11, "create"), (FOREVER, "alive"))),
+    ("T-120 created again, own ttl", -1, (
+        (0, "create", 5), (5, "default"), (5, "create", 5), (100, "alive"),
+        (100, "default", -1), (100, "gone"))),
+    ("T-120 created in the second of the change", 10, (
+        (11, "default"), (11, "create"), (11, "alive"), (FOREVER, "alive"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_purged", [False, True], ids=["unpurged", "purged"])
+@pytest.mark.parametrize(
+    ("default_ttl", "steps"), [life[1:] for life in LIVES], ids=[life[0] for life in LIVES]
+)
+def test_lives(
+    shelves: Shelves, default_ttl: object, steps: tuple[Step, ...], is_purged: bool
+) -> None:
+    play(shelves.make(default_ttl), steps, is_purged=is_purged)
+
+
+def test_all_ages_at_once(shelves: Shelves) -> None:
+    """T-117, T-119, T-120: one change, an item of each second before it."""
+    shelf = shelves.make()
+    names = [f"i{age}" for age in range(10, 0, -1)]
+    for name in names:
+        shelf.create(name)
+        shelf.clock.advance(1)
+    assert shelf.seen(*names) == set(names)
+    shelf.set_default(4)
+    young = {"i1", "i2", "i3"}
+    assert shelf.seen(*names) == young
+    for default_ttl in (100, -1, ABSENT):
+        shelf.set_default(default_ttl)
+        assert shelf.seen(*names) == young
+
+
+# In force with the answer -----------------------------------------------------------------------
+
+
+def test_every_connection_sees_it_at_once(shelves: Shelves, endpoint: str, key: str) -> None:
+    """T-116: what was connected before, and what connects after."""
+    shelf = shelves.make(100)
+    shelf.create("old")
+    shelf.clock.advance(10)
+    shelf.create("young")
+    with closing(RawClient(endpoint, key)) as before:
+        there = Shelf(before, shelf.clock, shelf.path)
+        assert there.seen("old", "young") == {"old", "young"}
+        for default_ttl, alive in ((10, {"young"}), (ABSENT, {"young"}), (-1, {"young"})):
+            reply = shelf.set_default(default_ttl)
+            assert reply.status == 200
+            assert there.seen("old", "young") == alive
+            assert there.definition() == {
+                name: value for name, value in reply.json.items() if not name.startswith("_")
+            }
+            with closing(RawClient(endpoint, key)) as after:
+                assert Shelf(after, shelf.clock, shelf.path).seen("old", "young") == alive
+        # Validity of an item's ttl follows the policy in the same way.
+        assert there.post(there.body("x", 0)).status == 400
+        shelf.set_default()
+        assert there.post(there.body("x", 0)).status == 201
+
+
+def test_a_change_frees_ids_and_unique_values(shelves: Shelves) -> None:
+    """T-116: writes see it like reads."""
+    unique = {"uniqueKeys": [{"paths": ["/email"]}]}
+    shelf = shelves.make(100, uniqueKeyPolicy=unique)
+    shelf.create("a", email="x")
+    shelf.clock.advance(10)
+    assert shelf.post(shelf.body("b", email="x")).status == 409
+    shelf.set_default(10)
+    assert_gone(shelf.replace("a", shelf.body("a")))
+    assert_gone(shelf.delete("a"))
+    assert shelf.post(shelf.body("b", email="x")).status == 201
+    assert shelf.post(shelf.body("a", email="y")).status == 201
+
+
+def test_a_change_rewrites_no_item(shelves: Shelves) -> None:
+    """T-309: whatever becomes of them, items keep their version, and LSNs stand still."""
+    shelf = shelves.make(100)
+    stored = shelf.create("a", -1)
+    shelf.create("b")
+    token = shelf.raw.get(f"{shelf.path}/docs").headers["x-ms-session-token"]
+    shelf.clock.advance(10)
+    for default_ttl in (10, -1, ABSENT, 100):
+        shelf.set_default(default_ttl)
+        reply = shelf.read("a")
+        assert reply.json == stored
+        assert reply.headers["x-ms-session-token"] == token
+
+
+def test_each_container_has_its_own_policy(shelves: Shelves) -> None:
+    one, other = shelves.make(100, "one"), shelves.make(100, "other")
+    for shelf in (one, other):
+        shelf.create("a")
+    shelves.clock.advance(10)
+    one.set_default(10)
+    assert (one.seen("a"), other.seen("a")) == (set(), {"a"})
+
+
+@pytest.mark.parametrize("default_ttl", [ABSENT, -1, 1000])
+def test_a_refused_change_changes_nothing(shelves: Shelves, default_ttl: object) -> None:
+    """A stale If-Match, a definition that is wrong elsewhere: the old policy stays."""
+    shelf = shelves.make(10)
+    body = shelf.definition()
+    del body["defaultTtl"]
+    if default_ttl is not ABSENT:
+        body["defaultTtl"] = default_ttl
+    stale = shelf.raw.put(shelf.path, body, if_match='"00000000-0000-0000-0000-000000000000"')
+    assert stale.status == 412
+    moved = body | {"partitionKey": {"paths": ["/other"], "kind": "Hash", "version": 2}}
+    assert shelf.raw.put(shelf.path, moved).status == 400
+    assert shelf.definition()["defaultTtl"] == 10
+    play(shelf, ((0, "create"), (9, "alive"), (10, "gone")))
+
+
+def test_a_replace_that_keeps_the_default_is_no_change(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    shelf.create("a")
+    shelf.clock.advance(5)
+    reply = shelf.raw.put(shelf.path, shelf.definition())
+    assert (reply.status, reply.json["defaultTtl"]) == (200, 10)
+    assert shelf.raw.get(shelf.admin).json["policyChanges"] == 0
+    shelf.clock.advance(4)
+    assert shelf.seen("a") == {"a"}
+    shelf.clock.advance(1)
+    assert shelf.seen("a") == set()
+
+
+def test_the_python_client_switches_off_by_omission(
+    shelves: Shelves, endpoint: str, key: str
+) -> None:
+    """T-114: a replace without `default_ttl` is a replace without TTL."""
+    shelf = shelves.make(5)
+    shelf.create("a")
+    with CosmosClient(endpoint, key) as client:
+        database = client.get_database_client(shelf.path.split("/")[2])
+        for default_ttl in (60, -1, None):
+            options = {} if default_ttl is None else {"default_ttl": default_ttl}
+            database.replace_container("c", PartitionKey("/pk"), **options)
+            assert shelf.definition().get("defaultTtl") == default_ttl
+    assert "defaultTtl" not in shelf.definition()
+    shelf.clock.advance(FOREVER)
+    assert shelf.seen("a") == {"a"}
+
+
+def test_a_purge_right_after_a_change_is_complete(shelves: Shelves) -> None:
+    """T-116, T-314: who died of the change is removed by the very next request, if asked for."""
+    shelf = shelves.make()
+    for round_ in range(20):
+        for number in range(3):
+            shelf.create(f"{round_}-{number}")
+        shelf.clock.advance(10)
+        body = shelf.definition()
+        assert shelf.raw.put(shelf.path, body | {"defaultTtl": 10}).status == 200
+        assert drain(shelf) == 3
+        assert shelf.raw.put(shelf.path, body).status == 200
+
+
+# revive_unpurged --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lenient() -> Iterator[Shelves]:
+    """A server that judges by the current setting alone."""
+    clock = frozen_clock()
+    options = Settings(memory=True, no_sweeper=True, revive_unpurged=True)
+    with serving(options, clock) as raw:
+        assert raw.post("/dbs", {"id": "lenient"}).status == 201
+        yield Shelves(raw, clock, "/dbs/lenient")
+
+
+# first default, the item's ttl, a default that lets it live again
+RELAXATIONS: Final = [
+    (10, ABSENT, ABSENT),
+    (10, ABSENT, None),
+    (10, ABSENT, -1),
+    (10, ABSENT, 1000),
+    (-1, 10, ABSENT),
+    (1000, 10, ABSENT),
+]
+
+
+@pytest.mark.parametrize(("default_ttl", "ttl", "relaxed"), RELAXATIONS)
+def test_revival(
+    lenient: Shelves, name: str, default_ttl: object, ttl: object, relaxed: object
+) -> None:
+    """T-122: who is still on disk comes back as it was, whoever was purged does not."""
+    shelf = lenient.make(default_ttl, name)
+    stored = shelf.create("a", ttl)
+    shelf.clock.advance(10)
+    assert shelf.seen("a") == set()
+    shelf.set_default(relaxed)
+    assert shelf.seen("a") == {"a"}
+    assert shelf.read("a").json == stored
+    assert shelf.post(shelf.body("a")).status == 409
+    shelf.set_default(default_ttl)
+    assert shelf.seen("a") == set()
+    assert drain(shelf) == 1
+    shelf.set_default(relaxed)
+    assert shelf.seen("a") == set()
+
+
+@pytest.mark.parametrize(("default_ttl", "ttl", "relaxed"), RELAXATIONS)
+def test_no_revival_by_default(
+    shelves: Shelves, default_ttl: object, ttl: object, relaxed: object
+) -> None:
+    """T-120 for the rows above."""
+    shelf = shelves.make(default_ttl)
+    shelf.create("a", ttl)
+    shelf.clock.advance(10)
+    for change in (relaxed, default_ttl, relaxed):
+        shelf.set_default(change)
+        assert shelf.seen("a") == set()
+
+
+def test_revival_does_not_bring_back_what_was_replaced(lenient: Shelves, name: str) -> None:
+    """T-122 meets T-139: the new item has taken the place of the dead one."""
+    shelf = lenient.make(10, name)
+    shelf.create("a", note="old")
+    shelf.clock.advance(10)
+    shelf.create("a", note="new")
+    shelf.set_default()
+    assert shelf.query("SELECT VALUE c.note FROM c") == ["new"]
+
+
+def test_revival_keeps_the_other_rules(lenient: Shelves, name: str) -> None:
+    """T-122: under the setting in force the boundary is the same."""
+    play(lenient.make(10, name), ((0, "create"), (9, "alive"), (10, "gone"), (11, "gone")))
+
+
+# A new container --------------------------------------------------------------------------------
+
+
+def test_a_new_container_of_the_name_knows_nothing(shelves: Shelves) -> None:
+    """T-123."""
+    shelf = shelves.make(10)
+    stored = shelf.create("a")
+    shelf.clock.advance(20)
+    assert shelf.raw.put(shelf.admin, {"purgeHoldSeconds": 60, "guard": "50%"}).status == 200
+    for default_ttl in (ABSENT, 5, -1):
+        shelf.set_default(default_ttl)
+    assert shelf.raw.get(shelf.admin).json["policyChanges"] == 3
+    assert shelf.raw.delete(shelf.path).status == 204
+
+    again = shelves.make()
+    status = again.raw.get(again.admin).json
+    assert status["defaultTtl"] is None
+    assert status["policyChanges"] == status["purgeHoldSeconds"] == 0
+    assert status["guard"] is None
+    nobody = {"items": 0, "bytes": 0}
+    assert status["live"] == status["backlog"] == nobody
+    assert again.raw.post(f"{again.admin}/undo", {}).status == 409
+    assert again.seen("a") == set()
+    assert drain(again) == 0
+    assert again.raw.get(f"/{stored['_self']}", pk='["p"]').status == 404
+    again.set_default(30)
+    play(again, ((0, "create"), (29, "alive"), (30, "gone")))

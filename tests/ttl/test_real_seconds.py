@@ -1,0 +1,49 @@
+"""The one test that waits: a second of real life, on the system's own clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from tests.support.raw import RawClient
+from tests.support.running import running
+from tests.ttl.conftest import Shelves, assert_gone
+
+LIFETIME = 1
+PATIENCE = 10.0  # seconds of wall time until the test gives up
+
+
+@pytest.fixture(scope="module")
+def settings() -> Iterator[Settings]:
+    """A server as users start it: system clock, sweeper at work."""
+    with running(Settings(memory=True)) as found:
+        yield found
+
+
+def test_an_item_is_gone_after_its_second(raw: RawClient, database: str) -> None:
+    shelf = Shelves(raw, MovableClock(), database).make(-1)
+    assert raw.get("/_perseid/clock").json["movable"] is False
+    shelf.create("b")
+    deadline = time.monotonic() + PATIENCE
+
+    # Written late in a second, an item has little of it left: try until one was seen alive.
+    status = 404
+    while status == 404 and time.monotonic() < deadline:
+        ts = shelf.post(shelf.body("a", LIFETIME), upsert="true").json["_ts"]
+        status = shelf.read("a").status
+    assert status == 200
+
+    while status == 200 and time.monotonic() < deadline:
+        asked_at = time.time()
+        status = shelf.read("a").status
+        answered_at = time.time()
+        if status == 200:
+            assert asked_at < ts + LIFETIME
+    assert status == 404
+    assert answered_at >= ts + LIFETIME
+    assert_gone(shelf.read("a"))
+    assert shelf.seen("a", "b") == {"b"}

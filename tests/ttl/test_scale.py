@@ -1,0 +1,194 @@
+"""400,000 items in one container, half of them dead: what is promised of ten holds here too."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from perseid.store.directory import DATABASE_FILE
+from tests.support.raw import RawClient
+from tests.ttl.conftest import Shelf, Shelves, frozen_clock, serving
+from tests.ttl.test_purge import Kept, container_at, drained, process, stock, until
+
+pytestmark = pytest.mark.slow
+
+EACH = 200_000  # so many dead, so many living
+LIFE = 100_000  # the container's default
+LEFT = 50_000  # seconds until the first of the living dies
+SPREAD = 10  # seconds over which they die, the same number in each
+ROUNDS = 9
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A directory with the container `d/c`, and the second at which it was filled.
+
+    The dead died 100,000 to 100,999 seconds ago, half of the default and half of a ttl of their
+    own, in the order of their ids. The living inherit.
+    """
+    path = tmp_path_factory.mktemp("loaded")
+    clock = frozen_clock()
+    now = int(clock.now())
+
+    def dead(number: int) -> Kept:
+        died = now - LIFE - 999 + number * 1000 // EACH
+        own = 7 if number % 2 else None
+        return Kept(f"d{number:06}", died - (own or LIFE), own)
+
+    def living(number: int) -> Kept:
+        return Kept(f"l{number:06}", now - LIFE + LEFT + number % SPREAD)
+
+    async def load() -> None:
+        settings = Settings(data=path, durability="off")
+        async with container_at(settings, clock, LIFE) as (account, container):
+            await stock(account, container, [dead(number) for number in range(EACH)])
+            await stock(account, container, [living(number) for number in range(EACH)])
+
+    asyncio.run(load())
+    yield path, now
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def data(loaded: tuple[Path, int], tmp_path: Path) -> Iterator[Path]:
+    """A copy that the test may change."""
+    yield Path(shutil.copytree(loaded[0], tmp_path / "data"))
+    shutil.rmtree(tmp_path / "data")
+
+
+@pytest.fixture
+def clock(loaded: tuple[Path, int]) -> MovableClock:
+    """Stands at the second at which the directory was filled."""
+    clock = MovableClock(lambda: loaded[1])
+    clock.freeze()
+    return clock
+
+
+def figures(shelf: Shelf) -> dict[str, Any]:
+    reply = shelf.raw.get(shelf.admin)
+    assert reply.status == 200
+    body: dict[str, Any] = reply.json
+    return body
+
+
+def counted(shelf: Shelf) -> None:
+    """Waits until the last change is in the audit log with its figures: that comes after it."""
+    until(lambda: shelf.raw.get(f"{shelf.admin}/audit").json["entries"][-1]["event"] == "figures")
+
+
+def test_a_change_takes_as_long_as_on_ten_items(data: Path, clock: MovableClock) -> None:
+    """Each change kills everyone alive, and is undone: the worst there is."""
+    with serving(Settings(data=data, no_sweeper=True, durability="off"), clock) as raw:
+        large = Shelf(raw, clock, "/dbs/d/colls/c")
+        small = Shelves(raw, clock, "/dbs/d").make(LIFE, name="small")
+        for number in range(10):
+            small.create(f"a{number}")
+        clock.advance(LEFT - 1)
+        before = large.raw.get(large.path).headers["x-ms-session-token"]
+        taken: dict[str, list[float]] = {large.path: [], small.path: []}
+        for number in range(ROUNDS):
+            for shelf in (large, small):
+                body = shelf.definition() | {"defaultTtl": 1000 + number}
+                started = time.perf_counter()
+                reply = raw.put(shelf.path, body)
+                taken[shelf.path].append(time.perf_counter() - started)
+                assert reply.status == 200
+                assert figures(shelf)["live"]["items"] == 0
+                counted(shelf)
+                undone = raw.post(f"{shelf.admin}/undo", {}).json
+                assert undone["alreadyPurged"] == 0
+                assert undone["revived"]["items"] == (EACH if shelf is large else 10)
+        # No item was written to bring this about.
+        assert large.raw.get(large.path).headers["x-ms-session-token"] == before
+    medians = {path: statistics.median(times) for path, times in taken.items()}
+    assert medians[large.path] < 3 * medians[small.path], medians
+
+
+def test_counts_are_exact_around_the_boundary(data: Path, clock: MovableClock) -> None:
+    with serving(Settings(data=data, no_sweeper=True, durability="off"), clock) as raw:
+        shelf = Shelf(raw, clock, "/dbs/d/colls/c")
+        start = int(clock.now())
+        for second in (-1, 0, 1, SPREAD // 2, SPREAD - 2, SPREAD - 1, SPREAD):
+            clock.set(start + LEFT + second)
+            alive = EACH - EACH // SPREAD * min(max(second + 1, 0), SPREAD)
+            found = figures(shelf)
+            assert found["live"]["items"] == alive
+            assert found["mortal"]["items"] == alive
+            assert found["backlog"]["items"] == 2 * EACH - alive
+            following = None if alive == 0 else max(start + LEFT, start + LEFT + second + 1)
+            assert found["nextExpiry"] == following
+            quota = raw.get(shelf.path, x_ms_documentdb_populatequotainfo="true")
+            assert f";documentsCount={alive};" in quota.headers["x-ms-resource-usage"]
+            if second in (SPREAD - 2, SPREAD - 1):
+                assert shelf.counted() == alive
+        assert shelf.read("l000000").status == 404
+
+
+def test_the_sweep_removes_exactly_the_dead(data: Path) -> None:
+    """A real server, killed three times in the middle of it; then the file is smaller."""
+    file = data / DATABASE_FILE
+    full = file.stat().st_size
+    flags = ("--durability", "normal", "--sweep-pace", "1")
+    left = EACH
+    for _ in range(3):
+        with process(data, *flags) as server:
+            until(has_removed(server.raw, EACH // 20))
+        remaining = dead_left(file)
+        assert remaining < left
+        left = remaining
+    assert left > 0, "the sweep was over before the kill"
+    with process(data, *flags) as server:
+        drained(server.raw)  # waits without asking all the time; the sweeper works beside it
+        found = server.raw.get("/_perseid/metrics.json").json["containers"][0]
+        assert (found["live"]["items"], found["backlog"]["items"]) == (EACH, 0)
+        assert found["purgedTotal"] == left  # each was removed once
+        assert server.end(signal.SIGTERM) == 0
+    assert dead_left(file) == 0
+    assert file.stat().st_size < 0.6 * full
+
+
+def has_removed(raw: RawClient, count: int) -> Callable[[], bool]:
+    return lambda: raw.get("/_perseid/sweeper").json["purgedItems"] >= count
+
+
+def dead_left(file: Path) -> int:
+    """How many of the dead are on disk; they must be those who died last, and all live ones there.
+
+    Counted in the file itself, while no server runs.
+    """
+    db = apsw.Connection(str(file))
+    try:
+        (table,) = [
+            name
+            for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if name.startswith("items_")
+        ]
+        container = table.removeprefix("items_")
+        living = f"SELECT COUNT(*), MIN(id), MAX(id) FROM {table} WHERE id >= 'l'"
+        assert db.execute(living).get == (EACH, "l000000", f"l{EACH - 1:06}")
+        dead, first, last, size = db.execute(
+            f"SELECT COUNT(*), MIN(id), MAX(id), SUM(size) FROM {table} WHERE id < 'l'"
+        ).get
+        whole = db.execute(f"SELECT COUNT(*), SUM(size) FROM {table}").get
+        position = "SELECT items, bytes FROM positions WHERE container = ?"
+        assert db.execute(position, (container,)).get == whole
+        assert db.execute("PRAGMA integrity_check").get == "ok"
+        if dead:
+            assert size > 0
+            assert last == f"d{EACH - 1:06}"
+            # Two hundred die in one second, in no order among themselves.
+            assert abs(int(first[1:]) - (EACH - dead)) < EACH // 1000
+        return int(dead)
+    finally:
+        db.close()

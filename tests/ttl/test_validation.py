@@ -1,0 +1,323 @@
+"""Which values are lifetimes, and how the others are refused (T-045 … T-062).
+
+Values are JSON text, so that they go over the wire exactly as written here. Patches, batches and
+scripts (their part of T-059, T-060) are covered where those are tested.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from tests.support.raw import Reply
+from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves
+
+LONGEST: Final = 2147483647
+INVALID: Final = (
+    "The input {} '{}' is invalid. Ensure to provide a nonzero positive integer less than or equal"
+    " to '2147483647', or '-1' which means never expire."
+)
+BAD: Final = [
+    "0", "0.0",                                                    # T-050
+    "-2", "-10", "-2147483648",                                    # T-051
+    "2147483648", "4294967297", "9223372036854775808",             # T-052
+    "1.5", "0.5", "-1.5",                                          # T-053
+    '"60"', '""', "true", "[]", "{}", "false", '"-1"',             # T-054
+]  # fmt: skip
+# Numbers that have more than one spelling; the answer quotes any of them.
+BAD_SPELLINGS: Final = ["-0", "1e300", "-1e300", "100000000000000000000", "1E10", "1.50"]
+# Text -> seconds.
+GOOD: Final = {
+    "-1": -1,                                                      # T-047
+    "1": 1, "2": 2, "86400": 86400, "2147483647": LONGEST,         # T-048
+    "60.0": 60, "6e1": 60, "-1.0": -1, "2147483647.0": LONGEST,    # T-049
+}  # fmt: skip
+
+
+def with_member(body: dict[str, Any], name: str, value: str) -> bytes:
+    """The body as JSON with one more member, whose value is JSON already."""
+    return f'{json.dumps(body)[:-1]}, "{name}": {value}}}'.encode()
+
+
+def assert_refused(reply: Reply, text: str) -> None:
+    """A 400 in the envelope of the service's validators."""
+    assert (reply.status, reply.sub_status) == (400, 0), reply
+    assert set(reply.json) == {"code", "message"}
+    assert reply.json["code"] == "BadRequest"
+    message, _, activity = reply.json["message"].partition("\r\nActivityId: ")
+    assert message == "Message: " + json.dumps({"Errors": [text]}, separators=(",", ":"))
+    assert UUID(activity.split(",")[0]) == UUID(reply.headers["x-ms-activity-id"])
+
+
+def quoted(reply: Reply) -> str:
+    """The value that a refusal complains about."""
+    value = re.search(r" '([^']*)' is invalid", reply.json["message"])
+    assert value is not None, reply
+    return value[1]
+
+
+# Containers
+
+DefaultTtl = Callable[[Shelves, str], Reply]
+
+
+def create_container(shelves: Shelves, value: str) -> Reply:
+    body = with_member({"id": "c", "partitionKey": KEY}, "defaultTtl", value)
+    return shelves.raw.post(f"{shelves.database}/colls", body)
+
+
+def replace_container(shelves: Shelves, value: str) -> Reply:
+    shelf = shelves.make(3600)
+    body = {"id": "c", "partitionKey": KEY}
+    return shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value))
+
+
+ON_CONTAINERS: Final[dict[str, DefaultTtl]] = {
+    "create": create_container,
+    "replace": replace_container,
+}
+on_containers = pytest.mark.parametrize("act", ON_CONTAINERS.values(), ids=list(ON_CONTAINERS))
+
+
+@on_containers
+@pytest.mark.parametrize("value", BAD)
+def test_no_default(shelves: Shelves, act: DefaultTtl, value: str) -> None:
+    assert_refused(act(shelves, value), INVALID.format("defaultTtl", value))
+
+
+@on_containers
+@pytest.mark.parametrize("value", BAD_SPELLINGS)
+def test_no_default_however_spelled(shelves: Shelves, act: DefaultTtl, value: str) -> None:
+    reply = act(shelves, value)
+    assert float(quoted(reply)) == float(value)
+    assert_refused(reply, INVALID.format("defaultTtl", quoted(reply)))
+
+
+@on_containers
+@pytest.mark.parametrize(("value", "seconds"), GOOD.items(), ids=list(GOOD))
+def test_a_default(shelves: Shelves, act: DefaultTtl, value: str, seconds: int) -> None:
+    reply = act(shelves, value)
+    assert reply.status == (201 if act is create_container else 200)
+    assert reply.json["defaultTtl"] == seconds
+    assert type(reply.json["defaultTtl"]) is int
+    shelf = Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
+    assert shelf.definition()["defaultTtl"] == seconds
+    assert_dies_after(shelf, ABSENT, seconds)
+
+
+@on_containers
+def test_a_null_default_is_off(shelves: Shelves, act: DefaultTtl) -> None:
+    assert "defaultTtl" not in act(shelves, "null").json  # T-046
+    shelf = Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
+    assert "defaultTtl" not in shelf.definition()
+    assert_dies_after(shelf, 1, -1)
+
+
+def test_no_default_is_off(shelves: Shelves) -> None:
+    shelf = shelves.make()  # T-045
+    assert "defaultTtl" not in shelf.definition()
+    assert_dies_after(shelf, 1, -1)
+
+
+def assert_dies_after(shelf: Shelf, ttl: object, seconds: int) -> None:
+    ts = shelf.create("a", ttl)["_ts"]
+    if seconds == -1:
+        shelf.clock.set(ts + LONGEST + 1)
+        assert shelf.seen("a") == {"a"}
+        return
+    shelf.clock.set(ts + seconds - 1)
+    assert shelf.seen("a") == {"a"}
+    shelf.clock.set(ts + seconds)
+    assert shelf.seen("a") == set()
+
+
+def test_a_refused_create_leaves_no_container(shelves: Shelves) -> None:
+    assert create_container(shelves, "0").status == 400  # T-057
+    assert shelves.raw.get(f"{shelves.database}/colls/c").status == 404
+    assert shelves.raw.get(f"{shelves.database}/colls").json["_count"] == 0
+    assert create_container(shelves, "1").status == 201
+
+
+@pytest.mark.parametrize("value", ["0", '"x"', "2147483648"])
+def test_a_refused_replace_changes_nothing(shelves: Shelves, value: str) -> None:
+    shelf = shelves.make(10, indexingPolicy={"indexingMode": "lazy"})  # T-057
+    shelf.create("a")
+    before = shelf.raw.get(shelf.path).json
+    body = {"id": "c", "partitionKey": KEY, "indexingPolicy": {"indexingMode": "consistent"}}
+    assert shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value)).status == 400
+    assert shelf.raw.get(shelf.path).json == before
+    shelf.clock.advance(9)
+    assert shelf.seen("a") == {"a"}
+    shelf.clock.advance(1)
+    assert shelf.seen("a") == set()
+
+
+@pytest.mark.parametrize("value", ['"/t"', '"/_ts"', '""', "5"])
+@pytest.mark.parametrize("default_ttl", [ABSENT, -1, 60], ids=["off", "-1", "60"])
+def test_another_base_than_ts_is_refused(shelves: Shelves, default_ttl: object, value: str) -> None:
+    body: dict[str, Any] = {"id": "new", "partitionKey": KEY}  # T-062
+    if default_ttl is not ABSENT:
+        body["defaultTtl"] = default_ttl
+    text = with_member(body, "ttlPropertyPath", value)
+    assert shelves.raw.post(f"{shelves.database}/colls", text).status == 400
+    assert shelves.raw.get(f"{shelves.database}/colls/new").status == 404
+    shelf = shelves.make(default_ttl)
+    before = shelf.raw.get(shelf.path).json
+    text = with_member(body | {"id": "c"}, "ttlPropertyPath", value)
+    reply = shelf.raw.put(shelf.path, text)
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest")
+    assert "ttlPropertyPath" in reply.json["message"]
+    assert shelf.raw.get(shelf.path).json == before
+
+
+# Items
+
+ItemTtl = Callable[[Shelf, str], Reply]
+
+
+def item(value: str, id_: str = "a") -> bytes:
+    return with_member({"id": id_, "pk": "p"}, "ttl", value)
+
+
+def create_item(shelf: Shelf, value: str) -> Reply:
+    return shelf.post(item(value))
+
+
+def replace_item(shelf: Shelf, value: str) -> Reply:
+    shelf.create("a")
+    return shelf.replace("a", item(value))
+
+
+def upsert_new_item(shelf: Shelf, value: str) -> Reply:
+    return shelf.post(item(value), upsert="true")
+
+
+def upsert_old_item(shelf: Shelf, value: str) -> Reply:
+    shelf.create("a")
+    return shelf.post(item(value), upsert="true")
+
+
+# T-059
+ON_ITEMS: Final[dict[str, tuple[int, ItemTtl]]] = {
+    "create": (201, create_item),
+    "replace": (200, replace_item),
+    "upsert new": (201, upsert_new_item),
+    "upsert old": (200, upsert_old_item),
+}
+on_items = pytest.mark.parametrize(("status", "act"), ON_ITEMS.values(), ids=list(ON_ITEMS))
+
+
+@on_items
+@pytest.mark.parametrize("value", ["null", *BAD])
+def test_no_ttl(shelves: Shelves, status: int, act: ItemTtl, value: str) -> None:
+    shelf = shelves.make(-1)
+    reply = act(shelf, value)
+    assert_refused(reply, INVALID.format("ttl", value))
+    assert float(reply.headers["x-ms-request-charge"]) > 0  # T-061
+    # Nothing was stored: what is there, if anything, has no ttl.
+    assert shelf.query("SELECT VALUE c.ttl FROM c") == []
+    assert shelf.counted() == (act in (replace_item, upsert_old_item))
+
+
+@pytest.mark.parametrize("value", BAD_SPELLINGS)
+def test_no_ttl_however_spelled(shelves: Shelves, value: str) -> None:
+    shelf = shelves.make(-1)
+    reply = create_item(shelf, value)
+    assert float(quoted(reply)) == float(value)
+    assert_refused(reply, INVALID.format("ttl", quoted(reply)))
+    assert shelf.seen("a") == set()
+
+
+@pytest.mark.parametrize("value", ["null", "0", '"60"'])
+@pytest.mark.parametrize("default_ttl", [1, 60, LONGEST])
+def test_no_ttl_whatever_the_default(shelves: Shelves, default_ttl: int, value: str) -> None:
+    shelf = shelves.make(default_ttl)
+    assert_refused(create_item(shelf, value), INVALID.format("ttl", value))
+    assert shelf.seen("a") == set()
+
+
+@on_items
+@pytest.mark.parametrize(("value", "seconds"), GOOD.items(), ids=list(GOOD))
+def test_a_ttl(shelves: Shelves, status: int, act: ItemTtl, value: str, seconds: int) -> None:
+    shelf = shelves.make(-1)
+    reply = act(shelf, value)
+    assert (reply.status, reply.json["ttl"]) == (status, seconds)
+    assert shelf.query("SELECT VALUE c.ttl FROM c") == [seconds]
+    ts = reply.json["_ts"]
+    if seconds != -1:
+        shelf.clock.set(ts + seconds - 1)
+        assert shelf.seen("a") == {"a"}
+    shelf.clock.set(ts + (seconds if seconds != -1 else LONGEST + 1))
+    assert shelf.seen("a") == (set() if seconds != -1 else {"a"})
+
+
+@on_items
+@pytest.mark.parametrize("value", ["null", '"never"', *BAD, *BAD_SPELLINGS])
+def test_while_ttl_is_off_any_value_is_data(
+    shelves: Shelves, status: int, act: ItemTtl, value: str
+) -> None:
+    shelf = shelves.make()  # T-055
+    reply = act(shelf, value)
+    assert (reply.status, reply.json["ttl"]) == (status, json.loads(value))
+    shelf.clock.advance(1000)
+    assert shelf.seen("a") == {"a"}
+    assert shelf.read("a").json == reply.json
+
+
+@pytest.mark.parametrize("value", ["null", *BAD])
+def test_an_invalid_value_from_before_counts_as_absent(shelves: Shelves, value: str) -> None:
+    shelf = shelves.make()  # T-056
+    stored = shelf.post(item(value)).json
+    assert shelf.set_default(5).status == 200
+    shelf.clock.set(stored["_ts"] + 4)
+    assert shelf.seen("a") == {"a"}
+    assert_refused(shelf.replace("a", item(value)), INVALID.format("ttl", value))
+    assert shelf.read("a").json == stored
+    shelf.clock.set(stored["_ts"] + 5)
+    assert shelf.seen("a") == set()
+
+
+def test_an_invalid_value_from_before_inherits_no_end_from_minus_one(shelves: Shelves) -> None:
+    shelf = shelves.make()  # T-056
+    stored = shelf.post(item('"x"')).json
+    assert shelf.set_default(-1).status == 200
+    shelf.clock.set(stored["_ts"] + LONGEST + 1)
+    assert shelf.seen("a") == {"a"}
+    assert shelf.read("a").json == stored
+
+
+# Name -> the answer to the same request with a valid ttl, and the request with this ttl.
+BEFORE_OTHERS: dict[str, tuple[int, ItemTtl]] = {
+    "duplicate id": (409, lambda shelf, value: shelf.post(item(value, "old"))),
+    "duplicate value": (
+        409,
+        lambda shelf, value: shelf.post(
+            with_member({"id": "a", "pk": "p", "code": 1}, "ttl", value)
+        ),
+    ),
+    "replace of nothing": (404, lambda shelf, value: shelf.replace("a", item(value))),
+    "replace, stale etag": (
+        412,
+        lambda shelf, value: shelf.replace("old", item(value, "old"), if_match='"stale"'),
+    ),
+    "upsert, stale etag": (
+        412,
+        lambda shelf, value: shelf.post(item(value, "old"), upsert="true", if_match='"stale"'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "act"), BEFORE_OTHERS.values(), ids=list(BEFORE_OTHERS))
+def test_ttl_is_checked_before_what_needs_other_items(
+    shelves: Shelves, status: int, act: ItemTtl
+) -> None:
+    unique = {"uniqueKeys": [{"paths": ["/code"]}]}  # T-058
+    shelf = shelves.make(60, uniqueKeyPolicy=unique)
+    shelf.create("old", code=1)
+    assert act(shelf, "60").status == status
+    assert_refused(act(shelf, "0"), INVALID.format("ttl", "0"))
