@@ -7,7 +7,7 @@ hold the two equal. Every path that shows items to a client uses one of the two.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -48,6 +48,8 @@ class Policy:
 
         `revive_unpurged` looks at the current setting only, as the cloud service does.
         """
+        if self.default_ttl is None and self.own_dead == self.inherited_dead == DAWN:
+            return EVERYTHING_LIVES
         inherited, own = (DAWN, DAWN) if revive_unpurged else (self.inherited_dead, self.own_dead)
         if self.default_ttl is not None:
             own = max(own, now)
@@ -56,8 +58,7 @@ class Policy:
         return Horizon(inherited, own)
 
 
-@dataclass(frozen=True, slots=True)
-class Horizon:
+class Horizon(NamedTuple):
     """A policy at one instant: an item is dead when its base lies at or before its bound.
 
     The base of an item without a ttl is its `_ts`; of one with a ttl, `_ts` plus that ttl.

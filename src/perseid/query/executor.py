@@ -73,7 +73,7 @@ class CompiledQuery:
 
     `streaming` says that the result is that of each document after the other, so a reader may
     stop after any document and go on later with the next. `paging` says how else pages are made,
-    and `gives_items` that rows are whole items, which a reader may have in a better form.
+    and `gives_items` that rows are whole items: their reader has them, so `Found` leaves them out.
     """
 
     text: str
@@ -132,7 +132,8 @@ class Execution:
             if selection.wants(key, tie):
                 value = project(row)
                 if value is not UNDEFINED:
-                    selection.add(Found(key, tie, output(value), source))
+                    shown = None if self.compiled.gives_items else output(value)
+                    selection.add(Found(key, tie, shown, source))
 
     def collector(self) -> Collector:
         return Collector(self)
@@ -150,6 +151,7 @@ class Collector:
         self._stages = compiled.stages
         self._row = execution.row
         self._output = compiled.output
+        self._gives_items = compiled.gives_items
         query = self._stages.query
         self._groups = None if self._stages.groups is None else self._stages.groups.begin()
         by_group = query.is_grouped and not query.distinct
@@ -212,8 +214,8 @@ class Collector:
             name = key + tie
         known = self._found.get(name)
         if known is None or (rank, arrival) < known[:2]:
-            found = Found(key, tie, self._output(value), self._source)
-            self._found[name] = (rank, arrival, found)
+            shown = None if self._gives_items else self._output(value)
+            self._found[name] = (rank, arrival, Found(key, tie, shown, self._source))
 
 
 def prepare(compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext) -> Execution:

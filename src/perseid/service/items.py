@@ -7,7 +7,6 @@ absent everywhere, and is swept along by the write that takes its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -56,8 +55,7 @@ class Written(NamedTuple):
     lsn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A document that passed every check that needs no other document."""
 
     id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perseid.model import Container
 from perseid.service.account import Account
@@ -10,8 +10,7 @@ from perseid.store.protocol import Store
 from perseid.ttl import Horizon
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """The container as it stood at admission, one `now`, and what is dead at that moment."""
 
     account: Account

@@ -189,7 +189,7 @@ class _Page:
         return False, None
 
     async def _sort(self) -> dict[str, Any] | None:
-        """Every row has its place by its sort keys and its item; only those of the page are kept."""
+        """A row has its place by its sort keys and its item; only those of the page are kept."""
         for by_tie in self._rounds():
             selection = Selection(self._after, self._most, by_tie=by_tie)
             last = -1

@@ -78,8 +78,7 @@ class View(NamedTuple):
     lsn: int  # of the transaction, if it writes anything
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class Decision(NamedTuple, Generic[T]):
     """What to write, and what to tell the caller once that is durable."""
 
     changes: Sequence[Put | Remove]

@@ -1,0 +1,110 @@
+"""Fills a data directory without a server: items of any age, hundreds in each transaction.
+
+Through the store and not over the wire, since a client can neither choose `_ts` nor write a million
+items in a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from perseid import charges, ids, partition
+from perseid.config import Settings
+from perseid.documents import seal
+from perseid.model import LSN_SHIFT, Container, Row, item_number
+from perseid.server import opened
+from perseid.service import containers, databases
+from perseid.service.account import Account
+from perseid.store.directory import DATABASE_FILE
+from perseid.store.protocol import Decision, Put, View
+
+DATABASE: Final = "bench"
+PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+_BATCH: Final = 1 << LSN_SHIFT  # as many as one LSN has numbers for
+_TEXT: Final = "x" * 100
+_GOLDEN: Final = 2_654_435_761  # odd, so that its multiples modulo 2**32 are all different
+
+
+class Kept(NamedTuple):
+    """An item as if it had been written at `ts`; one without a `ttl` inherits its lifetime."""
+
+    kind: str  # tells items of the same number apart
+    number: int
+    ts: int
+    ttl: int | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.number:08d}"
+
+    @property
+    def pk(self) -> str:
+        """A logical partition for each item, in an order that is not the order of creation."""
+        return f"{self.number * _GOLDEN % 2**32:08x}-{self.kind}"
+
+    def value(self) -> dict[str, Any]:
+        value = {"id": self.id, "pk": self.pk, "n": self.number, "text": _TEXT}
+        return value if self.ttl is None else value | {"ttl": self.ttl}
+
+
+@asynccontextmanager
+async def stocked(directory: Path) -> AsyncIterator[Account]:
+    """An account in a new data directory with an empty database; on disk when the block ends."""
+    async with opened(Settings(data=directory, durability="off")) as account:
+        await databases.create(account, {"id": DATABASE}, None, account.clock.now())
+        yield account
+    # What is still on its way to the disk would slow down whoever is measured next.
+    flush(directory)
+
+
+async def create(account: Account, name: str, default_ttl: int) -> Container:
+    body = definition(name, default_ttl)
+    return await containers.create(account, DATABASE, body, None, account.clock.now())
+
+
+def definition(name: str, default_ttl: int) -> dict[str, Any]:
+    return {"id": name, "partitionKey": PARTITION_KEY, "defaultTtl": default_ttl}
+
+
+async def fill(
+    account: Account, container: Container, count: int, kept: Callable[[int], Kept]
+) -> None:
+    """Stores kept(0), kept(1), … in this order of creation."""
+    terms = charges.count_terms(kept(0).value(), container.index)
+
+    async def write(first: int) -> None:
+        numbers = range(first, min(first + _BATCH, count))
+
+        def decide(view: View) -> Decision[None]:
+            rows = [
+                _row(container, kept(number), view.lsn, place, terms)
+                for place, number in enumerate(numbers)
+            ]
+            return Decision([Put(row) for row in rows], None)
+
+        await account.store.write(container, 0, (), decide)
+
+    await asyncio.gather(*map(write, range(0, count, _BATCH)))
+
+
+def flush(directory: Path) -> None:
+    """Returns when the database file is on the disk."""
+    with (directory / DATABASE_FILE).open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _row(container: Container, item: Kept, lsn: int, place: int, terms: int) -> Row:
+    pk = partition.canonical((item.pk,))
+    epk = bytes.fromhex(partition.effective_of(pk, container.key))
+    number = item_number(0, lsn, place)
+    etag = ids.make_etag(item.ts, container.number << 60 | number)
+    rid = ids.child_rid(container.rid, "document", number)
+    body = seal(orjson.dumps(item.value()), rid, container.docs_link, etag, item.ts)
+    return Row(number, pk, item.id, epk, item.ts, item.ttl, lsn, etag, len(body), terms, body)

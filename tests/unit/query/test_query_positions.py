@@ -1,0 +1,194 @@
+"""Order-preserving bytes, positions and selections: what pages of sorted results stand on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perseid.query import CallContext, compile_query, prepare
+from perseid.query.positions import (
+    LONGEST,
+    Found,
+    Position,
+    Selection,
+    last_cut,
+    position_at,
+    tie_of,
+)
+from perseid.query.values import UNDEFINED, order_bytes, sort_key
+
+COMPLEMENTS = bytes(reversed(range(256)))
+SCALARS = (
+    st.just(UNDEFINED)
+    | st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.sampled_from([2**53, 2**53 + 1, 2.0**53, -(2**53) - 1, 2**63 - 1, 2.0**63, 0, -0.0, 1e400])
+    | st.floats()
+    | st.text(st.characters(codec=None) | st.sampled_from("\0\x01\ud800\uffff\U00010000ab"))
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\0", max_size=2), inner),
+    max_leaves=6,
+)
+
+
+@given(VALUES, VALUES)
+def test_bytes_compare_as_sort_keys_do(a: Any, b: Any) -> None:
+    one, two = order_bytes(a), order_bytes(b)
+    assert (one < two, one == two) == (sort_key(a) < sort_key(b), sort_key(a) == sort_key(b))
+    if one != two:
+        assert not one.startswith(two)
+        assert not two.startswith(one)
+
+
+@given(st.tuples(VALUES, VALUES), st.tuples(VALUES, VALUES), st.booleans(), st.booleans())
+def test_several_keys_go_one_after_the_other(
+    a: tuple[Any, Any], b: tuple[Any, Any], *descending: bool
+) -> None:
+    def joined(values: tuple[Any, Any]) -> bytes:
+        return b"".join(
+            order_bytes(value).translate(COMPLEMENTS) if down else order_bytes(value)
+            for value, down in zip(values, descending, strict=True)
+        )
+
+    expected = 0
+    for left, right, down in zip(map(sort_key, a), map(sort_key, b), descending, strict=True):
+        expected = expected or ((left > right) - (left < right)) * (-1 if down else 1)
+    assert (joined(a) > joined(b)) - (joined(a) < joined(b)) == expected
+
+
+@pytest.mark.parametrize(("smaller", "larger"), list(itertools.pairwise([
+    UNDEFINED, None, False, True, math.nan, -math.inf, -(2**63), -1.5, 0, 5e-324, 1, 2**53,
+    2**53 + 1, 2**63 - 1, 2**63, math.inf, "", "\0", "\0\0", "\x01", "a", "a\0", "ab", "é",
+    "\uffff", "\U00010000", [], [None], ["a"], [1, 1], {}, {"a": 1}, {"a": 2}, {"b": 0},
+])))  # fmt: skip
+def test_one_of_each_in_order(smaller: Any, larger: Any) -> None:
+    assert order_bytes(smaller) < order_bytes(larger)
+
+
+@pytest.mark.parametrize("position", [
+    Position(b"", b""), Position(b"\0\xff", None), Position(bytes(range(200)) * 2, b"\xff" * 16),
+])  # fmt: skip
+def test_positions_are_short_and_can_be_written_down(position: Position) -> None:
+    written = orjson.dumps(position.to_json())
+    assert Position.from_json(orjson.loads(written)) == position
+    assert len(written) < 600
+
+
+@pytest.mark.parametrize(("position", "key", "tie", "expected"), [
+    (Position(b"b", b"2"), b"a", b"9", False), (Position(b"b", b"2"), b"c", b"0", True),
+    (Position(b"b", b"2"), b"b", b"2", False), (Position(b"b", b"2"), b"b", b"3", True),
+    (Position(b"b", None), b"b", b"9", False), (Position(b"b", None), b"ba", b"0", True),
+    (Position(b"x" * LONGEST, b"2"), b"x" * LONGEST + b"a", b"3", True),
+    (Position(b"x" * LONGEST, b"2"), b"x" * LONGEST + b"z", b"1", False),
+])  # fmt: skip
+def test_what_lies_behind_a_position(
+    position: Position, key: bytes, tie: bytes, expected: bool
+) -> None:
+    assert position.is_before(key, tie) is expected
+
+
+def test_a_selection_keeps_little() -> None:
+    numbers = list(range(20_000))
+    random.Random(7).shuffle(numbers)
+    selection = Selection(Position(order_bytes(99), b""), 10)
+    added = 0
+    for number in numbers:
+        if selection.wants(order_bytes(number), b""):
+            selection.add(Found(order_bytes(number), b"", number, None))
+            added += 1
+    assert [found.value for found in selection.rows()] == list(range(100, 110))
+    assert added < 10_000  # once it knows ten, it wants only better ones
+
+
+# Keys by letter; X and Y are two long ones that start alike.
+START = b"x" * LONGEST
+KEYS = {"a": b"a", "b": b"b", "X": START + b"1", "Y": START + b"2", "z": b"z"}
+
+
+@pytest.mark.parametrize(("rows", "first", "end", "cut", "tie"), [
+    ("abz", 0, 2, 2, b"1"), ("aaz", 0, 1, 1, b"0"), ("aaz", 1, 2, 2, b"1"),
+    ("aXYz", 0, 2, 1, b"0"), ("aXYz", 0, 3, 3, None), ("XYz", 0, 1, None, b"0"),
+    ("aXYz", 1, 2, None, b"1"), ("aXXz", 0, 2, 1, b"0"), ("abXY", 0, 3, 2, b"1"),
+])  # fmt: skip
+def test_where_pages_can_end(
+    rows: str, first: int, end: int, cut: int | None, tie: bytes | None
+) -> None:
+    found = [Found(KEYS[letter], str(at).encode(), at, None) for at, letter in enumerate(rows)]
+    assert last_cut(found, first, end) == cut
+    end = end if cut is None else cut
+    assert position_at(found, end) == Position(found[end - 1].start, tie)
+
+
+def test_ties_of_long_keys_differ() -> None:
+    assert tie_of(b"short") == tie_of(b"other") == b""
+    assert tie_of(KEYS["X"]) != tie_of(KEYS["Y"])
+    assert len(tie_of(KEYS["X"])) == 12
+
+
+@pytest.mark.parametrize(("text", "paging", "streaming", "gives_items"), [
+    ("SELECT * FROM c", "STREAM", True, True),
+    ("SELECT VALUE c FROM c JOIN t IN c.tags", "STREAM", True, True),
+    ("SELECT VALUE t FROM c JOIN t IN c.tags", "STREAM", True, False),
+    ("SELECT c FROM c", "STREAM", True, False),
+    ("SELECT VALUE s FROM (SELECT VALUE c FROM c) s", "STREAM", True, False),
+    ("SELECT TOP 3 * FROM c", "STREAM", False, True),
+    ("SELECT VALUE c.a FROM c OFFSET 1 LIMIT 2", "STREAM", False, False),
+    ("SELECT * FROM c ORDER BY c.a", "SORT", False, True),
+    ("SELECT TOP 3 c.a FROM c ORDER BY c.a", "SORT", False, False),
+    ("SELECT DISTINCT * FROM c", "WHOLE", False, True),
+    ("SELECT DISTINCT c.a FROM c ORDER BY c.a", "WHOLE", False, False),
+    ("SELECT c.a FROM c GROUP BY c.a", "WHOLE", False, False),
+    ("SELECT VALUE COUNT(1) FROM c", "WHOLE", False, False),
+    ("SELECT 1", "WHOLE", False, False),
+    ("SELECT * FROM (SELECT TOP 1 VALUE c FROM c) s", "WHOLE", False, False),
+    ("SELECT * FROM (SELECT DISTINCT VALUE c FROM c) s ORDER BY s.a", "WHOLE", False, False),
+])  # fmt: skip
+def test_ways_of_paging(text: str, paging: str, streaming: bool, gives_items: bool) -> None:
+    compiled = compile_query(text)
+    assert (compiled.paging, compiled.streaming) == (paging, streaming)
+    assert compiled.gives_items is gives_items
+
+
+ITEMS = [{"i": i, "g": i % 3, "s": "ab"[i % 2]} for i in range(7)]
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT VALUE c.i FROM c ORDER BY c.g", "SELECT VALUE c.i FROM c ORDER BY c.g DESC, c.s",
+    "SELECT VALUE c.i FROM c ORDER BY c.nothing DESC", "SELECT VALUE c.x FROM c ORDER BY c.i",
+])  # fmt: skip
+def test_sorted_rows_come_as_they_do_in_one_piece(text: str) -> None:
+    execution = prepare(compile_query(text), {}, CallContext(0.0, lambda: 0.0))
+    whole = list(execution.rows(ITEMS))
+    selection = Selection(None, 100)
+    for number in reversed(range(len(ITEMS))):
+        execution.sort_into(selection, number, ITEMS[number], None)
+    assert [found.value for found in selection.rows()] == whole
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT DISTINCT VALUE c.g FROM c", "SELECT DISTINCT VALUE c.s FROM c ORDER BY c.g DESC",
+    "SELECT DISTINCT VALUE c.g FROM c ORDER BY c.i DESC", "SELECT VALUE SUM(c.i) FROM c",
+    "SELECT c.g, COUNT(1) AS k FROM c GROUP BY c.g", "SELECT VALUE c.nothing FROM c GROUP BY c.g",
+    "SELECT VALUE c.g FROM c GROUP BY c.g, c.s ORDER BY c.s DESC",
+    "SELECT DISTINCT VALUE c.s FROM c GROUP BY c.g, c.s ORDER BY c.g DESC",
+    "SELECT VALUE x FROM (SELECT TOP 5 VALUE c.g FROM c) x ORDER BY x DESC", "SELECT 1",
+    "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.g FROM c) x",
+])  # fmt: skip
+def test_collected_rows_come_as_they_do_in_one_piece(text: str) -> None:
+    execution = prepare(compile_query(text), {}, CallContext(0.0, lambda: 0.0))
+    whole = list(execution.rows(ITEMS))
+    collector = execution.collector()
+    assert all(collector.feed(item) for item in ITEMS)
+    found = collector.finish()
+    assert [each.value for each in found] == whole
+    assert len({each[:2] for each in found}) == len(found)
