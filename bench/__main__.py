@@ -16,11 +16,11 @@ from statistics import median
 import click
 from rich.console import Console
 
+from bench import lifetimes, servers
 from bench import report as reports
-from bench import servers
 from bench.errors import BenchError, PeerUnavailable
 from bench.load import Driver, Sample, drivers, run_bundled, send_all
-from bench.report import Process, Report
+from bench.report import Process, Report, Results
 from bench.servers import Server
 from bench.signing import Target
 from bench.workload import PAGE, ROWS, Row, document, id_of, preload, setup
@@ -39,6 +39,7 @@ class Plan:
     seconds: int
     documents: int
     repeat: int
+    lifetimes: lifetimes.Plan
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -55,7 +56,7 @@ class Plan:
 )
 @click.option(
     "--only",
-    type=click.Choice([row.name for row in ROWS]),
+    type=click.Choice([*(row.name for row in ROWS), *(row.name for row in lifetimes.ROWS)]),
     multiple=True,
     help="Measure this row only; may be given more than once.",
 )
@@ -65,6 +66,13 @@ class Plan:
     default="auto",
     help="What drives the load; auto takes wrk if there is one.",
 )
+@click.option(
+    "--items",
+    type=click.IntRange(1000, 10_000_000),
+    default=1_000_000,
+    help="Items of the rows about time to live.",
+)
+@click.option("--no-ttl", is_flag=True, help="Leave out the rows about time to live.")
 @click.option("--no-peer", is_flag=True, help="Measure Perseid alone.")
 @click.option("--markdown", is_flag=True, help="Print Markdown instead of a table.")
 @click.option(
@@ -78,13 +86,22 @@ def main(
     repeat: int,
     only: tuple[str, ...],
     client: str,
+    items: int,
+    no_ttl: bool,
     no_peer: bool,
     markdown: bool,
     json_file: Path | None,
 ) -> None:
-    """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback."""
+    """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback.
+
+    Then measure what time to live costs, beside the same work without it.
+    """
     rows = [row for row in ROWS if not only or row.name in only]
-    plan = Plan(rows, connections, seconds, documents, repeat)
+    aging = [row.name for row in lifetimes.ROWS if not only or row.name in only]
+    ages = lifetimes.Plan([] if no_ttl else aging, items, seconds, repeat)
+    plan = Plan(rows, connections, seconds, documents, repeat, ages)
+    if not plan.rows and not plan.lifetimes.rows:
+        raise click.UsageError("--no-ttl leaves out every row that --only names.")
     # An exit rather than sudden death, so that the servers are stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -99,8 +116,8 @@ def main(
         reports.show(found, Console())
 
 
-def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Report:
-    """Runs the whole plan on both servers, or on Perseid alone if there is no peer."""
+def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Results:
+    """Runs the whole plan; each table has the machine to itself."""
     console = Console(stderr=True, log_path=False)
     directory = servers.bench_directory()
     directory.mkdir(parents=True, exist_ok=True)
@@ -108,9 +125,28 @@ def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Report:
         stack.enter_context(console.status("starting"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
         name, driver = _driver(client, scratch)
-        package, note = _peer_package(directory) if with_peer else (None, "--no-peer was given")
-        if note is not None and with_peer:
-            console.print(f"Measuring Perseid alone: {note}", soft_wrap=True)
+        operations = aged = None
+        if plan.rows:
+            peer = _peer_package(directory) if with_peer else (None, "--no-peer was given")
+            if with_peer and peer[1] is not None:
+                console.print(f"Measuring Perseid alone: {peer[1]}", soft_wrap=True)
+            operations = _compare(plan, peer, scratch, (name, driver), console)
+        if plan.lifetimes.rows:
+            aged = lifetimes.measure(plan.lifetimes, scratch, console.log)
+    return Results(operations, aged)
+
+
+def _compare(
+    plan: Plan,
+    peer: tuple[Path | None, str | None],
+    scratch: Path,
+    client: tuple[str, Driver],
+    console: Console,
+) -> Report:
+    """Both servers, or Perseid alone if there is no peer."""
+    package, note = peer
+    name, driver = client
+    with ExitStack() as stack:
         # Started a few times: the first start may compile, and one figure is no figure.
         starts = [_start_seconds(scratch / f"start{each}") for each in range(1, plan.repeat)]
         ours = stack.enter_context(servers.perseid(scratch / "perseid"))

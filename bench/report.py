@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,14 @@ from bench.load import Sample
 
 _MIB = 1024 * 1024
 _HEADINGS = ("operation", "server", "req/s", "p50 ms", "p99 ms")
+_LIFETIME_HEADINGS = (
+    "time to live",
+    "figure: beside",
+    "here",
+    "beside",
+    "ratio",
+    "limit",
+)
 
 
 class Figures(NamedTuple):
@@ -47,6 +55,82 @@ class Report:
     note: str | None  # why there is no peer
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a ratio may be."""
+
+    ratio: float
+    is_least: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at least' if self.is_least else 'at most'} {self.ratio:.2f}"
+
+    def admits(self, ratio: float) -> bool:
+        return ratio >= self.ratio if self.is_least else ratio <= self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One figure and what it is compared with, run by run."""
+
+    name: str
+    runs: Sequence[float]
+    beside_runs: Sequence[float]
+
+    @property
+    def here(self) -> float:
+        return median(self.runs)
+
+    @property
+    def beside(self) -> float:
+        return median(self.beside_runs)
+
+    @property
+    def ratio(self) -> float:
+        return self.here / self.beside
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A row about lifetimes: the worst of its parts counts. Without parts it was not measured."""
+
+    name: str
+    limit: Limit
+    parts: Sequence[Part]
+    note: str | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        worst = min if self.limit.is_least else max
+        return worst((part.ratio for part in self.parts), default=None)
+
+    @property
+    def is_met(self) -> bool | None:
+        return None if self.ratio is None else self.limit.admits(self.ratio)
+
+    @property
+    def verdict(self) -> str:
+        """The ratio and its limit in words."""
+        if self.ratio is None:
+            return "not measured"
+        return f"ratio {self.ratio:.2f}, {self.limit}{'' if self.is_met else ': missed'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """Everything found about time to live."""
+
+    conditions: dict[str, Any]
+    findings: Sequence[Finding]
+
+
+class Results(NamedTuple):
+    """What was measured; None for a table nobody asked for."""
+
+    operations: Report | None
+    lifetimes: Lifetimes | None
+
+
 def figures(samples: Sequence[Sample]) -> Figures:
     return Figures(
         median(sample.rate for sample in samples),
@@ -66,7 +150,14 @@ def rate_text(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}"
 
 
-def show(report: Report, console: Console) -> None:
+def show(results: Results, console: Console) -> None:
+    if results.operations is not None:
+        _show_operations(results.operations, console)
+    if results.lifetimes is not None:
+        _show_lifetimes(results.lifetimes, console)
+
+
+def _show_operations(report: Report, console: Console) -> None:
     table = Table(title="Perseid benchmark", caption=_caption(report), caption_justify="left")
     for number, heading in enumerate(_HEADINGS):
         table.add_column(heading, justify="left" if number < 2 else "right")
@@ -78,20 +169,58 @@ def show(report: Report, console: Console) -> None:
         console.print(fact, highlight=False, soft_wrap=True)
 
 
-def markdown(report: Report) -> str:
-    rows = [_HEADINGS, ("---", "---", "---:", "---:", "---:"), *_lines(report)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    facts = "\n".join(f"- {fact}" for fact in (_caption(report), *_facts(report)))
-    return f"{table}\n\n{facts}\n"
+def _show_lifetimes(lifetimes: Lifetimes, console: Console) -> None:
+    caption = _lifetime_caption(lifetimes)
+    table = Table(title="Time to live", caption=caption, caption_justify="left")
+    for number, heading in enumerate(_LIFETIME_HEADINGS):
+        table.add_column(heading, justify="left" if number < 2 else "right")
+    for finding in lifetimes.findings:
+        for line in _lifetime_lines(finding):
+            table.add_row(*line, style="bold red" if finding.is_met is False else None)
+        table.add_section()
+    console.print(table)
+    for note in _notes(lifetimes):
+        console.print(note, highlight=False, soft_wrap=True)
 
 
-def write_json(report: Report, path: Path) -> None:
-    value = {
-        "conditions": report.conditions,
-        "note": report.note,
-        "servers": [asdict(process) for process in report.processes],
-        "operations": {name: _operation(report, name) for name in report.samples},
-    }
+def markdown(results: Results) -> str:
+    tables = []
+    if (report := results.operations) is not None:
+        facts = (_caption(report), *_facts(report))
+        tables.append(_markdown_table(_HEADINGS, _lines(report), facts))
+    if (lifetimes := results.lifetimes) is not None:
+        lines = (line for finding in lifetimes.findings for line in _lifetime_lines(finding))
+        facts = (_lifetime_caption(lifetimes), *_notes(lifetimes))
+        tables.append(_markdown_table(_LIFETIME_HEADINGS, lines, facts))
+    return "\n".join(tables)
+
+
+def _markdown_table(
+    headings: tuple[str, ...], lines: Iterable[tuple[str, ...]], facts: Iterable[str]
+) -> str:
+    rule = ("---", "---", *("---:" for _ in headings[2:]))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *lines))
+    listed = "\n".join(f"- {fact}" for fact in facts)
+    return f"{table}\n\n{listed}\n"
+
+
+def write_json(results: Results, path: Path) -> None:
+    value: dict[str, Any] = {}
+    if (report := results.operations) is not None:
+        value |= {
+            "conditions": report.conditions,
+            "note": report.note,
+            "servers": [asdict(process) for process in report.processes],
+            "operations": {name: _operation(report, name) for name in report.samples},
+        }
+    if (lifetimes := results.lifetimes) is not None:
+        value["lifetimes"] = {
+            "conditions": lifetimes.conditions,
+            "rows": [
+                asdict(finding) | {"ratio": finding.ratio, "isMet": finding.is_met}
+                for finding in lifetimes.findings
+            ],
+        }
     path.write_text(json.dumps(value, indent=2) + "\n")
 
 
@@ -144,3 +273,34 @@ def _facts(report: Report) -> Iterator[str]:
         yield "Perseid forces each commit to disk; the other keeps everything in memory"
     if report.note is not None:
         yield f"No comparison: {report.note}"
+
+
+def _lifetime_lines(finding: Finding) -> Iterator[tuple[str, ...]]:
+    """A line for each part, then the worst of them if there are several."""
+    limit = str(finding.limit)
+    if finding.ratio is None:
+        yield finding.name, "not measured", "", "", "", limit
+        return
+    is_one = len(finding.parts) == 1
+    shown = limit if finding.is_met else f"{limit}: missed"
+    for number, part in enumerate(finding.parts):
+        label = finding.name if number == 0 else ""
+        here, beside, ratio = _figure(part.here), _figure(part.beside), f"{part.ratio:.2f}"
+        yield label, part.name, here, beside, ratio, shown if is_one else ""
+    if not is_one:
+        yield "", "the worst of them", "", "", f"{finding.ratio:.2f}", shown
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _lifetime_caption(lifetimes: Lifetimes) -> str:
+    shown = ", ".join(f"{name} {value}" for name, value in lifetimes.conditions.items())
+    return f"{shown}. Medians of the runs; a ratio is held against its limit."
+
+
+def _notes(lifetimes: Lifetimes) -> Iterator[str]:
+    for finding in lifetimes.findings:
+        if finding.note is not None:
+            yield f"{finding.name}: {finding.note}"

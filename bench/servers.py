@@ -51,13 +51,14 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def perseid(directory: Path) -> Iterator[Server]:
-    """Perseid as installed, on an empty data directory, with every commit forced to disk."""
+def perseid(directory: Path, *flags: str) -> Iterator[Server]:
+    """Perseid as installed, on the data in `directory` if any, every commit forced to disk."""
     from perseid import __version__
 
     port = free_port()
     command = [sys.executable, "-m", "perseid", "serve", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--data", str(directory / "data"), "--durability", "full"]
+    command += flags
     path = "/_perseid/ready"
     with _running(
         "Perseid", __version__, command, port=port, path=path, directory=directory
