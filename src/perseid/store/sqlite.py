@@ -167,14 +167,12 @@ class SqliteStore:
         except apsw.Error as exc:
             raise StoreError(f"cannot open {path}: {exc}") from exc
         self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="perseid-scan")
-        # By (container, range): the writer's own, those of its open transaction, and, a moment
-        # later, what readers on the event loop go by.
-        self._written: dict[tuple[int, int], _Position] = {
+        # By (container, range): what is durable, and what the open transaction makes of it.
+        self._positions: dict[tuple[int, int], _Position] = {
             (container, part): _Position(*position)
             for container, part, *position in self._write_db.execute("SELECT * FROM positions")
         }
         self._open: dict[tuple[int, int], _Position] = {}
-        self._positions = dict(self._written)
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
@@ -193,7 +191,7 @@ class SqliteStore:
         return db
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._writer.close)
+        await self._writer.close()
         self._scanners.shutdown()
         for db in (*self._scan_connections, self._point_db):
             db.close()
@@ -255,7 +253,7 @@ class SqliteStore:
                 elif isinstance(change, RemoveResource) and change.resource.kind == "container":
                     self._end_positions(change.resource.state["number"])
 
-        await self._writer.submit(apply)
+        await self._writer.submit(apply, is_heavy=True)
 
     async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
         rows = self._point_db.execute(
@@ -354,7 +352,7 @@ class SqliteStore:
         decide: Callable[[View], Decision[T]],
     ) -> T:
         place = (container.number, range_index)
-        position = self._open.get(place) or self._written.get(place, _START)
+        position = self._open.get(place) or self._positions.get(place, _START)
         lsn = position.lsn + 1
         sql = _statements(container.number)
         execute = self._write_db.execute
@@ -414,20 +412,15 @@ class SqliteStore:
                 "REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *position)
             )
 
-    def _committed(self) -> Callable[[], None]:
-        positions, changed = self._open, self._changed
-        self._open, self._changed = {}, []
-        self._written.update(positions)
-
-        def settle() -> None:
-            self._positions.update(positions)
-            for number, item in changed:
-                self._cache.drop(number, item)
-
-        return settle
+    def _committed(self) -> None:
+        self._positions.update(self._open)
+        for number, item in self._changed:
+            self._cache.drop(number, item)
+        self._undone()
 
     def _undone(self) -> None:
-        self._open, self._changed = {}, []
+        self._open.clear()
+        self._changed.clear()
 
     async def scan(self, container: Container, scan: Scan) -> Page:
         return await self._on_scanner(lambda db: _run_scan(db, container.number, scan))
@@ -479,7 +472,7 @@ class SqliteStore:
                 self._bury(container, range_index, corpses, spare)
             return corpses
 
-        return await self._writer.submit(work)
+        return await self._writer.submit(work, is_heavy=True)
 
     def _corpses(
         self,
@@ -522,7 +515,7 @@ class SqliteStore:
                 f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
             )
         place = (number, range_index)
-        position = self._open.get(place) or self._written.get(place, _START)
+        position = self._open.get(place) or self._positions.get(place, _START)
         self._open[place] = position.purged(corpses, spare)
         self._changed += [(number, corpse.number) for corpse in corpses]
 
@@ -535,7 +528,7 @@ class SqliteStore:
 
         if self._point_db.pragma("freelist_count") == 0:
             return 0
-        return await self._writer.submit(give_back)
+        return await self._writer.submit(give_back, is_heavy=True)
 
     async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
         columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"

@@ -1,7 +1,9 @@
-"""The one thread that writes: it drains its queue into one transaction and then acknowledges.
+"""One writing connection: whatever arrives while a commit waits for the disk shares the next one.
 
-Whatever arrives while a commit waits for the disk shares the next commit, so durable writes cost
-a fraction of a disk flush each. A savepoint around each job lets one fail alone.
+So durable writes cost a fraction of a disk flush each. Jobs run on the event loop, microseconds
+apiece, and only the commit is handed to a thread: handing over each statement instead would make
+two threads fight for the interpreter's lock. Work that takes longer runs in that thread, alone.
+A savepoint around each job lets one fail alone.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -21,28 +24,29 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Bounds how long the first job of a group waits for the last one's acknowledgement.
-LARGEST_GROUP: Final = 256
+# Bounds how long the event loop is busy with one group.
+LARGEST_GROUP: Final = 64
 
 
 class _Job:
-    __slots__ = ("error", "future", "is_atomic", "result", "run")
+    __slots__ = ("error", "future", "is_atomic", "is_heavy", "result", "run")
 
     def __init__(
-        self, run: Callable[[], Any], future: asyncio.Future[Any], is_atomic: bool
+        self, run: Callable[[], Any], future: asyncio.Future[Any], is_atomic: bool, is_heavy: bool
     ) -> None:
         self.run = run
         self.future = future
         self.is_atomic = is_atomic
+        self.is_heavy = is_heavy
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class Writer:
-    """Runs jobs on the writing connection in groups.
+    """Runs jobs on the writing connection in groups, one group at a time.
 
-    `before_commit` may add last statements to the transaction; `committed` returns what is to
-    happen on the event loop before anyone is answered; `undone` hears of a failure instead.
+    `before_commit` may add last statements to the transaction. Once it is durable, and before
+    anyone is answered, `committed` is called on the event loop; after a failure `undone` is.
     """
 
     def __init__(
@@ -50,72 +54,118 @@ class Writer:
         db: apsw.Connection,
         *,
         before_commit: Callable[[], None],
-        committed: Callable[[], Callable[[], None]],
+        committed: Callable[[], None],
         undone: Callable[[], None],
     ) -> None:
         self._db = db
         self._before_commit = before_commit
         self._committed = committed
         self._undone = undone
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        self._is_busy = False
+        self._idle: list[asyncio.Future[None]] = []
+        self._handed: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-writer", daemon=True)
         self._thread.start()
 
-    async def submit(self, run: Callable[[], T], *, is_atomic: bool = False) -> T:
+    async def submit(
+        self, run: Callable[[], T], *, is_atomic: bool = False, is_heavy: bool = False
+    ) -> T:
         """Runs the job in the next group; returns its result once that group is durable.
 
         `is_atomic` says that the job leaves nothing behind when it fails; others get a savepoint.
+        A heavy one takes so long that the event loop must not wait for it.
         """
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Job(run, future, is_atomic))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.append(_Job(run, future, is_atomic, is_heavy))
+        if not self._is_busy:
+            self._is_busy = True
+            loop.call_soon(self._start)  # whoever comes in the same turn of the loop joins in
         return await future
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Finishes everything that was submitted, then ends the thread."""
-        self._queue.put(None)
+        if self._is_busy:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
+        self._handed.put(None)
         self._thread.join()
 
-    def _work(self) -> None:
-        while True:
-            job = self._queue.get()
-            if job is None:
-                return
-            group, is_last = self._gather(job)
-            settle = self._run_group(group)
-            group[0].future.get_loop().call_soon_threadsafe(_acknowledge, group, settle)
-            if is_last:
-                return
+    # On the event loop
 
-    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
-        group = [first]
-        while len(group) < LARGEST_GROUP:
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                return group, True
-            group.append(job)
-        return group, False
-
-    def _run_group(self, group: list[_Job]) -> Callable[[], None] | None:
-        db = self._db
+    def _start(self) -> None:
+        jobs = self._jobs
+        group = [jobs.popleft()]
+        if group[0].is_heavy:
+            self._hand_over(group, lambda: self._run_and_commit(group))
+            return
+        while jobs and not jobs[0].is_heavy and len(group) < LARGEST_GROUP:
+            group.append(jobs.popleft())
+        before = self._db.total_changes()
         try:
-            db.execute("BEGIN IMMEDIATE")
-            for job in group:
-                self._run_job(job)
-            self._before_commit()
-            db.execute("COMMIT")
+            self._run(group)
         except BaseException as exc:
-            log.error("a group of %d writes was rolled back: %s", len(group), exc)
-            if db.in_transaction:  # else the engine has undone it already
-                db.execute("ROLLBACK")
+            self._roll_back()
+            self._finish(group, exc)
+        else:
+            if self._db.total_changes() == before:  # all were refused: nothing to flush
+                self._db.execute("COMMIT")
+                self._finish(group, None)
+            else:
+                self._hand_over(group, lambda: self._db.execute("COMMIT"))
+
+    def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            failure: BaseException | None = None
+            try:
+                work()
+            except BaseException as exc:
+                failure = exc
+                self._roll_back()
+            loop.call_soon_threadsafe(self._finish, group, failure)
+
+        self._handed.put(run)
+
+    def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
+        if failure is None:
+            self._committed()
+        else:
+            log.error("a group of %d writes was rolled back: %s", len(group), failure)
             self._undone()
-            failure = as_client_error(exc)
+            told = as_client_error(failure)
             for job in group:
-                job.error = job.error or failure
-            return None
-        return self._committed()
+                job.error = job.error or told
+        # The next group starts before this one's answers are sent, so that its commit is on its
+        # way to the disk meanwhile.
+        if self._jobs:
+            asyncio.get_running_loop().call_soon(self._start)
+        else:
+            self._is_busy = False
+            while self._idle:
+                self._idle.pop().set_result(None)
+        for job in group:
+            if job.future.done():  # the client has gone; the write stands
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+
+    # On either
+
+    def _run_and_commit(self, group: list[_Job]) -> None:
+        self._run(group)
+        self._db.execute("COMMIT")
+
+    def _run(self, group: list[_Job]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        for job in group:
+            self._run_job(job)
+        self._before_commit()
 
     def _run_job(self, job: _Job) -> None:
         db = self._db
@@ -132,17 +182,15 @@ class Writer:
         if not job.is_atomic:
             db.execute("RELEASE job")
 
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:  # else the engine has undone it already
+            self._db.execute("ROLLBACK")
 
-def _acknowledge(group: list[_Job], settle: Callable[[], None] | None) -> None:
-    if settle is not None:
-        settle()
-    for job in group:
-        if job.future.done():  # the client has gone; the write stands
-            continue
-        if job.error is not None:
-            job.future.set_exception(job.error)
-        else:
-            job.future.set_result(job.result)
+    # In the thread
+
+    def _work(self) -> None:
+        while (run := self._handed.get()) is not None:
+            run()
 
 
 def as_client_error(exc: BaseException) -> BaseException:
