@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import logging
 import signal
 import sys
@@ -83,6 +84,11 @@ def serve(**options: Any) -> None:
 async def _serve(settings: Settings) -> None:
     from perseid.server import Server
 
+    # A server makes few cycles and many short-lived objects: look for cycles seldom, and never
+    # among what was there from the start.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     server = Server(settings)
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM"):

@@ -243,19 +243,11 @@ def _put(
     etag = ids.make_etag(op.ts, container.number << 60 | version)
     rid = ids.child_rid(container.rid, "document", number)
     body = seal(new.document.text, rid, container.docs_link, etag, op.ts)
+    size = new.document.size + len(body) - len(new.document.text)
     row = Row(
-        number=number,
-        pk=new.place.pk,
-        id=new.id,
-        epk=new.epk,
-        ts=op.ts,
-        ttl=new.ttl,
-        lsn=view.lsn,
-        etag=etag,
-        size=new.document.size + len(body) - len(new.document.text),
-        terms=new.terms,
-        body=body,
-    )
+        number, new.place.pk, new.id, new.epk, op.ts, new.ttl,
+        view.lsn, etag, size, new.terms, body,
+    )  # fmt: skip
     changes.append(Put(row, old, new.unique))
     return row
 

@@ -6,22 +6,12 @@ dead items are kept, and the container's own guard and hold settings.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from perseid.model import Container
 from perseid.service.account import Account
+from perseid.store.protocol import Ages
 from perseid.ttl import EVERYTHING_LIVES, Horizon, Policy
-
-
-class Ages(NamedTuple):
-    """How old inheriting items were when they died: those written up to `until`, and later ones."""
-
-    until: int
-    before: int
-    after: int
-
-    def of(self, ts: int) -> int:
-        return self.before if ts <= self.until else self.after
 
 
 def ages(container: Container) -> Ages:

@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from perseid import charges, clock
@@ -25,8 +27,10 @@ from perseid.ttl import Horizon, Policy
 log = logging.getLogger(__name__)
 
 STEP: Final = 250  # items in one transaction: a few milliseconds
+LARGE_STEP: Final = 4000  # while nobody asks for anything
 _TICK: Final = 1.0
-_PAGES: Final = 256  # given back to the file system in one go: one megabyte
+_SIZE_AND_TERMS: Final = attrgetter("size", "terms")
+_PAGES: Final = 1024  # given back to the file system in one go: four megabytes
 
 
 @dataclass(slots=True)
@@ -93,9 +97,9 @@ class Sweeper:
         counts: dict[str, int] = {}
         for each, part in self._places():
             if container is None or each.rid == container.rid:
-                while corpses := await self._step(each.rid, part):
+                while corpses := await self._step(each.rid, part, is_calm=True):
                     counts[each.path] = counts.get(each.path, 0) + len(corpses)
-        while await self.account.store.reclaim(_PAGES):
+        while await self.account.store.reclaim(8 * _PAGES):
             pass
         return counts
 
@@ -133,14 +137,15 @@ class Sweeper:
             if self.is_paused or self.alarm is not None:
                 break
             started = time.perf_counter()
-            corpses = await self._step(container.rid, part)
+            is_calm = self.account.requests == self._seen_requests
+            corpses = await self._step(container.rid, part, is_calm=is_calm)
             if corpses:
                 removed += len(corpses)
                 await self._rest(time.perf_counter() - started)
                 self._rate = len(corpses) / (time.perf_counter() - started)
         return removed
 
-    async def _step(self, rid: str, part: int) -> list[Corpse]:
+    async def _step(self, rid: str, part: int, *, is_calm: bool) -> list[Corpse]:
         account = self.account
         # Under the lock that policy changes take: what an undo brings back is not swept away.
         async with account.metadata:
@@ -154,13 +159,15 @@ class Sweeper:
                 container,
                 part,
                 horizon,
-                limit=STEP,
-                age=policies.ages(container).of,
+                limit=LARGE_STEP if is_calm else STEP,
+                ages=policies.ages(container),
                 spare=policies.spare_horizon(account, container, account.clock.now()),
             )
             self._note_silence(container, part, is_empty=not corpses, horizon=horizon)
         if corpses:
-            charge = sum(charges.delete(corpse.size, corpse.terms) for corpse in corpses)
+            # Many are of one size and cost the same.
+            kinds = Counter(map(_SIZE_AND_TERMS, corpses))
+            charge = sum(charges.delete(*kind) * count for kind, count in kinds.items())
             self.charges[rid] = self.charges.get(rid, 0.0) + charge
         return corpses
 

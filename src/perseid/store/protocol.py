@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.model import Container, ItemKey, Row, Usage
 from perseid.ttl import EVERYTHING_LIVES, Horizon
@@ -123,6 +123,20 @@ class Tally(NamedTuple):
     last: int | None
 
 
+class Ages(NamedTuple):
+    """How old inheriting items were when they died: those written up to `until`, and later ones."""
+
+    until: int
+    before: int
+    after: int
+
+    def of(self, ts: int) -> int:
+        return self.before if ts <= self.until else self.after
+
+
+NO_AGES: Final = Ages(0, 0, 0)
+
+
 class Corpse(NamedTuple):
     """A dead item about to be removed; `ended` is when it died."""
 
@@ -205,14 +219,14 @@ class Store(Protocol):
         horizon: Horizon,
         *,
         limit: int,
-        age: Callable[[int], int] = lambda _: 0,
+        ages: Ages = NO_AGES,
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
     ) -> list[Corpse]:
         """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
 
-        `age` gives, for the `_ts` of an inheriting item, how old it became; that orders the dead of
-        both kinds. `spare` is what the policy before would have killed, to count the difference.
+        `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
+        what the policy before would have killed, to count the difference.
         `afford` says how many of the candidates, from the front, there is budget for.
         """
         ...

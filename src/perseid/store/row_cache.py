@@ -23,6 +23,10 @@ class RowCache:
         self._keys: dict[tuple[int, int], ItemKey] = {}  # by container and item number
         self._room = capacity
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._keys
+
     def get(self, container: int, key: ItemKey) -> Row | None:
         place = (container, key)
         row = self._rows.get(place)

@@ -19,6 +19,8 @@ import orjson
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import schema
 from perseid.store.protocol import (
+    NO_AGES,
+    Ages,
     Corpse,
     Decision,
     Note,
@@ -414,8 +416,9 @@ class SqliteStore:
 
     def _committed(self) -> None:
         self._positions.update(self._open)
-        for number, item in self._changed:
-            self._cache.drop(number, item)
+        if not self._cache.is_empty:
+            for number, item in self._changed:
+                self._cache.drop(number, item)
         self._undone()
 
     def _undone(self) -> None:
@@ -461,12 +464,12 @@ class SqliteStore:
         horizon: Horizon,
         *,
         limit: int,
-        age: Callable[[int], int] = lambda _: 0,
+        ages: Ages = NO_AGES,
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
     ) -> list[Corpse]:
         def work() -> list[Corpse]:
-            corpses = self._corpses(container, range_index, horizon, limit, age)
+            corpses = self._corpses(container, range_index, horizon, limit, ages)
             del corpses[len(corpses) if afford is None else afford(corpses) :]
             if corpses:
                 self._bury(container, range_index, corpses, spare)
@@ -480,23 +483,28 @@ class SqliteStore:
         range_index: int,
         horizon: Horizon,
         limit: int,
-        age: Callable[[int], int],
+        ages: Ages,
     ) -> list[Corpse]:
         """The dead of a range, from both indexes, in the order in which they died."""
-        found: list[Corpse] = []
-        for span in (Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)):
-            columns = "number, {base}, size, terms"
-            sql = _span_sql(container.number, span, columns, "ORDER BY {base} LIMIT :limit")
-            values = _span_values(range_index, span) | {"limit": limit}
-            rows = self._write_db.execute(sql, values)
-            is_own = span.kind == "own"
-            found += [
-                Corpse(n, span.kind, base, base if is_own else base + age(base), size, terms)
-                for n, base, size, terms in rows
-            ]
-        found.sort(key=lambda corpse: corpse.ended)
-        del found[limit:]
-        return found
+        part = f"number >> {RANGE_SHIFT} = :range"
+        sql = (
+            "SELECT * FROM ("
+            " SELECT * FROM (SELECT number, 'inheriting', ts,"
+            " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
+            f" FROM items_{container.number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
+            " ORDER BY ts LIMIT :limit)"
+            " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
+            f" FROM items_{container.number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
+            " ORDER BY ts + ttl LIMIT :limit)"
+            ") ORDER BY ended LIMIT :limit"
+        )
+        values = ages._asdict() | {
+            "range": range_index,
+            "inherited": horizon.inherited,
+            "own": horizon.own,
+            "limit": limit,
+        }
+        return [*map(Corpse._make, self._write_db.execute(sql, values))]
 
     def _bury(
         self,
@@ -639,30 +647,36 @@ class _Patience:
 
 def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int | None:
     """The number of the first live item behind `after`, from the indexes over lifetimes."""
+    table = f"items_{number}"
     if scan.range_index is None:
-        first, last = 0, 1 << 12
+        highest = db.execute(f"SELECT MAX(number) FROM {table}").get
+        parts = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
     else:
-        first, last = scan.range_index, scan.range_index + 1
-    values = {
-        "after": after,
-        "first": first,
-        "last": last,
-        "inherited": scan.horizon.inherited,
-        "own": scan.horizon.own,
-    }
-    part = f"number >> {RANGE_SHIFT}"
-    within = f"{part} >= :first AND {part} < :last AND number > :after"
-    found = [
-        db.execute(
-            f"SELECT MIN(number) FROM items_{number} WHERE {within} AND {condition}", values
-        ).get
-        for condition in (
-            "ttl IS NULL AND ts > :inherited",
-            "ttl > 0 AND ts + ttl > :own",
-            "ttl = -1",
-        )
-    ]
-    return min((each for each in found if each is not None), default=None)
+        parts = range(scan.range_index, scan.range_index + 1)
+    live = (
+        "ttl IS NULL AND ts > :inherited",
+        "ttl > 0 AND ts + ttl > :own",
+        "ttl = -1",
+    )
+    for part in parts:  # one after the other: their numbers follow each other as well
+        values = {
+            "after": after,
+            "part": part,
+            "inherited": scan.horizon.inherited,
+            "own": scan.horizon.own,
+        }
+        found = [
+            db.execute(
+                f"SELECT MIN(number) FROM {table} WHERE number >> {RANGE_SHIFT} = :part"
+                f" AND {condition} AND number > :after",
+                values,
+            ).get
+            for condition in live
+        ]
+        first = min((each for each in found if each is not None), default=None)
+        if first is not None:
+            return int(first)
+    return None
 
 
 def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

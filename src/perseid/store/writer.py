@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
+_TURNS: Final = 4  # of the event loop before a group starts
 
 
 class _Job:
@@ -81,7 +82,7 @@ class Writer:
         self._jobs.append(_Job(run, future, is_atomic, is_heavy))
         if not self._is_busy:
             self._is_busy = True
-            loop.call_soon(self._start)  # whoever comes in the same turn of the loop joins in
+            loop.call_soon(self._gather, _TURNS)
         return await future
 
     async def close(self) -> None:
@@ -94,6 +95,13 @@ class Writer:
         self._thread.join()
 
     # On the event loop
+
+    def _gather(self, turns: int) -> None:
+        """Lets the loop take in what clients have sent meanwhile: larger groups, fewer commits."""
+        if turns and len(self._jobs) < LARGEST_GROUP:
+            asyncio.get_running_loop().call_soon(self._gather, turns - 1)
+        else:
+            self._start()
 
     def _start(self) -> None:
         jobs = self._jobs
@@ -142,7 +150,7 @@ class Writer:
         # The next group starts before this one's answers are sent, so that its commit is on its
         # way to the disk meanwhile.
         if self._jobs:
-            asyncio.get_running_loop().call_soon(self._start)
+            asyncio.get_running_loop().call_soon(self._gather, _TURNS)
         else:
             self._is_busy = False
             while self._idle:
