@@ -141,18 +141,17 @@ async def ids_in(store: SqliteStore, container: Container, **options: Any) -> li
 
 
 class Gate:
-    """Holds the writer inside a job, so that what is submitted meanwhile becomes one group."""
+    """Holds the writer in a heavy job, so that what is submitted meanwhile becomes one group."""
 
-    def __init__(self, store: SqliteStore, container: Container) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._entered, self._opened = threading.Event(), threading.Event()
-        self._store, self._container = store, container
-        self._task: asyncio.Task[None] | None = None
+        self._store = store
+        self._task: asyncio.Task[bool] | None = None
 
-    def hold(self, view: View) -> Decision[None]:
-        """A decision that waits until the gate opens, and changes nothing."""
+    def hold(self) -> bool:
+        """Waits until the gate opens, and changes nothing; as a commit hook it lets it happen."""
         self._entered.set()
-        self._opened.wait()
-        return Decision([], None)
+        return not self._opened.wait()
 
     async def entered(self) -> None:
         await asyncio.to_thread(self._entered.wait)
@@ -161,7 +160,7 @@ class Gate:
         self._opened.set()
 
     async def __aenter__(self) -> Gate:
-        self._task = asyncio.create_task(self._store.write(self._container, 0, [], self.hold))
+        self._task = asyncio.create_task(self._store._writer.submit(self.hold, is_heavy=True))
         await self.entered()
         return self
 
@@ -290,7 +289,7 @@ def test_a_group_is_one_commit(store: SqliteStore, container: Container, run: Ru
     commits = count_commits(store)
 
     async def work() -> None:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks = await submit(*[insert(store, container, str(each)) for each in range(20)])
             gate.open()
             rows = await asyncio.gather(*tasks)
@@ -316,7 +315,7 @@ def test_one_failure_undoes_only_itself(
         raise ZeroDivisionError
 
     async def work() -> list[Any]:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks = await submit(
                 insert(store, container, "1"),
                 store.write(container, 0, [], clash),
@@ -345,7 +344,7 @@ def test_later_jobs_of_a_group_see_earlier_ones(
         return Decision([], (view.rows[key("1")], view.lsn))
 
     async def work() -> list[Any]:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks: list[Any] = await submit(
                 insert(store, container, "1"),
                 store.write(container, 0, [key("1")], look),
@@ -363,21 +362,18 @@ def test_readers_do_not_see_an_open_group(
     """Neither the row nor its LSN shows before the commit; both do once it is acknowledged."""
 
     async def work() -> None:
-        inner = Gate(store, container)
-        async with Gate(store, container) as gate:
-            tasks: list[Any] = await submit(
-                insert(store, container, "1"),
-                store.write(container, 0, [], inner.hold),
-            )
+        gate = Gate(store)
+        store._write_db.set_commit_hook(gate.hold)
+        inserting = asyncio.create_task(insert(store, container, "1"))
+        await gate.entered()
+        try:
+            assert await store.read(container, 0, key("1")) == (None, 0)
+            assert await scanned(store, container, Scan()) == []
+            assert await store.lsns(container) == (0, 0)
+        finally:
             gate.open()
-            await inner.entered()
-            try:
-                assert await store.read(container, 0, key("1")) == (None, 0)
-                assert await scanned(store, container, Scan()) == []
-                assert await store.lsns(container) == (0, 0)
-            finally:
-                inner.open()
-            ((inserted,), _) = await asyncio.gather(*tasks)
+        (inserted,) = await inserting
+        store._write_db.set_commit_hook(None)
         assert await store.read(container, 0, key("1")) == (inserted, 1)
         assert await store.lsns(container) == (1, 0)
 
@@ -390,7 +386,7 @@ def test_more_jobs_than_a_group_holds(
     count = 2 * LARGEST_GROUP + 10
 
     async def work() -> None:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks = await submit(*[insert(store, container, str(each)) for each in range(count)])
             gate.open()
             rows = await asyncio.gather(*tasks)
@@ -404,7 +400,7 @@ def test_a_write_stands_when_its_client_has_gone(
     store: SqliteStore, container: Container, run: Run[Any]
 ) -> None:
     async def work() -> None:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             gone, stays = await submit(insert(store, container, "1"), insert(store, container, "2"))
             gone.cancel()
             gate.open()
@@ -486,7 +482,7 @@ def test_full_disk_in_a_group(
     limit_pages(store, 60)
 
     async def work() -> list[Any]:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks = await submit(
                 *[insert(store, container, str(each), body=BIG) for each in range(30)]
             )
@@ -867,7 +863,7 @@ def test_a_write_and_the_end_of_its_container_in_one_group(
     """Nothing of the container is left behind, whichever came first."""
 
     async def work() -> list[Any]:
-        async with Gate(store, container) as gate:
+        async with Gate(store) as gate:
             tasks: list[Any] = await submit(
                 insert(store, container, "1"),
                 store.change([RemoveResource(container_resource(7))]),

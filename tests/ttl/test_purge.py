@@ -495,10 +495,6 @@ def test_a_recreated_item_survives_a_queued_purge(order: str, write: Callable[..
             await stock(account, container, [Kept("a", now - 10), Kept("b", now - 11)])
             gate = Event()
 
-            def hold_up(view: View) -> Decision[None]:
-                gate.wait(PATIENCE)
-                return Decision([], None)
-
             horizon = account.horizon(container, clock.now())
             op = begin(account, container, clock.now())
             draft = items.draft(container, parse(b'{"id":"a","pk":"p","is":"new"}'), '["p"]')
@@ -507,7 +503,9 @@ def test_a_recreated_item_survives_a_queued_purge(order: str, write: Callable[..
             def purge() -> asyncio.Task[Any]:
                 return asyncio.create_task(account.store.purge(container, 0, horizon, limit=10))
 
-            held = asyncio.create_task(account.store.write(container, 0, (), hold_up))
+            writer = account.store._writer  # type: ignore[attr-defined]
+            hold_up = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
+            held = asyncio.create_task(hold_up)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []
             await asyncio.sleep(0)
