@@ -18,6 +18,7 @@ import orjson
 
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import schema
+from perseid.store.position import START, Position
 from perseid.store.protocol import (
     NO_AGES,
     Ages,
@@ -38,19 +39,15 @@ from perseid.store.protocol import (
     View,
 )
 from perseid.store.row_cache import RowCache
+from perseid.store.scanning import COLUMNS, run_scan
 from perseid.store.writer import Writer, as_client_error
-from perseid.ttl import DAWN, LIVE_SQL, Horizon
+from perseid.ttl import DAWN, Horizon
 
 T = TypeVar("T")
 
 _SCANNERS: Final = 4
 _CACHED_BYTES: Final = 32 * 1024 * 1024
-# A scan that executes so many steps of SQLite's machine without a row, some thousand dead items,
-# asks the indexes where to go on; a few times, since each such leap looks at all the living.
-_PATIENCE: Final = 20_000
-_LEAPS: Final = 2
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
-_COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, CAST(json(body) AS BLOB)"
 
 
 class _Statements(NamedTuple):
@@ -64,24 +61,22 @@ class _Statements(NamedTuple):
     holder: str
     claim: str
     unclaim: str
-    scan: str
 
 
 @lru_cache(maxsize=4096)
 def _statements(number: int) -> _Statements:
     items, unique = f"items_{number}", f"unique_{number}"
     return _Statements(
-        read=f"SELECT {_COLUMNS} FROM {items} WHERE pk = ? AND id = ?",
-        read_number=f"SELECT {_COLUMNS} FROM {items} WHERE number = ?",
+        read=f"SELECT {COLUMNS} FROM {items} WHERE pk = ? AND id = ?",
+        read_number=f"SELECT {COLUMNS} FROM {items} WHERE number = ?",
         insert=f"INSERT INTO {items} VALUES (?,?,?,?,?,?,?,?,?,?,jsonb(?))",
         update=f"UPDATE {items} SET id = ?, ts = ?, ttl = ?, lsn = ?, etag = ?, size = ?,"
         " terms = ?, body = jsonb(?) WHERE number = ?",
         delete=f"DELETE FROM {items} WHERE number = ?",
-        holder=f"SELECT {_COLUMNS} FROM {items}"
+        holder=f"SELECT {COLUMNS} FROM {items}"
         f" WHERE number = (SELECT number FROM {unique} WHERE entry = ?)",
         claim=f"INSERT INTO {unique} VALUES (?, ?)",
         unclaim=f"DELETE FROM {unique} WHERE number = ?",
-        scan=f"SELECT {_COLUMNS} FROM {items} WHERE ",
     )
 
 
@@ -98,54 +93,6 @@ def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
         f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
         f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
     )
-
-
-class _Position(NamedTuple):
-    """How far a range has come: its last LSN, and the items it holds, dead ones included.
-
-    Then what was ever removed because it was dead, and how many of those the policy of that moment
-    killed but the one before it would have spared.
-    """
-
-    lsn: int = 0
-    items: int = 0
-    size: int = 0
-    purged_items: int = 0
-    purged_size: int = 0
-    spared: int = 0
-
-    def moved(self, changes: Sequence[Put | Remove]) -> _Position:
-        """After one more transaction."""
-        lsn, items, size, purged_items, purged_size, spared = self
-        for change in changes:
-            if isinstance(change, Remove):
-                items, size = items - 1, size - change.row.size
-                if change.expired:
-                    purged_items, purged_size = purged_items + 1, purged_size + change.row.size
-            else:
-                old = change.replaces
-                items += old is None
-                size += change.row.size - (0 if old is None else old.size)
-        return _Position(lsn + 1, items, size, purged_items, purged_size, spared)
-
-    def purged(self, corpses: Sequence[Corpse], spare: Horizon | None) -> _Position:
-        """After the removal of the dead; `spare` is the horizon of the policy before."""
-        size = sum(corpse.size for corpse in corpses)
-        spared = 0
-        if spare is not None:
-            bounds = {"inheriting": spare.inherited, "own": spare.own}
-            spared = sum(corpse.base > bounds[corpse.kind] for corpse in corpses)
-        return _Position(
-            self.lsn + 1,
-            self.items - len(corpses),
-            self.size - size,
-            self.purged_items + len(corpses),
-            self.purged_size + size,
-            self.spared + spared,
-        )
-
-
-_START: Final = _Position()
 
 
 class SqliteStore:
@@ -170,11 +117,11 @@ class SqliteStore:
             raise StoreError(f"cannot open {path}: {exc}") from exc
         self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="perseid-scan")
         # By (container, range): what is durable, and what the open transaction makes of it.
-        self._positions: dict[tuple[int, int], _Position] = {
-            (container, part): _Position(*position)
+        self._positions: dict[tuple[int, int], Position] = {
+            (container, part): Position(*position)
             for container, part, *position in self._write_db.execute("SELECT * FROM positions")
         }
-        self._open: dict[tuple[int, int], _Position] = {}
+        self._open: dict[tuple[int, int], Position] = {}
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
@@ -292,7 +239,7 @@ class SqliteStore:
                 " FROM positions WHERE container = ?",
                 (number,),
             ):
-                self._open[number, part] = _Position(*position)
+                self._open[number, part] = Position(*position)
 
     def _end_positions(self, number: int) -> None:
         for place in [place for place in self._open if place[0] == number]:
@@ -313,7 +260,7 @@ class SqliteStore:
     ) -> tuple[Row | None, int]:
         # Before the row: a reported LSN may lag behind what was read, never run ahead of it.
         number = container.number
-        lsn = self._positions.get((number, range_index), _START).lsn
+        lsn = self._positions.get((number, range_index), START).lsn
         row = self._cache.get(number, key)
         if row is None:
             row = self._fetch(_statements(number).read, key)
@@ -333,7 +280,7 @@ class SqliteStore:
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
         return tuple(
-            self._positions.get((container.number, part.index), _START).lsn
+            self._positions.get((container.number, part.index), START).lsn
             for part in container.ranges
         )
 
@@ -354,7 +301,7 @@ class SqliteStore:
         decide: Callable[[View], Decision[T]],
     ) -> T:
         place = (container.number, range_index)
-        position = self._open.get(place) or self._positions.get(place, _START)
+        position = self._open.get(place) or self._positions.get(place, START)
         lsn = position.lsn + 1
         sql = _statements(container.number)
         execute = self._write_db.execute
@@ -426,11 +373,11 @@ class SqliteStore:
         self._changed.clear()
 
     async def scan(self, container: Container, scan: Scan) -> Page:
-        return await self._on_scanner(lambda db: _run_scan(db, container.number, scan))
+        return await self._on_scanner(lambda db: run_scan(db, container.number, scan))
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         if horizon.is_endless:
-            position = self._positions.get((container.number, range_index), _START)
+            position = self._positions.get((container.number, range_index), START)
             return Usage(position.items, position.size, 0, 0, *position[3:])
         spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
 
@@ -523,7 +470,7 @@ class SqliteStore:
                 f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
             )
         place = (number, range_index)
-        position = self._open.get(place) or self._positions.get(place, _START)
+        position = self._open.get(place) or self._positions.get(place, START)
         self._open[place] = position.purged(corpses, spare)
         self._changed += [(number, corpse.number) for corpse in corpses]
 
@@ -596,111 +543,3 @@ def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tu
     sql = _span_sql(number, span, "COUNT(*), COALESCE(SUM(size), 0)")
     items, size = db.execute(sql, _span_values(range_index, span)).get
     return items, size
-
-
-def _run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
-    """A page of live items in the order of their numbers.
-
-    The dead that lie in between are stepped over one by one, unless there are too many in a row:
-    then the indexes over lifetimes tell where the next live item is.
-    """
-    sql, values = _scan_sql(number, scan)
-    rows: list[Row] = []
-    room = scan.max_bytes
-    may_leap = not scan.horizon.is_endless and scan.pk_prefix is None
-    leaps = _LEAPS if may_leap else 0
-    while True:
-        values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
-        patience = _Patience(rows) if leaps else None
-        db.set_progress_handler(patience, _PATIENCE)
-        try:
-            for columns in db.execute(sql, values):
-                row = Row._make(columns)
-                room -= len(row.body)
-                if rows and (room < 0 or len(rows) == scan.limit):
-                    return Page(rows, True)
-                rows.append(row)
-            return Page(rows, False)
-        except apsw.InterruptError:
-            leaps -= 1
-        finally:
-            db.set_progress_handler(None)
-        after = rows[-1].number if rows else values["after"]
-        following = _next_live(db, number, scan, after)
-        if following is None:
-            return Page(rows, False)
-        values["after"] = following - 1
-
-
-class _Patience:
-    """Stops a statement that has stepped over many rows without giving one."""
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._seen = len(rows)
-
-    def __call__(self) -> bool:
-        is_stuck = len(self._rows) == self._seen
-        self._seen = len(self._rows)
-        return is_stuck
-
-
-def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int | None:
-    """The number of the first live item behind `after`, from the indexes over lifetimes."""
-    table = f"items_{number}"
-    if scan.range_index is None:
-        highest = db.execute(f"SELECT MAX(number) FROM {table}").get
-        parts = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
-    else:
-        parts = range(scan.range_index, scan.range_index + 1)
-    live = (
-        "ttl IS NULL AND ts > :inherited",
-        "ttl > 0 AND ts + ttl > :own",
-        "ttl = -1",
-    )
-    for part in parts:  # one after the other: their numbers follow each other as well
-        values = {
-            "after": after,
-            "part": part,
-            "inherited": scan.horizon.inherited,
-            "own": scan.horizon.own,
-        }
-        found = [
-            db.execute(
-                f"SELECT MIN(number) FROM {table} WHERE number >> {RANGE_SHIFT} = :part"
-                f" AND {condition} AND number > :after",
-                values,
-            ).get
-            for condition in live
-        ]
-        first = min((each for each in found if each is not None), default=None)
-        if first is not None:
-            return int(first)
-    return None
-
-
-def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
-    conditions = ["number > :after"]
-    values: dict[str, Any] = {"after": scan.after}
-    if scan.range_index is not None:
-        conditions.append("number >= :first AND number < :last")
-        values["first"] = scan.range_index << RANGE_SHIFT
-        values["last"] = (scan.range_index + 1) << RANGE_SHIFT
-    if scan.pk_prefix is not None:
-        if scan.is_prefix:
-            conditions.append("pk >= :pk AND pk < :pk_end")
-            values["pk_end"] = scan.pk_prefix + b"\xff"
-        else:
-            conditions.append("pk = :pk")
-        values["pk"] = scan.pk_prefix
-    if scan.epk_min is not None:
-        conditions.append("epk >= :epk_min")
-        values["epk_min"] = scan.epk_min
-    if scan.epk_max is not None:
-        conditions.append("epk < :epk_max")
-        values["epk_max"] = scan.epk_max
-    if not scan.horizon.is_endless:
-        conditions.append(LIVE_SQL)
-        values |= {"inherited": scan.horizon.inherited, "own": scan.horizon.own}
-    sql = _statements(number).scan + " AND ".join(conditions) + " ORDER BY number LIMIT :limit"
-    return sql, values

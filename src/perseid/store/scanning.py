@@ -1,0 +1,126 @@
+"""Lists live items of one container in the order of their numbers, page by page."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from perseid.model import RANGE_SHIFT, Row
+from perseid.store.protocol import Page, Scan
+from perseid.ttl import LIVE_SQL
+
+# A row of an item as SQL; the order is that of model.Row.
+COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, CAST(json(body) AS BLOB)"
+# A scan that executes so many steps of SQLite's machine without a row, some thousand dead items,
+# asks the indexes where to go on; a few times, since each such leap looks at all the living.
+_PATIENCE: Final = 20_000
+_LEAPS: Final = 2
+
+
+def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
+    """A page of live items in the order of their numbers.
+
+    The dead that lie in between are stepped over one by one, unless there are too many in a row:
+    then the indexes over lifetimes tell where the next live item is.
+    """
+    sql, values = _scan_sql(number, scan)
+    rows: list[Row] = []
+    room = scan.max_bytes
+    may_leap = not scan.horizon.is_endless and scan.pk_prefix is None
+    leaps = _LEAPS if may_leap else 0
+    while True:
+        values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
+        patience = _Patience(rows) if leaps else None
+        db.set_progress_handler(patience, _PATIENCE)
+        try:
+            for columns in db.execute(sql, values):
+                row = Row._make(columns)
+                room -= len(row.body)
+                if rows and (room < 0 or len(rows) == scan.limit):
+                    return Page(rows, True)
+                rows.append(row)
+            return Page(rows, False)
+        except apsw.InterruptError:
+            leaps -= 1
+        finally:
+            db.set_progress_handler(None)
+        after = rows[-1].number if rows else values["after"]
+        following = _next_live(db, number, scan, after)
+        if following is None:
+            return Page(rows, False)
+        values["after"] = following - 1
+
+
+class _Patience:
+    """Stops a statement that has stepped over many rows without giving one."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._seen = len(rows)
+
+    def __call__(self) -> bool:
+        is_stuck = len(self._rows) == self._seen
+        self._seen = len(self._rows)
+        return is_stuck
+
+
+def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int | None:
+    """The number of the first live item behind `after`, from the indexes over lifetimes."""
+    table = f"items_{number}"
+    if scan.range_index is None:
+        highest = db.execute(f"SELECT MAX(number) FROM {table}").get
+        parts = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
+    else:
+        parts = range(scan.range_index, scan.range_index + 1)
+    live = (
+        "ttl IS NULL AND ts > :inherited",
+        "ttl > 0 AND ts + ttl > :own",
+        "ttl = -1",
+    )
+    for part in parts:  # one after the other: their numbers follow each other as well
+        values = {
+            "after": after,
+            "part": part,
+            "inherited": scan.horizon.inherited,
+            "own": scan.horizon.own,
+        }
+        found = [
+            db.execute(
+                f"SELECT MIN(number) FROM {table} WHERE number >> {RANGE_SHIFT} = :part"
+                f" AND {condition} AND number > :after",
+                values,
+            ).get
+            for condition in live
+        ]
+        first = min((each for each in found if each is not None), default=None)
+        if first is not None:
+            return int(first)
+    return None
+
+
+def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
+    conditions = ["number > :after"]
+    values: dict[str, Any] = {"after": scan.after}
+    if scan.range_index is not None:
+        conditions.append("number >= :first AND number < :last")
+        values["first"] = scan.range_index << RANGE_SHIFT
+        values["last"] = (scan.range_index + 1) << RANGE_SHIFT
+    if scan.pk_prefix is not None:
+        if scan.is_prefix:
+            conditions.append("pk >= :pk AND pk < :pk_end")
+            values["pk_end"] = scan.pk_prefix + b"\xff"
+        else:
+            conditions.append("pk = :pk")
+        values["pk"] = scan.pk_prefix
+    if scan.epk_min is not None:
+        conditions.append("epk >= :epk_min")
+        values["epk_min"] = scan.epk_min
+    if scan.epk_max is not None:
+        conditions.append("epk < :epk_max")
+        values["epk_max"] = scan.epk_max
+    if not scan.horizon.is_endless:
+        conditions.append(LIVE_SQL)
+        values |= {"inherited": scan.horizon.inherited, "own": scan.horizon.own}
+    sql = f"SELECT {COLUMNS} FROM items_{number} WHERE {' AND '.join(conditions)}"
+    return f"{sql} ORDER BY number LIMIT :limit", values
