@@ -156,8 +156,8 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
         return
     if "," not in token:  # as this server writes it, for one range
         name, _, seen = token.partition(":-1#")
-        if name.isdigit() and seen.isdigit() and len(seen) <= 18:
-            known = lsns.get(int(name[:9]))
+        if name.isdigit() and seen.isdigit() and len(name) <= 9 and len(seen) <= 18:
+            known = lsns.get(int(name))
             if known is None or known >= int(seen):
                 return
     for part in token.split(","):
