@@ -80,6 +80,9 @@ class Settings:
         " many seconds, until an administrator confirms.",
         minimum=1,
     )
+    partition_limit: int = _setting(
+        20 * 1024**3, "The most bytes that one logical partition may hold.", minimum=1
+    )
     revive_unpurged: bool = _setting(
         False,
         "Judge items by the current TTL setting alone, as the cloud service does: dead items that"

@@ -117,6 +117,7 @@ class Server:
                 await serving
                 sweeping.cancel()
                 await asyncio.gather(sweeping, *account.background, return_exceptions=True)
+                await sweeper.give_back(_GRACE_SECONDS / 5)
                 await account.reach(account.clock.now(), ahead=0)
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ import orjson
 
 from perseid import charges, ids, partition, ttl
 from perseid.documents import Document, seal
-from perseid.errors import BadRequest, Conflict, NotFound, PartitionKeyMismatch
+from perseid.errors import BadRequest, Conflict, Forbidden, NotFound, PartitionKeyMismatch
 from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service import unique_keys
 from perseid.service.databases import ALREADY_EXISTS
@@ -248,8 +248,22 @@ def _put(
         number, new.place.pk, new.id, new.epk, op.ts, new.ttl,
         view.lsn, etag, size, new.terms, body,
     )  # fmt: skip
+    _check_room(op, row, old, view)
     changes.append(Put(row, old, new.unique))
     return row
+
+
+def _check_room(op: Operation, row: Row, old: Row | None, view: View) -> None:
+    """403 when the logical partition would grow too large; the dead do not count."""
+    limit = op.account.settings.partition_limit
+    if view.size + row.size <= limit:  # then no partition of the range can be near it
+        return
+    if view.weigh(row.pk, op.horizon) + row.size - (0 if old is None else old.size) > limit:
+        raise Forbidden(
+            "Partition key reached maximum size of 20 GB. Learn more:"
+            " https://aka.ms/CosmosDB/sql/errors/full-pk",
+            sub_status=1014,
+        )
 
 
 def _claim(

@@ -85,8 +85,6 @@ class Sweeper:
         while not self.is_paused and self.alarm is None:
             if not await self._round():
                 break
-        else:
-            return
         while await self.account.store.reclaim(_PAGES):
             await self._rest(0.002)
 
@@ -99,9 +97,14 @@ class Sweeper:
             if container is None or each.rid == container.rid:
                 while corpses := await self._step(each.rid, part, is_calm=True):
                     counts[each.path] = counts.get(each.path, 0) + len(corpses)
-        while await self.account.store.reclaim(8 * _PAGES):
-            pass
+        self.wake()  # to give the space back, which nobody need wait for
         return counts
+
+    async def give_back(self, seconds: float) -> None:
+        """At the end: returns free space to the file system, as far as the time allows."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and await self.account.store.reclaim(_PAGES):
+            pass
 
     def drain_seconds(self, backlog: int) -> float | None:
         """How long removing so many items would take at the pace of the last step, if known."""

@@ -76,6 +76,9 @@ class View(NamedTuple):
     rows: Mapping[ItemKey, Row | None]
     holders: Mapping[bytes, Row | None]
     lsn: int  # of the transaction, if it writes anything
+    size: int  # of the whole range, dead items included
+    # The bytes of the live items of the logical partition; costs a look at each of them.
+    weigh: Callable[[bytes, Horizon], int]
 
 
 class Decision(NamedTuple, Generic[T]):

@@ -41,7 +41,7 @@ from perseid.store.protocol import (
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS, run_scan
 from perseid.store.writer import Writer, as_client_error
-from perseid.ttl import DAWN, Horizon
+from perseid.ttl import DAWN, LIVE_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -310,7 +310,13 @@ class SqliteStore:
             columns = execute(sql.read, key).get
             rows[key] = None if columns is None else Row._make(columns)
         holders: dict[bytes, Row | None] = {}
-        decision = decide(View(rows, holders, lsn))
+
+        def weigh(pk: bytes, horizon: Horizon) -> int:
+            sql = f"SELECT COALESCE(SUM(size), 0) FROM items_{container.number}"
+            values = {"pk": pk, "inherited": horizon.inherited, "own": horizon.own}
+            return int(execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
+
+        decision = decide(View(rows, holders, lsn, position.size, weigh))
         while claimed := [
             entry
             for change in decision.changes
@@ -321,7 +327,7 @@ class SqliteStore:
             for entry in claimed:
                 columns = execute(sql.holder, (entry,)).get
                 holders[entry] = None if columns is None else Row._make(columns)
-            decision = decide(View(rows, holders, lsn))
+            decision = decide(View(rows, holders, lsn, position.size, weigh))
         if decision.changes:
             has_unique = bool(container.unique_keys)
             if has_unique or len(decision.changes) > 1:
