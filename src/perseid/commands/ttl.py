@@ -15,7 +15,7 @@ from perseid.commands.clock import duration_text, instant_text, parse_duration
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_BAR_WIDTH: Final = 32
+_BAR_WIDTH: Final = 24
 _BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -346,8 +346,8 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
         padding=(0, 2, 0, 0),
     )
     table.add_column("from", no_wrap=True)
-    table.add_column("items", justify="right")
-    table.add_column("bytes", justify="right")
+    table.add_column("items", justify="right", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     most = max((bar["items"] for bar in bars), default=0) or 1
     least = most / (2 * _BAR_WIDTH)  # half a cell: what is there can be seen

@@ -82,9 +82,8 @@ class Sweeper:
         """One look at everything: the clock's health, its high-water mark, the dead."""
         self.watch_clock()
         await self.renew_clock()
-        while not self.is_paused and self.alarm is None:
-            if not await self._round():
-                break
+        while not self.is_paused and self.alarm is None and await self._round():
+            await self.renew_clock()  # a long sweep must not make requests wait for it
         while await self.account.store.reclaim(_PAGES):
             await self._rest(0.002)
 

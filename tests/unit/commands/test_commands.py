@@ -162,7 +162,7 @@ def test_preview_draws_when_the_living_would_end(run: Run, stocked: tuple[str, s
     text = shown(run("ttl", "preview", *stocked, "--default-ttl", "50"))
     bars = [line for line in text.splitlines() if "━" in line]
     assert len(bars) == 3
-    assert {bar.count("━") for bar in bars} == {32}
+    assert {bar.count("━") for bar in bars} == {24}
 
 
 def test_forecast_draws_bars_to_scale(
@@ -175,7 +175,7 @@ def test_forecast_draws_bars_to_scale(
     assert any(line.startswith(f"{instant_text(now)} 1 ") for line in found)
     assert any(line.startswith(f"{instant_text(now + 60)} 2 ") for line in found)
     assert f"{instant_text(now + 120)} 0 0 bytes" in found
-    assert [line.count("━") for line in text.splitlines() if "━" in line] == [16, 32]
+    assert [line.count("━") for line in text.splitlines() if "━" in line] == [12, 24]
     assert "die later 0 items, 0 bytes" in found
     assert any(line.startswith("never die 1 items, ") for line in found)
     assert "dead, not removed yet 0 items, 0 bytes" in found
