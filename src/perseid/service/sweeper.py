@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 STEP: Final = 250  # items in one transaction: a few milliseconds
 LARGE_STEP: Final = 4000  # while nobody asks for anything
+DRAIN_STEP: Final = 20_000  # when someone waits for the end of it
 _TICK: Final = 1.0
 _SIZE_AND_TERMS: Final = attrgetter("size", "terms")
 _PAGES: Final = 1024  # given back to the file system in one go: four megabytes
@@ -94,7 +95,7 @@ class Sweeper:
         counts: dict[str, int] = {}
         for each, part in self._places():
             if container is None or each.rid == container.rid:
-                while corpses := await self._step(each.rid, part, is_calm=True):
+                while corpses := await self._step(each.rid, part, DRAIN_STEP):
                     counts[each.path] = counts.get(each.path, 0) + len(corpses)
         self.wake()  # to give the space back, which nobody need wait for
         return counts
@@ -140,14 +141,14 @@ class Sweeper:
                 break
             started = time.perf_counter()
             is_calm = self.account.requests == self._seen_requests
-            corpses = await self._step(container.rid, part, is_calm=is_calm)
+            corpses = await self._step(container.rid, part, LARGE_STEP if is_calm else STEP)
             if corpses:
                 removed += len(corpses)
                 await self._rest(time.perf_counter() - started)
                 self._rate = len(corpses) / (time.perf_counter() - started)
         return removed
 
-    async def _step(self, rid: str, part: int, *, is_calm: bool) -> list[Corpse]:
+    async def _step(self, rid: str, part: int, limit: int) -> list[Corpse]:
         account = self.account
         # Under the lock that policy changes take: what an undo brings back is not swept away.
         async with account.metadata:
@@ -161,7 +162,7 @@ class Sweeper:
                 container,
                 part,
                 horizon,
-                limit=LARGE_STEP if is_calm else STEP,
+                limit=limit,
                 ages=policies.ages(container),
                 spare=policies.spare_horizon(account, container, account.clock.now()),
             )
