@@ -65,7 +65,7 @@ class Settings:
     )
     no_sweeper: bool = _setting(False, "Start with the removal of dead items paused.")
     sweep_pace: float = _setting(
-        0.25,
+        0.1,
         "The share of the time that removing dead items may take while requests arrive,"
         " above 0 and at most 1.",
     )

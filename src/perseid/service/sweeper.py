@@ -26,7 +26,7 @@ from perseid.ttl import Horizon, Policy
 
 log = logging.getLogger(__name__)
 
-STEP: Final = 250  # items in one transaction: a few milliseconds
+STEP: Final = 64  # items in one transaction: about a millisecond
 LARGE_STEP: Final = 4000  # while nobody asks for anything
 DRAIN_STEP: Final = 20_000  # when someone waits for the end of it
 _TICK: Final = 1.0
