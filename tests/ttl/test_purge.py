@@ -349,6 +349,29 @@ async def set_default(account: Account, default_ttl: int | None) -> Container:
     return await containers.replace(account, "d", "c", body, if_match=None, now=now)
 
 
+def test_steps_are_small_while_requests_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T-140: a step is bounded in number, so that whoever asks waits for little."""
+
+    async def scenario() -> list[int]:
+        clock = frozen_clock()
+        async with container_at(Settings(memory=True), clock, 10) as (account, container):
+            long_ago = int(clock.now()) - 1000
+            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5 * STEP)])
+            purge = account.store.purge
+
+            async def disturbed(*place: Any, **how: Any) -> list[Corpse]:
+                account.requests += 1
+                return await purge(*place, **how)
+
+            monkeypatch.setattr(account.store, "purge", disturbed)
+            account.requests += 1
+            with noted_steps(account, monkeypatch) as steps:
+                await Sweeper(account, pace=1).tick()
+            return [len(corpses) for _, corpses in steps if corpses]
+
+    assert asyncio.run(scenario()) == [STEP] * 5
+
+
 def test_ranges_and_containers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large backlog does not keep the others waiting: one step each, round and round."""
 

@@ -1,0 +1,107 @@
+"""Scans leap over long runs of dead items (T-316), and miss nobody who lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perseid.model import item_number
+from perseid.store import scanning, schema
+from perseid.store.protocol import Scan
+from perseid.ttl import DAWN, Horizon, is_live
+
+TABLE = 7
+
+
+class Kept(NamedTuple):
+    part: int
+    ts: int
+    ttl: int | None
+
+
+@pytest.fixture
+def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
+    """A container's tables, and a scan that loses patience after a handful of rows."""
+    monkeypatch.setattr(scanning, "_PATIENCE", 60)
+    connection = apsw.Connection(":memory:")
+    schema.migrate(connection)
+    schema.create_items(connection, TABLE, 3)
+    yield connection
+    connection.close()
+
+
+def fill(db: apsw.Connection, kept: list[Kept]) -> list[tuple[int, Kept]]:
+    """Stores the items, numbered in the order given within their ranges."""
+    db.execute(f"DELETE FROM items_{TABLE}")
+    stored = sorted((item_number(each.part, lsn, 0), each) for lsn, each in enumerate(kept, 1))
+    db.executemany(
+        f"INSERT INTO items_{TABLE} VALUES (?, x'00', ?, x'00', ?, ?, 1, '', 2, 1, jsonb('{{}}'))",
+        [(number, str(number), each.ts, each.ttl) for number, each in stored],
+    )
+    return stored
+
+
+ITEMS = st.builds(
+    Kept,
+    st.integers(0, 2),
+    st.integers(0, 40),
+    st.one_of(st.none(), st.just(-1), st.integers(1, 20)),
+)
+RUNS = st.lists(st.tuples(ITEMS, st.sampled_from([1, 1, 3, 80])), max_size=12)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    RUNS, st.integers(-1, 40), st.integers(-1, 60), st.integers(1, 7), st.sampled_from([None, 0, 1])
+)
+def test_a_scan_finds_the_living_and_only_them(
+    db: apsw.Connection,
+    runs: list[tuple[Kept, int]],
+    inherited: int,
+    own: int,
+    limit: int,
+    part: int | None,
+) -> None:
+    """T-316: page by page, with runs of equal items long enough to make it leap."""
+    horizon = Horizon(inherited, own)
+    stored = fill(db, [kept for kept, times in runs for _ in range(times)])
+    expected = [
+        number
+        for number, each in stored
+        if is_live(each.ts, each.ttl, horizon) and part in (None, each.part)
+    ]
+    found: list[int] = []
+    after = -1
+    while True:
+        scan = Scan(after=after, range_index=part, horizon=horizon, limit=limit)
+        rows, has_more = scanning.run_scan(db, TABLE, scan)
+        found += [row.number for row in rows]
+        if not has_more:
+            break
+        after = rows[-1].number
+    assert found == expected
+
+
+def test_the_dead_before_the_living_are_not_stepped_through(db: apsw.Connection) -> None:
+    """T-316: many dead cost hardly more than few, counted in steps of SQLite's machine."""
+
+    def steps(dead: int) -> int:
+        fill(db, [Kept(0, 1, None)] * dead + [Kept(0, 100, None)] * 20)
+        noted: list[int] = []
+        db.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda each: noted.append(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+        )
+        rows, _ = scanning.run_scan(db, TABLE, Scan(horizon=Horizon(50, DAWN)))
+        db.trace_v2(0)
+        assert len(rows) == 20
+        return sum(noted)
+
+    assert steps(20_000) < 2 * steps(200)
