@@ -48,6 +48,7 @@ class Sweeper:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _last: Readings | None = None
     _seen_requests: int = 0
+    _stepped_at: int = 0
     _renewed_at: int = 0
     _silent: dict[tuple[str, int], Policy] = field(default_factory=dict)
     _rate: float | None = None  # items a second, in the last step and its rest
@@ -140,7 +141,8 @@ class Sweeper:
             if self.is_paused or self.alarm is not None:
                 break
             started = time.perf_counter()
-            is_calm = self.account.requests == self._seen_requests
+            is_calm = self.account.requests == self._stepped_at  # nobody since the last step
+            self._stepped_at = self.account.requests
             corpses = await self._step(container.rid, part, LARGE_STEP if is_calm else STEP)
             if corpses:
                 removed += len(corpses)
