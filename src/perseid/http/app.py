@@ -131,13 +131,14 @@ class App:
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
         try:
+            # The body first: a client that is still sending does not listen to a refusal.
+            if request.method not in ("GET", "DELETE") or _has_body(request):
+                request.body = await _read_body(request, protocol)
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if request.method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
             if request.now > self._account.clock_mark:
                 await self._account.reach(request.now)
-            if request.method not in ("GET", "DELETE") or _has_body(request):
-                request.body = await _read_body(request, protocol)
             if request.path.startswith(admin.PREFIX):
                 return await self._administer(request)
             found, link = route(request)
