@@ -80,19 +80,20 @@ async def resume_clock(office: Office, request: Request) -> Response:
 
 async def advance_clock(office: Office, request: Request) -> Response:
     """{"seconds": n}: time moves forward."""
-    seconds = _number(parse_object(request.body), "seconds")
-    try:
-        _movable(office).advance(seconds)
-    except ValueError as exc:
-        raise BadRequest(f"The clock was not moved: {exc}.") from None
-    return await _moved(office, request)
+    return await _move(office, request, "seconds", MovableClock.advance)
 
 
 async def set_clock(office: Office, request: Request) -> Response:
     """{"to": epoch seconds}: time moves forward to that instant."""
-    instant = _number(parse_object(request.body), "to")
+    return await _move(office, request, "to", MovableClock.set)
+
+
+async def _move(
+    office: Office, request: Request, name: str, how: Callable[[MovableClock, float], float]
+) -> Response:
+    amount = _number(parse_object(request.body), name)
     try:
-        _movable(office).set(instant)
+        how(_movable(office), amount)
     except ValueError as exc:
         raise BadRequest(f"The clock was not moved: {exc}.") from None
     return await _moved(office, request)
@@ -195,9 +196,8 @@ async def audit(office: Office, request: Request) -> Response:
 async def read_sweeper(office: Office, _request: Request) -> Response:
     sweeper, account = office.sweeper, office.account
     usages = [
-        await account.store.usage(container, part.index, ttl.EVERYTHING_LIVES)
+        await account.usage(container, ttl.EVERYTHING_LIVES)
         for container in account.catalog.containers()
-        for part in container.ranges
     ]
     return _answer(
         {

@@ -18,7 +18,7 @@ from perseid.http.responses import (
     not_modified,
     owner_path,
 )
-from perseid.model import Container, Usage
+from perseid.model import Container
 from perseid.service import containers
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
@@ -118,23 +118,17 @@ async def _place(account: Account, container: Container) -> list[tuple[str, str]
     ]
 
 
-async def _usages(account: Account, container: Container, now: float) -> list[Usage]:
-    """One for each range, the dead told apart."""
-    horizon = account.horizon(container, now)
-    return [await account.store.usage(container, part.index, horizon) for part in container.ranges]
-
-
 async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:
     """Quota and usage in KB; the dead take no room."""
-    usages = await _usages(account, container, now)
-    size = _kilobytes(sum(usage.size for usage in usages))
+    usage = await account.usage(container, account.horizon(container, now))
+    size = _kilobytes(usage.size)
     quota = (
         "documentSize=10240;storedProcedures=100;triggers=25;functions=50;documentsCount=-1;"
         f"documentsSize={_QUOTA_KB};collectionSize={_QUOTA_KB};"
     )
     used = (
         "documentSize=0;storedProcedures=0;triggers=0;functions=0;"
-        f"documentsCount={sum(usage.items for usage in usages)};"
+        f"documentsCount={usage.items};"
         f"documentsSize={size};collectionSize={size};"
     )
     progress = [("x-ms-documentdb-collection-index-transformation-progress", "100")]
@@ -144,7 +138,10 @@ async def _quota(account: Account, container: Container, now: float) -> list[tup
 
 
 async def _statistics(account: Account, container: Container, now: float) -> list[dict[str, Any]]:
-    usages = await _usages(account, container, now)
+    horizon = account.horizon(container, now)
+    usages = [
+        await account.store.usage(container, part.index, horizon) for part in container.ranges
+    ]
     return [
         {
             "id": part.id,

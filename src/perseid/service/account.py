@@ -12,7 +12,7 @@ from perseid.clock import Clock
 from perseid.config import Settings
 from perseid.errors import Conflict
 from perseid.ids import make_etag
-from perseid.model import Container
+from perseid.model import Container, Usage
 from perseid.service.catalog import Catalog
 from perseid.store.protocol import Note, PutResource, RemoveResource, StaleResource, Store
 from perseid.ttl import Horizon
@@ -40,6 +40,13 @@ class Account:
     def horizon(self, container: Container, now: float) -> Horizon:
         """What is dead in the container, for the whole of a request admitted at `now`."""
         return container.policy.horizon(int(now), revive_unpurged=self.settings.revive_unpurged)
+
+    async def usage(self, container: Container, horizon: Horizon) -> Usage:
+        """What the container holds, over all its ranges."""
+        usages = [
+            await self.store.usage(container, part.index, horizon) for part in container.ranges
+        ]
+        return Usage._make(map(sum, zip(*usages, strict=True)))
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         """Makes metadata changes durable, then visible."""

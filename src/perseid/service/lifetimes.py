@@ -105,11 +105,8 @@ async def check_guard(
         return
     seen = await preview(account, container, default_ttl, now)
     dying = seen["diesNow"]["items"]
-    horizon = account.horizon(container, now)
-    living = sum(
-        [(await account.store.usage(container, p.index, horizon)).items for p in container.ranges]
-    )
-    if dying > parse_guard(limit, living):
+    living = await account.usage(container, account.horizon(container, now))
+    if dying > parse_guard(limit, living.items):
         raise PreconditionFailed(
             f"The change of defaultTtl would end {dying} items at once; the guard allows {limit}."
             " Send the confirmationToken of the preview in the header x-perseid-confirm to do it.",
@@ -260,15 +257,12 @@ async def status(account: Account, container: Container, now: float) -> dict[str
     """The policy, who lives under it, and who waits to be removed."""
     horizon = account.horizon(container, now)
     policy = container.policy
-    usages = [
-        await account.store.usage(container, part.index, horizon) for part in container.ranges
-    ]
+    usage = await account.usage(container, horizon)
     inheriting, own = await _living(account, container, horizon)
     mortal = (Count(*inheriting[:2]) if _inherits_end(policy) else Count()) + (
         Count(*own[:2]) if policy.default_ttl is not None else Count()
     )
-    living = Count(sum(u.items for u in usages), sum(u.size for u in usages))
-    dead = Count(sum(u.dead_items for u in usages), sum(u.dead_size for u in usages))
+    living = Count(usage.items, usage.size)
     return {
         "container": container.path,
         "asOf": int(now),
@@ -276,9 +270,9 @@ async def status(account: Account, container: Container, now: float) -> dict[str
         "live": living._asdict(),
         "mortal": mortal._asdict(),
         "immortal": Count(living.items - mortal.items, living.bytes - mortal.bytes)._asdict(),
-        "backlog": dead._asdict(),
-        "purgedTotal": sum(u.purged_items for u in usages),
-        "purgedBytes": sum(u.purged_size for u in usages),
+        "backlog": Count(usage.dead_items, usage.dead_size)._asdict(),
+        "purgedTotal": usage.purged_items,
+        "purgedBytes": usage.purged_size,
         "purgeLagSeconds": await _lag(account, container, horizon, int(now)),
         "nextExpiry": await _next_expiry(account, container, horizon, int(now)),
         "purgeHoldSeconds": container.hold.seconds,
@@ -452,10 +446,8 @@ async def _living(account: Account, container: Container, horizon: Horizon) -> t
 
 
 async def _backlog(account: Account, container: Container, horizon: Horizon) -> Count:
-    usages = [
-        await account.store.usage(container, part.index, horizon) for part in container.ranges
-    ]
-    return Count(sum(u.dead_items for u in usages), sum(u.dead_size for u in usages))
+    usage = await account.usage(container, horizon)
+    return Count(usage.dead_items, usage.dead_size)
 
 
 def _endings(policy: Policy, horizon: Horizon, now: int) -> list[tuple[Span, int]]:

@@ -291,7 +291,9 @@ class SqliteStore:
         keys: Sequence[ItemKey],
         decide: Callable[[View], Decision[T]],
     ) -> T:
-        return await self._writer.submit(lambda: self._decide(container, range_index, keys, decide))
+        return await self._writer.submit(
+            lambda: self._decide(container, range_index, keys, decide), is_atomic=True
+        )
 
     def _decide(
         self,
