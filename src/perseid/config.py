@@ -80,6 +80,12 @@ class Settings:
         " many seconds, until an administrator confirms.",
         minimum=1,
     )
+    query_page_seconds: int = _setting(
+        5,
+        "How long a query may look for the rows of one page; what it has by then is the page, and"
+        " its token goes on from there. Sorting and grouping cannot stop half-way and are exempt.",
+        minimum=0,
+    )
     partition_limit: int = _setting(
         20 * 1024**3, "The most bytes that one logical partition may hold.", minimum=1
     )

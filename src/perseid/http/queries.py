@@ -43,7 +43,9 @@ async def query(account: Account, request: Request) -> Response:
         scan = dataclasses.replace(scan, pk_prefix=queries.pinned_key(container, wanted))
     token = request.header(CONTINUATION)
     page = await queries.run_page(op, wanted, scan, token, limit)
-    charge = charges.query_page(page.loaded) * charges.consistency_factor(request.level)
+    charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
+        request.level
+    )
     part = scan.range_index or 0
     headers = container_headers(container, part, lsns[part], charge)
     headers.append(("x-ms-item-count", str(len(page.rows))))

@@ -37,8 +37,8 @@ from perseid.query.nodes import (
     ObjectLiteral,
     walk,
 )
-from perseid.query.positions import Found, Selection, tie_of
-from perseid.query.values import UNDEFINED, canonical, order_bytes, to_output
+from perseid.query.positions import LONGEST, Found, Position, Selection, tie_of
+from perseid.query.values import UNDEFINED, canonical, order_bytes, place_in_order, to_output
 
 # Puts the row in one state after the other.
 _Steps: TypeAlias = Callable[[Row], Iterator[None]]
@@ -60,7 +60,8 @@ class _Stages:
     """A query taken apart; `order` gives bytes in the order of ORDER BY, if there is one."""
 
     query: BoundQuery
-    steps: _Steps
+    sources: _Steps
+    steps: _Steps  # of the sources, those that pass WHERE
     groups: _Grouping | None
     order: Callable[[Row], bytes] | None
     project: Fn
@@ -90,10 +91,19 @@ class CompiledQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """A compiled query with its parameters in place, for one request and one thread."""
+    """A compiled query with its parameters in place, for one request and one thread.
+
+    `is_filtered` says that only documents which pass WHERE come in, so it need not look again.
+    """
 
     compiled: CompiledQuery
     row: Row
+    is_filtered: bool = False
+
+    @property
+    def steps(self) -> _Steps:
+        stages = self.compiled.stages
+        return stages.sources if self.is_filtered else stages.steps
 
     def rows(self, documents: Iterable[Any]) -> Iterator[Any]:
         """The result over `documents`, ready for the JSON encoder; one iteration at a time."""
@@ -111,7 +121,7 @@ class Execution:
         """The rows of one document in a STREAM, before its window."""
         row, output, stages = self.row, self.compiled.output, self.compiled.stages
         row[DOCUMENTS_SLOT] = (document,)
-        for value in _projected(stages.steps, stages.project)(row):
+        for value in _projected(self.steps, stages.project)(row):
             yield output(value)
 
     def sort_into(self, selection: Selection, number: int, document: Any, source: Any) -> None:
@@ -124,7 +134,7 @@ class Execution:
         assert order is not None  # noqa: S101  # that is what makes it a SORT
         backwards = stages.query.order_by[0].descending
         row[DOCUMENTS_SLOT] = (document,)
-        for index, _ in enumerate(stages.steps(row)):
+        for index, _ in enumerate(self.steps(row)):
             tie = _ORIGIN.pack(number, index)
             if backwards:
                 tie = tie.translate(_COMPLEMENTS)
@@ -134,6 +144,24 @@ class Execution:
                 if value is not UNDEFINED:
                     shown = None if self.compiled.gives_items else output(value)
                     selection.add(Found(key, tie, shown, source))
+
+    def place(self, position: Position) -> tuple[int, Any, int] | None:
+        """Where a SORT goes on: the rank and value of its first key, and an item's number.
+
+        Rows behind the position are there or behind; None if that cannot be told.
+        """
+        backwards = self.compiled.stages.query.order_by[0].descending
+        start, tie = position.start, position.tie
+        if backwards:
+            start = start.translate(_COMPLEMENTS)
+        is_long = len(start) >= LONGEST
+        found = place_in_order(start, is_whole=not is_long)
+        if found is None or (is_long and backwards):
+            return None
+        if tie is None or is_long:
+            return (*found, -1)
+        number, _ = _ORIGIN.unpack(tie.translate(_COMPLEMENTS) if backwards else tie)
+        return (*found, number)
 
     def collector(self) -> Collector:
         return Collector(self)
@@ -149,6 +177,7 @@ class Collector:
     def __init__(self, execution: Execution) -> None:
         compiled = execution.compiled
         self._stages = compiled.stages
+        self._steps = execution.steps
         self._row = execution.row
         self._output = compiled.output
         self._gives_items = compiled.gives_items
@@ -166,13 +195,16 @@ class Collector:
         self._arrivals = 0
         self._equals: dict[bytes, int] = {}
 
-    def feed(self, document: Any, source: Any = None) -> bool:
-        """Takes the next item, whose rows come with `source`; True if it passed the filter."""
+    def feed(self, document: Any, source: Any = None, times: int = 1) -> bool:
+        """Takes the next item, whose rows come with `source`; True if it passed the filter.
+
+        `times` is how many items there are that look like it to the query: see `uses.combined`.
+        """
         if not self._is_piecewise:
             self._waiting.append(document)
             return True
         self._source = source
-        return self._consume((document,))
+        return self._consume((document,), times)
 
     def finish(self) -> list[Found]:
         """All rows, in the order the result has when it is not divided into pages."""
@@ -183,16 +215,16 @@ class Collector:
                 self._take()
         return [found for _, _, found in sorted(self._found.values(), key=_PLACE)]
 
-    def _consume(self, documents: Iterable[Any]) -> bool:
+    def _consume(self, documents: Iterable[Any], times: int = 1) -> bool:
         row, groups = self._row, self._groups
         row[DOCUMENTS_SLOT] = documents
         was_used = False
-        for _ in self._stages.steps(row):
+        for _ in self._steps(row):
             was_used = True
             if groups is None:
                 self._take()
             else:
-                groups.add(row)
+                groups.add(row, times)
         return was_used
 
     def _take(self) -> None:
@@ -218,13 +250,19 @@ class Collector:
             self._found[name] = (rank, arrival, Found(key, tie, shown, self._source))
 
 
-def prepare(compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext) -> Execution:
+def prepare(
+    compiled: CompiledQuery,
+    parameters: Mapping[str, Any],
+    ctx: CallContext,
+    *,
+    is_filtered: bool = False,
+) -> Execution:
     """An execution; a parameter that was not supplied is undefined."""
     row: Row = [EMPTY] * compiled.slots
     row[CONTEXT_SLOT] = ctx
     for name, slot in compiled.parameters.items():
         row[slot] = parameters.get(name, UNDEFINED)
-    return Execution(compiled, row)
+    return Execution(compiled, row, is_filtered)
 
 
 def run(
@@ -310,11 +348,13 @@ def _reads_documents(query: BoundQuery) -> bool:
 
 
 def _stages(query: BoundQuery, compiler: Compiler) -> _Stages:
-    steps = _sourced([_source(source, compiler) for source in query.sources])
+    sources = _sourced([_source(source, compiler) for source in query.sources])
+    steps = sources
     if query.where is not None:
-        steps = _filtered(steps, compiler.predicate(query.where))
+        steps = _filtered(sources, compiler.predicate(query.where))
     return _Stages(
         query=query,
+        sources=sources,
         steps=steps,
         groups=_Grouping(query, compiler) if query.is_grouped else None,
         order=_order(query, compiler) if query.order_by else None,
@@ -462,14 +502,14 @@ class _Groups:
         if not made_of.keys:
             self._groups[()] = ([], self._new())
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row, times: int = 1) -> None:
         values = [value(row) for _, value in self._made_of.keys]
         key = tuple(map(canonical, values))
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = (values, self._new())
         for state, (_, _, argument) in zip(group[1], self._made_of.aggregates, strict=True):
-            state.add(argument(row))
+            state.add(argument(row), times)
 
     def results(self, row: Row) -> Iterator[None]:
         """Puts each group's values into the row."""

@@ -94,6 +94,10 @@ class Selection:
         if len(self._kept) >= self._most + _PRUNE_AT:
             self._prune()
 
+    def __len__(self) -> int:
+        """How many rows are kept now: at least those that will be selected of what came so far."""
+        return len(self._kept)
+
     def rows(self) -> list[Found]:
         self._prune()
         return [found for _, _, found in self._kept]

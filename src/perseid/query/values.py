@@ -204,6 +204,26 @@ def order_bytes(v: Any) -> bytes:
     return _packed(key) if key[0] < _ARRAY else b"".join(map(_packed, key[1]))
 
 
+def place_in_order(start: bytes, *, is_whole: bool) -> tuple[int, Any] | None:
+    """The rank and value of which these are the order bytes; of a cut text, as far as it goes.
+
+    None where the bytes do not tell: those of arrays and objects, and of NaN.
+    """
+    rank = start[0]
+    if rank < _NUMBER:
+        return rank, None
+    if rank == _NUMBER and len(start) == _NUMBER_BYTES.size:
+        _, _, bits, rest = _NUMBER_BYTES.unpack(start)
+        bits ^= _SIGN_BIT if bits & _SIGN_BIT else _ALL_BITS
+        (near,) = _DOUBLE.unpack(_BITS.pack(bits))
+        rest -= 2**15
+        return rank, int(near) + rest if rest else near
+    if rank == _STRING:
+        text = start[1:-2] if is_whole else start[1:]
+        return rank, text.replace(b"\0\xff", b"\0").decode("utf-8", "ignore")
+    return None
+
+
 def canonical(v: Any) -> tuple[Any, ...]:
     """A hashable stand-in for `v`, equal for structurally equal values, for sets and groups.
 
@@ -226,8 +246,12 @@ def _is_nan(v: Any) -> bool:
 
 def _scalar_key(v: Any) -> tuple[Any, ...]:
     rank = type_rank(v)
+    if rank < _NUMBER:
+        return (rank,)
+    if type(v) is int and not INT64_MIN <= v <= INT64_MAX:
+        v = as_number(v)
     # A NaN has the bare rank: shorter, so before every (rank, number), and equal to itself.
-    return (rank, v) if rank >= _NUMBER and not _is_nan(v) else (rank,)
+    return (rank,) if _is_nan(v) else (rank, v)
 
 
 def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:

@@ -41,10 +41,14 @@ class Account:
         """What is dead in the container, for the whole of a request admitted at `now`."""
         return container.policy.horizon(int(now), revive_unpurged=self.settings.revive_unpurged)
 
-    async def usage(self, container: Container, horizon: Horizon) -> Usage:
-        """What the container holds, over all its ranges."""
+    async def usage(
+        self, container: Container, horizon: Horizon, range_index: int | None = None
+    ) -> Usage:
+        """What the container holds, over all its ranges or in one."""
         usages = [
-            await self.store.usage(container, part.index, horizon) for part in container.ranges
+            await self.store.usage(container, part.index, horizon)
+            for part in container.ranges
+            if range_index is None or range_index == part.index
         ]
         return Usage._make(map(sum, zip(*usages, strict=True)))
 

@@ -6,35 +6,29 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from perseid.conditions import Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.partition import ABSENT, canonical
-from perseid.query import (
-    CallContext,
-    Collector,
-    CompiledQuery,
-    Execution,
-    Paging,
-    compile_query,
-    prepare,
-    run,
-)
+from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.pins import pinned
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
-from perseid.store.protocol import Scan
+from perseid.service.plans import Plan, compile_for, plan_for
+from perseid.store.protocol import Page, Scan
 
 T = TypeVar("T")
 
 _CHUNK: Final = 500
+_FEW: Final = 32
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -48,10 +42,14 @@ class QueryRequest:
 
 
 class QueryPage(NamedTuple):
-    """Result rows as JSON, the sizes of the items loaded for them, the way on, and the times."""
+    """Result rows as JSON, the sizes of the items loaded for them, the way on, and the times.
+
+    `counted` are items that were counted without loading them.
+    """
 
     rows: list[bytes]
     loaded: list[int]
+    counted: int
     continuation: str | None
     times: Times
 
@@ -95,11 +93,6 @@ def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any
     return list(run(compiled, bodies, query.parameters, _context(now)))
 
 
-def compile_for(container: Container, query: QueryRequest) -> CompiledQuery:
-    computed = container.properties.get("computedProperties") or []
-    return compile_query(query.text, tuple((each["name"], each["query"]) for each in computed))
-
-
 async def run_page(
     op: Operation, query: QueryRequest, scope: Scan, token: str | None, limit: int
 ) -> QueryPage:
@@ -108,19 +101,18 @@ async def run_page(
     expected = {"f": "query", "c": op.container.rid, "q": query.digest}
     position = tokens.unseal(secret, token, **expected) if token else None
     started = time.perf_counter()
-    compiled = compile_for(op.container, query)
-    execution = prepare(compiled, query.parameters, _context(op.now))
-    page = _Page(op, execution, scope, limit, position)
+    plan = plan_for(op.container, query.text, query.parameters)
+    page = _Page(op, plan, query.parameters, scope, limit, position)
     page.times.compiling = time.perf_counter() - started
-    onward = await page.fill[compiled.paging]()
+    onward = await page.fill()
     continuation = None if onward is None else tokens.seal(secret, expected | onward)
-    return QueryPage(page.rows, page.loaded, continuation, page.times)
+    return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times)
 
 
 class _Page:
     """A page under construction.
 
-    `fill` has a method for each way of paging, which returns the position of the next page, if
+    There is a way for each kind of paging, which returns the position of the next page, if
     there is one. A position names the last row by what it is and not by how many came before,
     because each page sees the items of its own moment.
     """
@@ -128,46 +120,84 @@ class _Page:
     def __init__(
         self,
         op: Operation,
-        execution: Execution,
+        plan: Plan,
+        parameters: dict[str, Any],
         scope: Scan,
         limit: int,
         position: dict[str, Any] | None,
     ) -> None:
         self._op = op
-        self._execution = execution
-        self._gives_items = execution.compiled.gives_items
-        self._scope = scope
+        self._plan = plan
+        self._is_filtered = plan.pushdown.is_exact
+        self._execution = prepare(
+            plan.compiled, parameters, _context(op.now), is_filtered=self._is_filtered
+        )
+        self._gives_items = plan.compiled.gives_items
+        self._scope = replace(scope, where=plan.filter(parameters), indexable=plan.indexable)
         self._limit = limit
         self._position = position or {}
         place = self._position.get("after")
         self._after = None if place is None else Position.from_json(place)
         # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
-        self._skip, self._left = execution.window()
+        self._skip, self._left = self._execution.window()
         if position is not None:
             self._skip, self._left = 0, position.get("left")
         self._room = _LARGEST_PAGE_BYTES
-        self.fill: dict[Paging, Callable[[], Awaitable[dict[str, Any] | None]]] = {
-            "STREAM": self._stream,
-            "SORT": self._sort,
-            "WHOLE": self._collect,
-        }
+        self._deadline = time.perf_counter() + op.account.settings.query_page_seconds
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
+        self.counted = 0
         self.times = Times()
+
+    async def fill(self) -> dict[str, Any] | None:
+        compiled = self._plan.compiled
+        if compiled.paging == "SORT":
+            return await self._sort()
+        if compiled.paging == "WHOLE":
+            return await self._collect()
+        if self._gives_items and self._is_filtered and not compiled.bound.has_joins:
+            return await self._copy()
+        return await self._stream()
+
+    async def _copy(self) -> dict[str, Any] | None:
+        """The items that the store finds are the rows of the result, as they are."""
+        after = self._position.get("item", 0) - 1
+        while self._left != 0:
+            room = self._limit if self._left is None else min(self._limit, self._left)
+            rows, has_more = await self._scan(after, self._skip + room - len(self.rows))
+            for row in rows:
+                after = row.number
+                self.loaded.append(row.size)
+                if self._skip > 0:
+                    self._skip -= 1
+                elif not self._add(row.body):
+                    return self._onward({"item": row.number, "given": 0})
+                elif len(self.rows) == self._left:
+                    return None
+            if not has_more:
+                break
+            if len(self.rows) >= self._limit or self._is_late():
+                return self._onward({"item": after + 1, "given": 0})
+        return None
 
     async def _stream(self) -> dict[str, Any] | None:
         """Each item stands for itself, so a page ends anywhere and goes on from there.
 
         The position is the item of the next row, and how many rows it has given before.
         """
-        if self._left == 0:
-            return None
         after = self._position.get("item", 0) - 1
-        while rows := await self._scan(after):
-            is_done, onward = await self._evaluated(self._take, rows)
+        size = self._first_chunk
+        while self._left != 0:
+            rows, has_more = await self._scan(after, size)
+            is_done, onward = await self._evaluated(len(rows), self._take, rows)
             if is_done:
                 return onward
+            if not has_more:
+                break
             after = rows[-1].number
+            if self._is_late():
+                return self._onward({"item": after + 1, "given": 0})
+            size = _CHUNK
         return None
 
     def _take(self, rows: list[Row]) -> tuple[bool, dict[str, Any] | None]:
@@ -192,14 +222,46 @@ class _Page:
         """A row has its place by its sort keys and its item; only those of the page are kept."""
         for by_tie in self._rounds():
             selection = Selection(self._after, self._most, by_tie=by_tie)
-            last = -1
-            while self._most > 0 and (rows := await self._scan(last)):
-                await self._evaluated(self._sort_into, selection, rows)
-                last = rows[-1].number
-            is_done, onward = await self._evaluated(self._cut, selection, by_tie)
+            if self._most > 0 and (by_tie or not await self._walk(selection)):
+                await self._select(selection)
+            is_done, onward = await self._evaluated(self._most, self._cut, selection, by_tie)
             if is_done:
                 break
         return onward
+
+    async def _walk(self, selection: Selection) -> bool:
+        """Takes items in the order of the result until the page is full; False if it cannot."""
+        order = self._plan.order
+        if order is None:
+            return False
+        start = None
+        if self._after is not None:
+            place = self._execution.place(self._after)
+            if place is None:
+                return False
+            start = Place(*place)
+            if start.number < 0 and order.is_descending:
+                start = start._replace(number=2**63 - 1)
+        size = self._first_chunk
+        while True:
+            scan = replace(self._scope, limit=size)
+            started = time.perf_counter()
+            walk = await self._op.store.walk(self._op.container, scan, order, start)
+            self.times.loading += time.perf_counter() - started
+            if walk is None:
+                return False
+            await self._evaluated(len(walk.rows), self._sort_into, selection, walk.rows)
+            # Each further item has its place behind these.
+            if len(selection) >= self._most or walk.onward is None:
+                return True
+            start, size = walk.onward, _CHUNK
+
+    async def _select(self, selection: Selection) -> None:
+        last, has_more = -1, True
+        while has_more:
+            rows, has_more = await self._scan(last, _CHUNK)
+            await self._evaluated(len(rows), self._sort_into, selection, rows)
+            last = rows[-1].number if rows else last
 
     def _sort_into(self, selection: Selection, rows: list[Row]) -> None:
         for row in rows:
@@ -209,11 +271,33 @@ class _Page:
     async def _collect(self) -> dict[str, Any] | None:
         """Groups and different values are known when all items are; a page is a part of them."""
         collector = self._execution.collector()
-        last = -1
-        while self._execution.compiled.bound.sources and (rows := await self._scan(last)):
-            await self._evaluated(self._feed, collector, rows)
-            last = rows[-1].number
-        return await self._evaluated(self._divide, collector)
+        paths = self._plan.combined
+        if paths is not None:
+            await self._combine(collector, paths)
+        elif self._plan.compiled.bound.sources:
+            last, has_more = -1, True
+            while has_more:
+                rows, has_more = await self._scan(last, _CHUNK)
+                await self._evaluated(len(rows), self._feed, collector, rows)
+                last = rows[-1].number if rows else last
+        return await self._evaluated(_CHUNK if paths else 1, self._divide, collector)
+
+    async def _combine(self, collector: Collector, paths: tuple[Path, ...]) -> None:
+        """Feeds each combination of the values that matter once, with the number of its items."""
+
+        def take(times: int, document: dict[str, Any]) -> None:
+            self.counted += times
+            collector.feed(document, None, times)
+
+        started = time.perf_counter()
+        scope = self._scope
+        if not paths and scope.where is None and _is_whole(scope):
+            account, container = self._op.account, self._op.container
+            usage = await account.usage(container, scope.horizon, scope.range_index)
+            take(usage.items, {})
+        else:
+            await self._op.store.combine(self._op.container, scope, paths, take)
+        self.times.loading += time.perf_counter() - started
 
     def _feed(self, collector: Collector, rows: list[Row]) -> None:
         for row in rows:
@@ -279,18 +363,30 @@ class _Page:
         body: bytes = found.source.body if self._gives_items else orjson.dumps(found.value)
         return body
 
-    async def _evaluated(self, work: Callable[..., T], *arguments: Any) -> T:
+    @property
+    def _first_chunk(self) -> int:
+        """About as many items as the page has rows, so that a small page is a small effort."""
+        return min(max(self._most, 4), _CHUNK)
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() > self._deadline
+
+    async def _evaluated(self, size: int, work: Callable[..., T], *arguments: Any) -> T:
+        """Does the work here if it is about a few rows, else where nobody waits for it."""
         started = time.perf_counter()
-        result = await asyncio.to_thread(work, *arguments)
+        if size <= _FEW:
+            result = work(*arguments)
+        else:
+            result = await asyncio.to_thread(work, *arguments)
         self.times.evaluating += time.perf_counter() - started
         return result
 
-    async def _scan(self, after: int) -> list[Row]:
-        scan = replace(self._scope, after=after, limit=_CHUNK)
+    async def _scan(self, after: int, limit: int) -> Page:
+        scan = replace(self._scope, after=after, limit=min(limit, _CHUNK))
         started = time.perf_counter()
         page = await self._op.store.scan(self._op.container, scan)
         self.times.loading += time.perf_counter() - started
-        return page.rows
+        return page
 
     def _add(self, text: bytes) -> bool:
         """Takes the row unless the page is full; a page always takes its first."""
@@ -305,13 +401,18 @@ class _Page:
         self._room = _LARGEST_PAGE_BYTES
 
 
+def _is_whole(scope: Scan) -> bool:
+    """True for all items of a container or of one of its ranges."""
+    return scope.pk_prefix is None and scope.epk_min is None and scope.epk_max is None
+
+
 def _context(now: float) -> CallContext:
     return CallContext(now=now, random=random.random)
 
 
 def pinned_key(container: Container, query: QueryRequest) -> bytes | None:
     """The logical partition outside of which the query's filter rejects everything."""
-    fixed = pinned(compile_for(container, query).bound, query.parameters)
+    fixed = pinned(compile_for(container, query.text).bound, query.parameters)
     values = [fixed.get(path, ABSENT) for path in container.key.tokens]
     if all(value is None or isinstance(value, str | int | float) for value in values):
         return canonical(tuple(values))

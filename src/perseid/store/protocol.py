@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from perseid.conditions import Filter, Order, Path, Place
 from perseid.model import Container, ItemKey, Row, Usage
 from perseid.ttl import EVERYTHING_LIVES, Horizon
 
@@ -99,6 +100,9 @@ class Scan:
     epk_min: bytes | None = None
     epk_max: bytes | None = None
     horizon: Horizon = EVERYTHING_LIVES
+    where: Filter | None = None
+    # Paths that the indexing policy lets the store index, if it thinks that this pays.
+    indexable: frozenset[Path] = frozenset()
     limit: int = 1000
     max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
 
@@ -106,6 +110,21 @@ class Scan:
 class Page(NamedTuple):
     rows: list[Row]
     has_more: bool
+
+
+class Walk(NamedTuple):
+    """Items in the order of a property, and where to go on if there are more."""
+
+    rows: list[Row]
+    onward: Place | None
+
+
+class Access(NamedTuple):
+    """How items would be found: through which index or by a scan, and how many it looks at."""
+
+    way: Literal["key", "index", "order", "scan"]
+    path: Path | None
+    looked: int
 
 
 class Span(NamedTuple):
@@ -206,7 +225,41 @@ class Store(Protocol):
         """Decides and applies in one transaction of one range; returns when that is durable."""
         ...
 
-    async def scan(self, container: Container, scan: Scan) -> Page: ...
+    async def scan(self, container: Container, scan: Scan) -> Page:
+        """A page of live items that meet the condition, in the order of their numbers."""
+        ...
+
+    async def walk(
+        self, container: Container, scan: Scan, order: Order, start: Place | None
+    ) -> Walk | None:
+        """The next of them in the order of a property, from `start` on, which is included.
+
+        None where no index serves that, or where sorting what `scan` gives is the shorter way.
+        """
+        ...
+
+    async def combine(
+        self,
+        container: Container,
+        scan: Scan,
+        paths: Sequence[Path],
+        take: Callable[[int, dict[str, Any]], None],
+    ) -> None:
+        """Calls `take` for each combination of values that the items have at the paths.
+
+        It gets the number of such items and a document with nothing but these paths, those of the
+        oldest items first. It is called on some other thread, one call after the other.
+        """
+        ...
+
+    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
+        """How `scan`, or `walk` if there is an order, would go about it; makes no index."""
+        ...
+
+    async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
+        """Drops the property indexes that the indexing policy no longer allows."""
+        ...
+
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         """What the items of a range take up; costs no look at the living."""
         ...

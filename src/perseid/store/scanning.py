@@ -7,6 +7,7 @@ from typing import Any, Final
 import apsw
 
 from perseid.model import RANGE_SHIFT, Row
+from perseid.store.predicates import bindings, condition_sql
 from perseid.store.protocol import Page, Scan
 from perseid.ttl import LIVE_SQL
 
@@ -31,8 +32,8 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
     leaps = _LEAPS if may_leap else 0
     while True:
         values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
-        patience = _Patience(rows) if leaps else None
-        db.set_progress_handler(patience, _PATIENCE)
+        if leaps:
+            db.set_progress_handler(_Patience(rows), _PATIENCE)
         try:
             for columns in db.execute(sql, values):
                 row = Row._make(columns)
@@ -42,9 +43,12 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
                 rows.append(row)
             return Page(rows, False)
         except apsw.InterruptError:
+            if not leaps:
+                raise
             leaps -= 1
         finally:
-            db.set_progress_handler(None)
+            if may_leap:
+                db.set_progress_handler(None)
         after = rows[-1].number if rows else values["after"]
         following = _next_live(db, number, scan, after)
         if following is None:
@@ -99,7 +103,8 @@ def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int 
     return None
 
 
-def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
+def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
+    """What a scan asks of an item besides its condition on the body, and the values for it."""
     conditions = ["number > :after"]
     values: dict[str, Any] = {"after": scan.after}
     if scan.range_index is not None:
@@ -122,5 +127,15 @@ def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     if not scan.horizon.is_endless:
         conditions.append(LIVE_SQL)
         values |= {"inherited": scan.horizon.inherited, "own": scan.horizon.own}
-    sql = f"SELECT {COLUMNS} FROM items_{number} WHERE {' AND '.join(conditions)}"
-    return f"{sql} ORDER BY number LIMIT :limit", values
+    return " AND ".join(conditions), values
+
+
+def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
+    scope, values = scope_sql(scan)
+    if scan.where is not None:
+        scope = f"{scope} AND {condition_sql(scan.where.condition)}"
+        values |= bindings(scan.where)
+    return (
+        f"SELECT {COLUMNS} FROM items_{number} WHERE {scope} ORDER BY number LIMIT :limit",
+        values,
+    )

@@ -5,10 +5,7 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,11 +13,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 import orjson
 
+from perseid import conditions
+from perseid.conditions import Order, Place
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import schema
 from perseid.store.position import START, Position
 from perseid.store.protocol import (
     NO_AGES,
+    Access,
     Ages,
     Corpse,
     Decision,
@@ -37,15 +37,16 @@ from perseid.store.protocol import (
     StoreError,
     Tally,
     View,
+    Walk,
 )
 from perseid.store.row_cache import RowCache
-from perseid.store.scanning import COLUMNS, run_scan
+from perseid.store.scanning import COLUMNS
+from perseid.store.sqlite_queries import SqliteQueries
 from perseid.store.writer import Writer, as_client_error
 from perseid.ttl import DAWN, LIVE_SQL, Horizon
 
 T = TypeVar("T")
 
-_SCANNERS: Final = 4
 _CACHED_BYTES: Final = 32 * 1024 * 1024
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
@@ -101,8 +102,6 @@ class SqliteStore:
     def __init__(self, path: Path, *, durability: str = "full") -> None:
         self._path = path
         self._synchronous = _SYNCHRONOUS[durability]
-        self._local = threading.local()
-        self._scan_connections: list[apsw.Connection] = []
         try:
             self._write_db = self._connect()
             schema.check(self._write_db)
@@ -115,7 +114,6 @@ class SqliteStore:
             raise StoreError(f"{path} is not a usable database file: {exc}") from exc
         except apsw.Error as exc:
             raise StoreError(f"cannot open {path}: {exc}") from exc
-        self._scanners = ThreadPoolExecutor(_SCANNERS, thread_name_prefix="perseid-scan")
         # By (container, range): what is durable, and what the open transaction makes of it.
         self._positions: dict[tuple[int, int], Position] = {
             (container, part): Position(*position)
@@ -130,6 +128,7 @@ class SqliteStore:
             committed=self._committed,
             undone=self._undone,
         )
+        self._queries = SqliteQueries(self._connect, self._writer, self._write_db, self._positions)
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=256)
@@ -141,9 +140,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._writer.close()
-        self._scanners.shutdown()
-        for db in (*self._scan_connections, self._point_db):
-            db.close()
+        self._queries.close()
+        self._point_db.close()
         # Last, so that SQLite folds the log into the file and the file alone is the database.
         self._write_db.close()
 
@@ -244,6 +242,7 @@ class SqliteStore:
     def _end_positions(self, number: int) -> None:
         for place in [place for place in self._open if place[0] == number]:
             del self._open[place]
+        self._queries.forget(number)
 
     def _remove_resource(self, resource: Resource) -> None:
         db = self._write_db
@@ -381,7 +380,29 @@ class SqliteStore:
         self._changed.clear()
 
     async def scan(self, container: Container, scan: Scan) -> Page:
-        return await self._on_scanner(lambda db: run_scan(db, container.number, scan))
+        return await self._queries.scan(container, scan)
+
+    async def walk(
+        self, container: Container, scan: Scan, order: Order, start: Place | None
+    ) -> Walk | None:
+        return await self._queries.walk(container, scan, order, start)
+
+    async def combine(
+        self,
+        container: Container,
+        scan: Scan,
+        paths: Sequence[conditions.Path],
+        take: Callable[[int, dict[str, Any]], None],
+    ) -> None:
+        await self._queries.combine(container, scan, paths, take)
+
+    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
+        return await self._queries.access(container, scan, order)
+
+    async def keep_indexes(
+        self, container: Container, keep: Callable[[conditions.Path], bool]
+    ) -> None:
+        await self._queries.keep_indexes(container, keep)
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         if horizon.is_endless:
@@ -400,7 +421,7 @@ class SqliteStore:
             dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
             return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
 
-        return await self._on_scanner(count)
+        return await self._queries.in_thread(count)
 
     async def count_keys(self, container: Container, range_index: int) -> int:
         sql = (
@@ -408,7 +429,7 @@ class SqliteStore:
             " WHERE number >= ? AND number < ?"
         )
         bounds = (range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT)
-        return await self._on_scanner(lambda db: int(db.execute(sql, bounds).get))
+        return await self._queries.in_thread(lambda db: int(db.execute(sql, bounds).get))
 
     # Lifetimes
 
@@ -501,7 +522,7 @@ class SqliteStore:
         columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"
         sql = _span_sql(container.number, span, columns)
         values = _span_values(range_index, span)
-        return await self._on_scanner(lambda db: Tally._make(db.execute(sql, values).get))
+        return await self._queries.in_thread(lambda db: Tally._make(db.execute(sql, values).get))
 
     async def histogram(
         self, container: Container, range_index: int, span: Span, origin: int, width: int
@@ -513,7 +534,7 @@ class SqliteStore:
             "GROUP BY bucket",
         )
         values = _span_values(range_index, span) | {"origin": origin, "width": width}
-        return await self._on_scanner(
+        return await self._queries.in_thread(
             lambda db: {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
         )
 
@@ -523,27 +544,14 @@ class SqliteStore:
         columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
         sql = _span_sql(container.number, span, columns, "ORDER BY {base} LIMIT :limit")
         values = _span_values(range_index, span) | {"limit": limit}
-        return await self._on_scanner(lambda db: [*map(Row._make, db.execute(sql, values))])
+        return await self._queries.in_thread(lambda db: [*map(Row._make, db.execute(sql, values))])
 
     async def invalid_ttls(self, container: Container) -> int:
         sql = (
             f"SELECT COUNT(*) FROM items_{container.number}"
             " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
         )
-        return await self._on_scanner(lambda db: int(db.execute(sql).get))
-
-    async def _on_scanner(self, work: Callable[[apsw.Connection], T]) -> T:
-        def run() -> T:
-            db: apsw.Connection | None = getattr(self._local, "db", None)
-            if db is None:
-                db = self._local.db = self._connect()
-                self._scan_connections.append(db)
-            try:
-                return work(db)
-            except apsw.Error as exc:
-                raise as_client_error(exc) from exc
-
-        return await asyncio.get_running_loop().run_in_executor(self._scanners, run)
+        return await self._queries.in_thread(lambda db: int(db.execute(sql).get))
 
 
 def _span_values(range_index: int, span: Span) -> dict[str, int]:

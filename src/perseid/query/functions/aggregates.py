@@ -1,12 +1,15 @@
 """Aggregates: fed the values of a group one by one, asked once for the result.
 
 Undefined values are skipped by all of them. An aggregate that met a value it has no answer for
-stays undefined whatever follows.
+stays undefined whatever follows. But for MAKELIST, the order of the values makes no difference, nor
+whether equal ones come one by one or are told as so many times.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from typing import Any, Final
 
 from perseid.query.functions.totals import is_rankable
@@ -19,12 +22,15 @@ class Aggregate(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def add(self, value: Any) -> None:
-        """Takes the value of one more row; undefined values change nothing."""
+    def add(self, value: Any, times: int = 1) -> None:
+        """Takes the value of so many more rows; undefined values change nothing."""
 
     @abstractmethod
     def result(self) -> Any:
         """The aggregate of what was added so far."""
+
+
+_WAITING: Final = 4096
 
 
 class Count(Aggregate):
@@ -33,9 +39,9 @@ class Count(Aggregate):
     def __init__(self) -> None:
         self._count = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, times: int = 1) -> None:
         if value is not UNDEFINED:
-            self._count += 1
+            self._count += times
 
     def result(self) -> Any:
         return self._count
@@ -44,35 +50,74 @@ class Count(Aggregate):
 class CountIf(Count):
     __slots__ = ()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, times: int = 1) -> None:
         if value is True:
-            self._count += 1
+            self._count += times
 
 
 class Sum(Aggregate):
-    __slots__ = ("_count", "_spoilt", "_total")
+    """Exact until it is rounded once, at the end; so the order of the values does not matter."""
+
+    __slots__ = ("_count", "_fractions", "_special", "_spoilt", "_waiting", "_whole")
 
     def __init__(self) -> None:
-        self._total: int | float = 0
+        self._whole = 0
+        self._fractions: Fraction | None = None  # None as long as all were integers
+        self._waiting: list[float] = []
+        self._special = 0.0  # infinities, and what comes of adding them
         self._count = 0
         self._spoilt = False
 
-    def add(self, value: Any) -> None:
-        if is_number(value):
-            self._total += as_number(value)
-            self._count += 1
-        elif value is not UNDEFINED:
-            self._spoilt = True
+    def add(self, value: Any, times: int = 1) -> None:
+        if not is_number(value):
+            self._spoilt = self._spoilt or value is not UNDEFINED
+            return
+        self._count += times
+        number = as_number(value)
+        if type(number) is int:
+            self._whole += number * times
+        elif not math.isfinite(number):
+            self._special += number
+        elif times == 1:
+            self._waiting.append(float(number))
+            if len(self._waiting) >= _WAITING:
+                self._gather()
+        else:
+            self._fractions = (self._fractions or Fraction()) + Fraction(number) * times
 
     def result(self) -> Any:
-        return UNDEFINED if self._spoilt else as_number(self._total)
+        return UNDEFINED if self._spoilt else self._total()
+
+    def _total(self) -> int | float:
+        if self._special != 0:  # NaN too
+            return self._special
+        if self._waiting:
+            self._gather()
+        if self._fractions is None:
+            return as_number(self._whole)
+        try:
+            return float(self._fractions + self._whole)
+        except OverflowError:
+            return math.inf if self._fractions + self._whole > 0 else -math.inf
+
+    def _gather(self) -> None:
+        """Folds the floats that wait into the exact total, a hundred times faster than singly."""
+        total, rest = self._fractions or Fraction(), self._waiting
+        try:
+            # What rounding took away from the sum is summed in turn, until nothing is left.
+            while rounded := math.fsum(rest):
+                total += Fraction(rounded)
+                rest.append(-rounded)
+        except OverflowError:
+            total = sum(map(Fraction, self._waiting), self._fractions or Fraction())
+        self._fractions, self._waiting = total, []
 
 
 class Avg(Sum):
     __slots__ = ()
 
     def result(self) -> Any:
-        return UNDEFINED if self._spoilt or not self._count else self._total / self._count
+        return UNDEFINED if self._spoilt or not self._count else self._total() / self._count
 
 
 class Min(Aggregate):
@@ -83,7 +128,7 @@ class Min(Aggregate):
         self._key: tuple[Any, ...] | None = None
         self._spoilt = False
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, _times: int = 1) -> None:
         if value is UNDEFINED:
             return
         if not is_rankable(value):
@@ -113,9 +158,9 @@ class MakeList(Aggregate):
     def __init__(self) -> None:
         self._values: list[Any] = []
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, times: int = 1) -> None:
         if value is not UNDEFINED:
-            self._values.append(value)
+            self._values += [value] * times
 
     def result(self) -> Any:
         return list(self._values)
@@ -127,7 +172,7 @@ class MakeSet(Aggregate):
     def __init__(self) -> None:
         self._values: dict[tuple[Any, ...], Any] = {}
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, _times: int = 1) -> None:
         if value is not UNDEFINED:
             self._values.setdefault(canonical(value), value)
 

@@ -1,0 +1,65 @@
+"""Which parts of an item a query looks at."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perseid.conditions import Path
+from perseid.query.functions import lookup
+from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, Node, children, walk
+from perseid.query.pushdown import path_of
+
+# One more column for each; beyond that a whole item is as cheap.
+_MOST_PATHS: Final = 6
+
+
+def combined(query: BoundQuery, *, is_filtered: bool) -> tuple[Path, ...] | None:
+    """The paths that alone decide the result, if equal items need not be told apart.
+
+    Then the query may see each combination of their values once, and how many items have it.
+    None if it needs the items themselves. `is_filtered` leaves WHERE to whoever chooses them.
+    """
+    if query.root is None or not (query.is_grouped or query.distinct):
+        return None
+    if query.sources[0].collection is not None or not all(map(_is_repeatable, walk(query))):
+        return None
+    parts = [*query.items, *query.sources, *query.group_by, *query.aggregates, *query.order_by]
+    if query.where is not None and not is_filtered:
+        parts.append(query.where)
+    found: set[Path] = set()
+    pending: list[Node] = parts
+    while pending:
+        node = pending.pop()
+        path = path_of(node, query.root.slot)  # type: ignore[arg-type]
+        if path:
+            found.add(_names(path))
+        elif isinstance(node, Alias) and node.slot == query.root.slot:
+            return None
+        else:
+            pending.extend(children(node))
+    if () in found or len(found) > _MOST_PATHS:
+        return None
+    # What lies below another path comes with it.
+    return tuple(
+        sorted(
+            path for path in found if not any(path[:end] in found for end in range(1, len(path)))
+        )
+    )
+
+
+def _names(path: Path) -> Path:
+    """As far as an array: its elements come with it."""
+    for at, step in enumerate(path):
+        if isinstance(step, int):
+            return path[:at]
+    return path
+
+
+def _is_repeatable(node: Node) -> bool:
+    """False for what tells equal items apart: their order in a list, or chance."""
+    if isinstance(node, Aggregate):
+        return node.function != "MAKELIST"
+    if isinstance(node, Call):
+        function = lookup(node.name)
+        return function is not None and function.deterministic
+    return True

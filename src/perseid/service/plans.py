@@ -1,0 +1,93 @@
+"""How a query runs over a container: what the store does by itself, and what is left to do.
+
+Planning depends on the query's text, on the types of its parameters and on the container's
+definition; it is done once for each of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from perseid.charges import IndexPaths
+from perseid.conditions import Condition, Every, Filter, Not, Order, Path, Some
+from perseid.model import Container
+from perseid.query import CompiledQuery, compile_query
+from perseid.query.pushdown import Kind, Pushdown, kind_of, push, pushed_order
+from perseid.query.uses import combined
+from perseid.query.values import UNDEFINED
+
+_REMEMBERED: Final = 2048
+# Indexed in every container, though no policy lists them; and those that cannot be searched for.
+_ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
+_NEVER_INDEXED: Final = frozenset({"_etag", "_rid", "_self", "_attachments"})
+
+
+class Plan(NamedTuple):
+    """A compiled query and the parts of it that a store can do."""
+
+    compiled: CompiledQuery
+    pushdown: Pushdown
+    order: Order | None
+    combined: tuple[Path, ...] | None  # enough of an item, where equal ones count as one
+    indexable: frozenset[Path]
+
+    def filter(self, parameters: Mapping[str, Any]) -> Filter | None:
+        return self.pushdown.filter(parameters)
+
+
+_plans: dict[tuple[Any, ...], Plan] = {}
+
+
+def compile_for(container: Container, text: str) -> CompiledQuery:
+    computed = container.properties.get("computedProperties")
+    if not computed:
+        return compile_query(text)
+    return compile_query(text, tuple((each["name"], each["query"]) for each in computed))
+
+
+def plan_for(container: Container, text: str, parameters: Mapping[str, Any]) -> Plan:
+    compiled = compile_for(container, text)
+    kinds = tuple([kind_of(parameters.get(name, UNDEFINED)) for name in compiled.parameters])
+    key = (compiled, kinds, container.rid, container.etag)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _REMEMBERED:
+            _plans.clear()
+        plan = _plans[key] = _plan(container, compiled, kinds)
+    return plan
+
+
+def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]) -> Plan:
+    bound = compiled.bound
+    pushdown = push(bound, dict(zip(compiled.parameters, kinds, strict=True)))
+    order = pushed_order(bound)
+    together = combined(bound, is_filtered=pushdown.is_exact)
+    paths = _paths(pushdown.condition)
+    if order is not None:
+        paths.add(order.path)
+    if together is not None:
+        paths.update(together)
+    indexable = frozenset(path for path in paths if is_indexable(container, path))
+    return Plan(compiled, pushdown, order, together, indexable)
+
+
+def is_indexable(container: Container, path: Path) -> bool:
+    """Whether the indexing policy lets the values at a path be indexed."""
+    policy = container.properties.get("indexingPolicy", {})
+    if str(policy.get("indexingMode", "")).lower() == "none" or path[0] in _NEVER_INDEXED:
+        return False
+    if len(path) == 1 and path[0] in _ALWAYS_INDEXED:
+        return True
+    point: IndexPaths = container.index
+    for step in path:
+        point = point.child(step if isinstance(step, str) else None)
+    return point.scalar
+
+
+def _paths(condition: Condition) -> set[Path]:
+    if isinstance(condition, Every | Some):
+        return {path for term in condition.terms for path in _paths(term)}
+    if isinstance(condition, Not):
+        return _paths(condition.term)
+    return {condition.path}

@@ -1,0 +1,249 @@
+"""Finds the items that meet a condition, through an index where there is one.
+
+A lead is a part of the condition that an index over one path can answer. Items come in the order
+of their numbers all the same: an index has equal values in that order, and what a stretch of
+values leads to is sorted, unless it is so much that a plain scan finds a page sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import apsw
+import orjson
+
+from perseid.conditions import (
+    ARRAY,
+    STRING,
+    Compared,
+    Condition,
+    Matched,
+    Order,
+    Path,
+    Place,
+    Some,
+    Typed,
+    conjuncts,
+    every,
+    some,
+)
+from perseid.model import Row
+from perseid.store.predicates import (
+    bindings,
+    condition_sql,
+    equality_sql,
+    has_only_value,
+    rank_sql,
+    value_sql,
+)
+from perseid.store.property_indexes import indexed_by
+from perseid.store.protocol import Page, Scan, Walk
+from perseid.store.scanning import COLUMNS, run_scan, scope_sql
+
+# More candidates than this are dense enough for a scan to meet a page of them soon.
+_MOST_CANDIDATES: Final = 20_000
+# Up to so many are sorted rather than looked for along the order of another property.
+FEW: Final = 1000
+
+
+# How much an index narrows a search down: to one value, some, a stretch of them, …
+Strength: TypeAlias = Literal["value", "values", "stretch", "side", "type"]
+_STRENGTHS: Final[tuple[Strength, ...]] = ("value", "values", "stretch", "side", "type")
+
+
+class Lead(NamedTuple):
+    """A part of a condition that is about one path."""
+
+    path: Path
+    term: Condition
+    strength: Strength
+
+    @property
+    def sql(self) -> str:
+        if isinstance(self.term, Typed) and len(self.term.ranks) == 1:
+            rank = self.term.ranks[0]
+            if has_only_value(rank):
+                return equality_sql(self.path, rank)
+        return condition_sql(self.term)
+
+
+@lru_cache(maxsize=1024)
+def leads(condition: Condition) -> tuple[Lead, ...]:
+    """What indexes could answer, the most promising first."""
+    by_path: dict[Path, list[Lead]] = {}
+    for term in conjuncts(condition):
+        for lead in _leads_of(term):
+            by_path.setdefault(lead.path, []).append(lead)
+    result = []
+    for path, parts in by_path.items():
+        strength = min((each.strength for each in parts), key=_STRENGTHS.index)
+        if strength == "side" and sum(each.strength == "side" for each in parts) > 1:
+            strength = "stretch"
+        result.append(Lead(path, every([each.term for each in parts]), strength))
+    return tuple(sorted(result, key=lambda lead: _STRENGTHS.index(lead.strength)))
+
+
+def _leads_of(term: Condition) -> list[Lead]:
+    if isinstance(term, Compared):
+        return [Lead(term.path, term, "value" if term.operator == "=" else "side")]
+    if isinstance(term, Matched):
+        return [Lead(term.path, term, "stretch")] if term.where == "start" else []
+    if isinstance(term, Typed):
+        is_one = len(term.ranks) == 1 and has_only_value(term.ranks[0])
+        return [Lead(term.path, term, "value" if is_one else "type")]
+    if isinstance(term, Some):
+        return _common_leads(term.terms)
+    return []
+
+
+def _common_leads(terms: tuple[Condition, ...]) -> list[Lead]:
+    """What alternatives have in common: a path that each of them wants a value of."""
+    found: dict[Path, list[Condition]] | None = None
+    for term in terms:
+        values = {
+            lead.path: lead.term
+            for part in conjuncts(term)
+            for lead in _leads_of(part)
+            if lead.strength == "value"
+        }
+        if found is None:
+            found = {path: [each] for path, each in values.items()}
+        else:
+            found = {path: [*found[path], values[path]] for path in found if path in values}
+    return [Lead(path, some(parts), "values") for path, parts in (found or {}).items()]
+
+
+def count_up_to(
+    db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str, most: int
+) -> int:
+    """How many items the lead has, as far as `most`."""
+    scope, values = _conditions(scan)
+    sql = (
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM items_{number} {indexed_by(index)}"
+        f" WHERE {lead.sql} AND {scope} LIMIT {most})"
+    )
+    return int(db.execute(sql, values).get)
+
+
+def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> Page:
+    """A page of the items that meet the condition, in the order of their numbers."""
+    assert scan.where is not None  # noqa: S101  # there would be no lead
+    scope, values = _conditions(scan)
+    where = condition_sql(scan.where.condition)
+    if lead.strength == "value":
+        sql = (
+            f"SELECT {COLUMNS} FROM items_{number} {indexed_by(index)}"
+            f" WHERE {lead.sql} AND {where} AND {scope} ORDER BY number LIMIT :limit"
+        )
+        return collect(db.execute(sql, values | {"limit": scan.limit + 1}), scan)
+    sql = (
+        f"SELECT number FROM items_{number} {indexed_by(index)}"
+        f" WHERE {lead.sql} AND {scope} LIMIT {_MOST_CANDIDATES + 1}"
+    )
+    numbers = [each for (each,) in db.execute(sql, values)]
+    if len(numbers) > _MOST_CANDIDATES:
+        return run_scan(db, number, scan)
+    numbers.sort()
+    return _pick(db, number, scan, where, numbers)
+
+
+def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: list[int]) -> Page:
+    """The first of the numbered items that meet the condition."""
+    sql = (
+        f"SELECT {COLUMNS} FROM (SELECT value AS wanted FROM json_each(:numbers))"
+        f" CROSS JOIN items_{number} ON number = wanted WHERE {where}"
+    )
+    values = bindings(scan.where)
+    rows: list[Row] = []
+    room = scan.max_bytes
+    step = scan.limit + 1
+    for first in range(0, len(numbers), step):
+        values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
+        for columns in db.execute(sql, values):
+            row = Row._make(columns)
+            room -= len(row.body)
+            if rows and (room < 0 or len(rows) == scan.limit):
+                return Page(rows, True)
+            rows.append(row)
+    return Page(rows, False)
+
+
+def collect(found: Iterable[Any], scan: Scan) -> Page:
+    """A page out of what a statement gives; one row more tells that there are others."""
+    rows: list[Row] = []
+    room = scan.max_bytes
+    for columns in found:
+        row = Row._make(columns)
+        room -= len(row.body)
+        if rows and (room < 0 or len(rows) == scan.limit):
+            return Page(rows, True)
+        rows.append(row)
+    return Page(rows, False)
+
+
+def walk(
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str, start: Place | None
+) -> Walk | None:
+    """The next items in the order of a property, from `start` on, which is included.
+
+    None if arrays or objects are among the values: their order is not that of their texts.
+    """
+    rank, value = rank_sql(order.path), value_sql(order.path)
+    table = f"items_{number} {indexed_by(index)}"
+    nested = f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {rank} >= {ARRAY})"
+    if db.execute(nested).get:
+        return None
+    scope, values = _conditions(scan)
+    where = "1" if scan.where is None else condition_sql(scan.where.condition)
+    backwards = " DESC" if order.is_descending else ""
+    rows: list[Row] = []
+    last: Place | None = None
+    room = scan.max_bytes
+    for step, bound in _steps(rank, value, order, start):
+        sql = (
+            f"SELECT {COLUMNS}, {rank}, {value} FROM {table}"
+            f" WHERE {step} AND {where} AND {scope}"
+            f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
+        )
+        values |= bound
+        values["limit"] = scan.limit + 1 - len(rows)
+        for *columns, found_rank, found_value in db.execute(sql, values):
+            row = Row._make(columns)
+            room -= len(row.body)
+            if rows and (room < 0 or len(rows) == scan.limit):
+                return Walk(rows, Place(found_rank, found_value, row.number))
+            rows.append(row)
+        if len(rows) > scan.limit:
+            break
+    return Walk(rows, last)
+
+
+def _steps(
+    rank: str, value: str, order: Order, start: Place | None
+) -> list[tuple[str, dict[str, Any]]]:
+    """The stretches of the index from `start` on, each as SQL and what it binds."""
+    if start is None:
+        return [(f"{rank} <= {STRING}", {})]
+    on, behind = ("<=", "<") if order.is_descending else (">=", ">")
+    here = f"{rank} = {start.rank}"
+    others: tuple[str, dict[str, Any]] = (
+        f"{rank} {behind} {start.rank} AND {rank} <= {STRING}",
+        {},
+    )
+    at = {"start_number": start.number}
+    if has_only_value(start.rank):
+        return [(f"{here} AND number {on} :start_number", at), others]
+    bound = {"start_value": start.value}
+    return [
+        (f"{here} AND {value} = :start_value AND number {on} :start_number", bound | at),
+        (f"{here} AND {value} {behind} :start_value", bound),
+        others,
+    ]
+
+
+def _conditions(scan: Scan) -> tuple[str, dict[str, Any]]:
+    """What the scan asks besides its condition, and all values."""
+    scope, values = scope_sql(scan)
+    return scope, values | bindings(scan.where)

@@ -1,0 +1,259 @@
+"""Reads of many items: chooses between indexes and scans, and the thread that does the work."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from perseid.conditions import Order, Path, Place
+from perseid.model import Container
+from perseid.store import combining, searching
+from perseid.store.position import Position
+from perseid.store.property_indexes import LEAST_ITEMS, PropertyIndexes
+from perseid.store.protocol import Access, Page, Scan, Walk
+from perseid.store.scanning import run_scan
+from perseid.store.searching import FEW, Lead
+from perseid.store.writer import Writer, as_client_error
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+_THREADS: Final = 4
+# Steps of SQLite's machine that the event loop can spare for a query: a fraction of a millisecond.
+_MOMENT: Final = 8_000
+# Decoding large items takes longer than those steps tell.
+_SMALL_ITEM: Final = 8 * 1024
+_PATIENCE: Final = 50  # queries of a shape that took longer, before it is tried again
+_REMEMBERED: Final = 4096
+
+
+class SqliteQueries:
+    """Runs scans, searches and counts on connections of its own, or briefly on the caller's."""
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        writer: Writer,
+        write_db: apsw.Connection,
+        positions: Mapping[tuple[int, int], Position],
+    ) -> None:
+        self._connect = connect
+        self._writer = writer
+        self._write_db = write_db
+        self._positions = positions
+        self._here = connect()  # for the event loop's thread
+        self._local = threading.local()
+        self._connections = [self._here]
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="perseid-scan")
+        self._indexes = PropertyIndexes(write_db)
+        self._building: dict[tuple[int, Path], asyncio.Future[None]] = {}
+        self._slow: dict[Hashable, int] = {}
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        for db in self._connections:
+            db.close()
+
+    def forget(self, number: int) -> None:
+        """After a container is gone."""
+        self._indexes.forget(number)
+
+    async def in_thread(self, work: Work[T]) -> T:
+        def run() -> T:
+            db: apsw.Connection | None = getattr(self._local, "db", None)
+            if db is None:
+                db = self._local.db = self._connect()
+                self._connections.append(db)
+            try:
+                return work(db)
+            except apsw.Error as exc:
+                raise as_client_error(exc) from exc
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    async def scan(self, container: Container, scan: Scan) -> Page:
+        number, where = container.number, scan.where
+        if where is None:
+            return await self.in_thread(lambda db: run_scan(db, number, scan))
+        if scan.pk_prefix is not None:
+            shape = (number, where.condition, scan.pk_prefix)
+            return await self._quickly(number, shape, lambda db: run_scan(db, number, scan))
+        found = await self._lead(number, scan)
+        if found is None:
+            return await self.in_thread(lambda db: run_scan(db, number, scan))
+        lead, index = found
+        return await self._quickly(
+            number,
+            (number, where.condition, lead.path),
+            lambda db: searching.follow(db, number, scan, lead, index),
+        )
+
+    async def walk(
+        self, container: Container, scan: Scan, order: Order, start: Place | None
+    ) -> Walk | None:
+        number = container.number
+        if scan.pk_prefix is not None or order.path not in scan.indexable:
+            return None
+        found = await self._lead(number, scan)
+        if (
+            found is not None
+            and found[0].path != order.path
+            and await self._count_up_to(number, scan, *found, FEW + 1) <= FEW
+        ):
+            return None
+        index = await self._index(number, order.path)
+        if index is None:
+            return None
+        return await self._quickly(
+            number,
+            (number, scan.where and scan.where.condition, order, start is None),
+            lambda db: searching.walk(db, number, scan, order, index, start),
+        )
+
+    async def combine(
+        self,
+        container: Container,
+        scan: Scan,
+        paths: Sequence[Path],
+        take: Callable[[int, dict[str, Any]], None],
+    ) -> None:
+        number = container.number
+        found = await self._lead(number, scan)
+        index = None if found is None else found[1]
+        if index is None and len(paths) == 1 and paths[0] in scan.indexable:
+            index = await self._index(number, paths[0])
+
+        def work(db: apsw.Connection) -> None:
+            combining.combine(db, number, scan, index, paths, take)
+
+        def count(db: apsw.Connection) -> int:
+            return combining.count(db, number, scan, index)
+
+        if paths:
+            await self.in_thread(work)
+        elif found is not None:
+            shape = (number, "count", scan.where and scan.where.condition)
+            take(await self._quickly(number, shape, count), {})
+        else:
+            take(await self.in_thread(count), {})
+
+    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
+        number = container.number
+        known = set(self._indexes.paths(number)) & scan.indexable
+        everything = dataclasses.replace(scan, where=None)
+
+        def find(db: apsw.Connection) -> Access:
+            if scan.pk_prefix is not None:
+                return Access("key", None, combining.count(db, number, everything, None))
+            for lead in searching.leads(scan.where.condition) if scan.where else ():
+                index = self._indexes.find(number, lead.path) if lead.path in known else None
+                if index is not None:
+                    looked = searching.count_up_to(db, number, scan, lead, index, 2**31)
+                    if order is None or lead.path == order.path or looked <= FEW:
+                        return Access("index", lead.path, looked)
+            looked = combining.count(db, number, everything, None)
+            if order is not None and order.path in known:
+                return Access("order", order.path, looked)
+            return Access("scan", None, looked)
+
+        return await self.in_thread(find)
+
+    async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
+        unwanted = [path for path in self._indexes.paths(container.number) if not keep(path)]
+        if unwanted:
+
+            def drop() -> None:
+                for path in unwanted:
+                    self._indexes.drop(self._write_db, container.number, path)
+
+            await self._writer.submit(drop, is_heavy=True)
+
+    async def _lead(self, number: int, scan: Scan) -> tuple[Lead, str] | None:
+        """The part of the condition to follow and its index, which is made if it pays."""
+        if scan.pk_prefix is not None or scan.where is None:
+            return None
+        wanted = [
+            each for each in searching.leads(scan.where.condition) if each.path in scan.indexable
+        ]
+        found = []
+        for lead in wanted:
+            if lead.strength == wanted[0].strength:
+                index = await self._index(number, lead.path)
+                if index is not None:
+                    found.append((lead, index))
+        if len(found) < 2:
+            return found[0] if found else None
+        counts = [await self._count_up_to(number, scan, *each, FEW) for each in found]
+        return found[counts.index(min(counts))]
+
+    async def _count_up_to(self, number: int, scan: Scan, lead: Lead, index: str, most: int) -> int:
+        return await self._quickly(
+            number,
+            (number, most, lead),
+            lambda db: searching.count_up_to(db, number, scan, lead, index, most),
+        )
+
+    async def _index(self, number: int, path: Path) -> str | None:
+        """The index over a path, made now if the container is large enough to need one."""
+        name = self._indexes.find(number, path)
+        if name is not None:
+            return name
+        items, _ = self._extent(number)
+        if items < LEAST_ITEMS:
+            return None
+        place = (number, path)
+        building = self._building.get(place)
+        if building is None:
+            building = self._building[place] = asyncio.ensure_future(self._build(number, path))
+            building.add_done_callback(lambda _: self._building.pop(place, None))
+        # Shielded: others may wait for it when this client has gone.
+        await asyncio.shield(building)
+        return self._indexes.find(number, path)
+
+    async def _build(self, number: int, path: Path) -> None:
+        publish = await self._writer.submit(
+            lambda: self._indexes.create(self._write_db, number, path), is_heavy=True
+        )
+        publish()
+
+    def _extent(self, number: int) -> tuple[int, int]:
+        """Items and bytes of a container."""
+        parts = [each for (owner, _), each in self._positions.items() if owner == number]
+        return sum(each.items for each in parts), sum(each.size for each in parts)
+
+    async def _quickly(self, number: int, shape: Hashable, work: Work[T]) -> T:
+        """Does on the spot what takes microseconds, as a point read is done, and else in a thread.
+
+        Nobody knows beforehand, so it is tried for a moment; a shape that took longer is not tried
+        again for a while.
+        """
+        waits = self._slow.get(shape, 0)
+        if waits:
+            self._slow[shape] = waits - 1
+            return await self.in_thread(work)
+        items, size = self._extent(number)
+        if size > items * _SMALL_ITEM:
+            return await self.in_thread(work)
+        db = self._here
+        db.set_progress_handler(_enough, _MOMENT)
+        try:
+            return work(db)
+        except apsw.InterruptError:
+            if len(self._slow) >= _REMEMBERED:
+                self._slow.clear()
+            self._slow[shape] = _PATIENCE
+        except apsw.Error as exc:
+            raise as_client_error(exc) from exc
+        finally:
+            db.set_progress_handler(None)
+        return await self.in_thread(work)
+
+
+def _enough() -> bool:
+    return True
