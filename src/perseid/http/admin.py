@@ -17,12 +17,14 @@ from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import items, lifetimes
+from perseid.service import explaining, items, lifetimes, queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
+from perseid.store.protocol import Scan
 
 PREFIX: Final = "/_perseid/"
+_EXPLAINED_ROWS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,29 @@ async def audit(office: Office, request: Request) -> Response:
     return _answer({"entries": await lifetimes.audit(office.account, container, after, limit)})
 
 
+# Queries
+
+
+async def explain_query(office: Office, request: Request) -> Response:
+    """{"database", "container", "query", "parameters", "partitionKey"}: how it would run."""
+    asked = parse_object(request.body)
+    names = [asked.get("database"), asked.get("container")]
+    if not all(isinstance(name, str) for name in names):
+        raise BadRequest('An explanation needs {"database": "…", "container": "…", "query": "…"}.')
+    container = office.account.catalog.container(*map(str, names))
+    op = begin(office.account, container, request.now)
+    query = queries.parse_request(wire.encode({**asked, "parameters": asked.get("parameters")}))
+    scope = Scan(horizon=op.horizon)
+    if asked.get("partitionKey") is not None:
+        key = asked["partitionKey"]
+        header = wire.encode(key if isinstance(key, list) else [key]).decode()
+        place = items.place_of(container, header)
+        scope = scope._replace(pk_prefix=place.pk, range_index=place.range_index)
+    else:
+        scope = scope._replace(pk_prefix=queries.pinned_key(container, query))
+    return _answer(await explaining.explain(op, query, scope, _EXPLAINED_ROWS))
+
+
 # The sweeper and the figures
 
 
@@ -258,6 +283,7 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "clock/resume": {"POST": resume_clock},
     "clock/advance": {"POST": advance_clock},
     "clock/set": {"POST": set_clock},
+    "explain": {"POST": explain_query},
     "ttl/drain": {"POST": drain},
     "ttl/audit": {"GET": audit},
     "ttl/*/*": {"GET": read_lifetimes, "PUT": configure},

@@ -101,7 +101,13 @@ class App:
                 now=self._account.clock.now(),
                 activity_id=activity_id,
             )
-            response = await self._answer(request, scope.headers, protocol)
+            request.gone = protocol.client_disconnect
+            try:
+                response = await self._answer(request, scope.headers, protocol)
+            except asyncio.CancelledError:
+                if not request.is_abandoned:
+                    raise
+                return  # nobody is there to be answered
             milliseconds = (time.perf_counter() - started) * 1000
             headers = _CONSTANT + response.headers
             headers.append(("content-type", response.content_type))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 from urllib.parse import unquote
 
@@ -135,9 +134,9 @@ def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
         return scan
     components = parse_header(header, op.container.key)
     if len(components) < len(op.container.key.paths):
-        return dataclasses.replace(scan, pk_prefix=canonical(components), is_prefix=True)
+        return scan._replace(pk_prefix=canonical(components), is_prefix=True)
     place = items.place_of(op.container, header)
-    return dataclasses.replace(scan, pk_prefix=place.pk, range_index=place.range_index)
+    return scan._replace(pk_prefix=place.pk, range_index=place.range_index)
 
 
 def _position(account: Account, request: Request, container: Container) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from perseid import charges
 from perseid.errors import BadRequest
@@ -18,11 +21,11 @@ from perseid.http.headers import (
 from perseid.http.items import container_of, scope
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.model import Container
 from perseid.service import queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
 
+_WATCHED_AFTER: Final = 0.05
 _CROSS_PARTITION = (
     "Cross partition query is required but disabled. Please set"
     " x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey,"
@@ -34,15 +37,18 @@ async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
     wanted = queries.parse_request(request.body)
-    _check_scope(request, container, wanted)
+    pinned = queries.pinned_key(container, wanted)
+    if pinned is None:
+        _check_scope(request)
     lsns = await account.store.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     scan = scope(op, request, after=-1, limit=limit)
     if scan.pk_prefix is None:
-        scan = dataclasses.replace(scan, pk_prefix=queries.pinned_key(container, wanted))
+        scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
-    page = await queries.run_page(op, wanted, scan, token, limit)
+    with _watching(request):
+        page = await queries.run_page(op, wanted, scan, token, limit)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )
@@ -56,14 +62,41 @@ async def query(account: Account, request: Request) -> Response:
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
 
 
-def _check_scope(request: Request, container: Container, wanted: queries.QueryRequest) -> None:
+@contextmanager
+def _watching(request: Request) -> Iterator[None]:
+    """Ends a query whose client has gone; looks only when it has taken a while."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    watch: asyncio.Future[None] | None = None
+
+    def end(_: asyncio.Future[None]) -> None:
+        if task is not None and watch is not None and not watch.cancelled():
+            request.is_abandoned = True
+            task.cancel()
+
+    def begin() -> None:
+        nonlocal watch
+        if request.gone is not None:
+            watch = asyncio.ensure_future(request.gone())
+            watch.add_done_callback(end)
+
+    timer = loop.call_later(_WATCHED_AFTER, begin)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if watch is not None:
+            watch.remove_done_callback(end)
+            watch.cancel()
+
+
+def _check_scope(request: Request) -> None:
     """A query that may touch several partitions must say that it means to."""
     header = request.header(PARTITION_KEY)
     if (
         (header is None or not header.strip("[] "))
         and request.header(RANGE_ID) is None
         and not flag(request, "x-ms-documentdb-query-enablecrosspartition")
-        and queries.pinned_key(container, wanted) is None
     ):
         raise BadRequest(_CROSS_PARTITION)
 

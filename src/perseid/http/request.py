@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from perseid.model import Container
 
@@ -15,7 +15,9 @@ class Request:
         "body",
         "caller",
         "container",
+        "gone",
         "header",
+        "is_abandoned",
         "level",
         "method",
         "names",
@@ -51,6 +53,9 @@ class Request:
         self.range_index = 0
         self.names: Sequence[str] = ()  # the ids in the path, outermost first
         self.body = b""
+        # Returns when the client closes its connection; whoever then stops says so.
+        self.gone: Callable[[], Awaitable[None]] | None = None
+        self.is_abandoned = False
 
 
 class Response:

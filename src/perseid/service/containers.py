@@ -14,6 +14,7 @@ from perseid.service import lifetimes, offers, policies
 from perseid.service.account import Account
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.definitions import new_container, replaced_container
+from perseid.service.plans import is_indexable
 from perseid.service.preconditions import check_if_match
 from perseid.service.throughput_rules import DEFAULT, Throughput
 from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
@@ -116,6 +117,8 @@ async def replace(
         changed = account.catalog.built(resource)
         if is_new_policy:
             lifetimes.count_later(account, container, changed, caller, now)
+        if properties["indexingPolicy"] != container.properties["indexingPolicy"]:
+            await account.store.keep_indexes(changed, lambda path: is_indexable(changed, path))
         return changed
 
 

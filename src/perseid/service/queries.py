@@ -7,7 +7,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -38,7 +38,12 @@ class QueryRequest:
 
     text: str
     parameters: dict[str, Any]
-    digest: str  # a token continues the query it was made for, and no other
+
+    @property
+    def digest(self) -> str:
+        """A token continues the query it was made for, and no other."""
+        named = orjson.dumps([self.text, list(self.parameters.items())])
+        return hashlib.blake2b(named, digest_size=8).hexdigest()
 
 
 class QueryPage(NamedTuple):
@@ -83,8 +88,7 @@ def parse_request(body: bytes) -> QueryRequest:
         if not name.startswith("@"):
             raise BadRequest(f"The name of a query parameter starts with '@': '{name}' does not.")
         parameters[name] = parameter.get("value")
-    digest = hashlib.blake2b(orjson.dumps([value["query"], given]), digest_size=8).hexdigest()
-    return QueryRequest(value["query"], parameters, digest)
+    return QueryRequest(value["query"], parameters)
 
 
 def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any]:
@@ -98,15 +102,19 @@ async def run_page(
 ) -> QueryPage:
     """The next page of at most `limit` rows."""
     secret = op.account.secret
-    expected = {"f": "query", "c": op.container.rid, "q": query.digest}
-    position = tokens.unseal(secret, token, **expected) if token else None
+    position = tokens.unseal(secret, token, **_about(op, query)) if token else None
     started = time.perf_counter()
     plan = plan_for(op.container, query.text, query.parameters)
     page = _Page(op, plan, query.parameters, scope, limit, position)
     page.times.compiling = time.perf_counter() - started
     onward = await page.fill()
-    continuation = None if onward is None else tokens.seal(secret, expected | onward)
+    continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
     return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times)
+
+
+def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:
+    """What a token belongs to."""
+    return {"f": "query", "c": op.container.rid, "q": query.digest}
 
 
 class _Page:
@@ -133,7 +141,7 @@ class _Page:
             plan.compiled, parameters, _context(op.now), is_filtered=self._is_filtered
         )
         self._gives_items = plan.compiled.gives_items
-        self._scope = replace(scope, where=plan.filter(parameters), indexable=plan.indexable)
+        self._scope = scope._replace(where=plan.filter(parameters), indexable=plan.indexable)
         self._limit = limit
         self._position = position or {}
         place = self._position.get("after")
@@ -152,15 +160,51 @@ class _Page:
     async def fill(self) -> dict[str, Any] | None:
         compiled = self._plan.compiled
         if compiled.paging == "SORT":
+            if self._is_short_copy and await self._copy_in_order():
+                return None
             return await self._sort()
         if compiled.paging == "WHOLE":
             return await self._collect()
-        if self._gives_items and self._is_filtered and not compiled.bound.has_joins:
+        if self._copies:
             return await self._copy()
         return await self._stream()
 
+    @property
+    def _copies(self) -> bool:
+        """Whether the items that the store finds are the rows of the result, as they are."""
+        has_joins = self._plan.compiled.bound.has_joins
+        return self._gives_items and self._is_filtered and not has_joins
+
+    @property
+    def _is_short_copy(self) -> bool:
+        """Whether the result is a few such items at the start of an order: then it is one page."""
+        return (
+            self._after is None
+            and self._left is not None
+            and 0 < self._left <= self._limit
+            and self._skip + self._left <= _CHUNK
+            and self._plan.order is not None
+            and self._copies
+        )
+
+    async def _copy_in_order(self) -> bool:
+        order = self._plan.order
+        assert order is not None and self._left is not None  # noqa: S101, PT018  # it is short
+        scan = self._scope._replace(limit=self._skip + self._left)
+        started = time.perf_counter()
+        walk = await self._op.store.walk(self._op.container, scan, order, None)
+        self.times.loading += time.perf_counter() - started
+        if walk is None or (walk.onward is not None and len(walk.rows) < scan.limit):
+            return False
+        for row in walk.rows[self._skip :]:
+            if not self._add(row.body):
+                self._clear()
+                return False
+        self.loaded += [row.size for row in walk.rows]
+        return True
+
     async def _copy(self) -> dict[str, Any] | None:
-        """The items that the store finds are the rows of the result, as they are."""
+        """A page ends anywhere; the position is the number of the next item."""
         after = self._position.get("item", 0) - 1
         while self._left != 0:
             room = self._limit if self._left is None else min(self._limit, self._left)
@@ -244,7 +288,7 @@ class _Page:
                 start = start._replace(number=2**63 - 1)
         size = self._first_chunk
         while True:
-            scan = replace(self._scope, limit=size)
+            scan = self._scope._replace(limit=size)
             started = time.perf_counter()
             walk = await self._op.store.walk(self._op.container, scan, order, start)
             self.times.loading += time.perf_counter() - started
@@ -382,7 +426,7 @@ class _Page:
         return result
 
     async def _scan(self, after: int, limit: int) -> Page:
-        scan = replace(self._scope, after=after, limit=min(limit, _CHUNK))
+        scan = self._scope._replace(after=after, limit=min(limit, _CHUNK))
         started = time.perf_counter()
         page = await self._op.store.scan(self._op.container, scan)
         self.times.loading += time.perf_counter() - started
@@ -412,7 +456,10 @@ def _context(now: float) -> CallContext:
 
 def pinned_key(container: Container, query: QueryRequest) -> bytes | None:
     """The logical partition outside of which the query's filter rejects everything."""
-    fixed = pinned(compile_for(container, query.text).bound, query.parameters)
+    bound = compile_for(container, query.text).bound
+    if bound.where is None:
+        return None
+    fixed = pinned(bound, query.parameters)
     values = [fixed.get(path, ABSENT) for path in container.key.tokens]
     if all(value is None or isinstance(value, str | int | float) for value in values):
         return canonical(tuple(values))

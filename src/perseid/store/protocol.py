@@ -8,7 +8,6 @@ and applies what it returns in one transaction. So the rules exist once, whateve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.conditions import Filter, Order, Path, Place
@@ -89,8 +88,7 @@ class Decision(NamedTuple, Generic[T]):
     result: T
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(NamedTuple):
     """Which live items to list, in creation order within each range."""
 
     after: int = -1  # item number to continue behind

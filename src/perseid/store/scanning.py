@@ -105,29 +105,29 @@ def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int 
 
 def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
     """What a scan asks of an item besides its condition on the body, and the values for it."""
-    conditions = ["number > :after"]
+    text = "number > :after"
     values: dict[str, Any] = {"after": scan.after}
     if scan.range_index is not None:
-        conditions.append("number >= :first AND number < :last")
+        text += " AND number >= :first AND number < :last"
         values["first"] = scan.range_index << RANGE_SHIFT
         values["last"] = (scan.range_index + 1) << RANGE_SHIFT
     if scan.pk_prefix is not None:
         if scan.is_prefix:
-            conditions.append("pk >= :pk AND pk < :pk_end")
+            text += " AND pk >= :pk AND pk < :pk_end"
             values["pk_end"] = scan.pk_prefix + b"\xff"
         else:
-            conditions.append("pk = :pk")
+            text += " AND pk = :pk"
         values["pk"] = scan.pk_prefix
     if scan.epk_min is not None:
-        conditions.append("epk >= :epk_min")
+        text += " AND epk >= :epk_min"
         values["epk_min"] = scan.epk_min
     if scan.epk_max is not None:
-        conditions.append("epk < :epk_max")
+        text += " AND epk < :epk_max"
         values["epk_max"] = scan.epk_max
     if not scan.horizon.is_endless:
-        conditions.append(LIVE_SQL)
-        values |= {"inherited": scan.horizon.inherited, "own": scan.horizon.own}
-    return " AND ".join(conditions), values
+        text += f" AND {LIVE_SQL}"
+        values["inherited"], values["own"] = scan.horizon.inherited, scan.horizon.own
+    return text, values
 
 
 def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

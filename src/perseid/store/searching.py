@@ -131,22 +131,28 @@ def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str)
     """A page of the items that meet the condition, in the order of their numbers."""
     assert scan.where is not None  # noqa: S101  # there would be no lead
     scope, values = _conditions(scan)
-    where = condition_sql(scan.where.condition)
+    sql = _follow_sql(number, scan.where.condition, lead, index, scope)
     if lead.strength == "value":
-        sql = (
-            f"SELECT {COLUMNS} FROM items_{number} {indexed_by(index)}"
-            f" WHERE {lead.sql} AND {where} AND {scope} ORDER BY number LIMIT :limit"
-        )
-        return collect(db.execute(sql, values | {"limit": scan.limit + 1}), scan)
-    sql = (
-        f"SELECT number FROM items_{number} {indexed_by(index)}"
-        f" WHERE {lead.sql} AND {scope} LIMIT {_MOST_CANDIDATES + 1}"
-    )
+        values["limit"] = scan.limit + 1
+        return collect(db.execute(sql, values), scan)
     numbers = [each for (each,) in db.execute(sql, values)]
     if len(numbers) > _MOST_CANDIDATES:
         return run_scan(db, number, scan)
     numbers.sort()
-    return _pick(db, number, scan, where, numbers)
+    return _pick(db, number, scan, condition_sql(scan.where.condition), numbers)
+
+
+@lru_cache(maxsize=1024)
+def _follow_sql(number: int, condition: Condition, lead: Lead, index: str, scope: str) -> str:
+    """The items of one value, or the numbers of the items of several."""
+    source = f"FROM items_{number} {indexed_by(index)}"
+    if lead.strength == "value":
+        rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
+        return (
+            f"SELECT {COLUMNS} {source} WHERE {lead.sql}{rest} AND {scope}"
+            " ORDER BY number LIMIT :limit"
+        )
+    return f"SELECT number {source} WHERE {lead.sql} AND {scope} LIMIT {_MOST_CANDIDATES + 1}"
 
 
 def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: list[int]) -> Page:
@@ -190,23 +196,14 @@ def walk(
 
     None if arrays or objects are among the values: their order is not that of their texts.
     """
-    rank, value = rank_sql(order.path), value_sql(order.path)
-    table = f"items_{number} {indexed_by(index)}"
-    nested = f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {rank} >= {ARRAY})"
-    if db.execute(nested).get:
+    if db.execute(_nested_sql(number, order, index)).get:
         return None
     scope, values = _conditions(scan)
-    where = "1" if scan.where is None else condition_sql(scan.where.condition)
-    backwards = " DESC" if order.is_descending else ""
+    condition = None if scan.where is None else scan.where.condition
     rows: list[Row] = []
-    last: Place | None = None
     room = scan.max_bytes
-    for step, bound in _steps(rank, value, order, start):
-        sql = (
-            f"SELECT {COLUMNS}, {rank}, {value} FROM {table}"
-            f" WHERE {step} AND {where} AND {scope}"
-            f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
-        )
+    for step, bound in _steps(order, start):
+        sql = _walk_sql(number, order, index, step, condition, scope)
         values |= bound
         values["limit"] = scan.limit + 1 - len(rows)
         for *columns, found_rank, found_value in db.execute(sql, values):
@@ -215,15 +212,32 @@ def walk(
             if rows and (room < 0 or len(rows) == scan.limit):
                 return Walk(rows, Place(found_rank, found_value, row.number))
             rows.append(row)
-        if len(rows) > scan.limit:
-            break
-    return Walk(rows, last)
+    return Walk(rows, None)
 
 
-def _steps(
-    rank: str, value: str, order: Order, start: Place | None
-) -> list[tuple[str, dict[str, Any]]]:
+@lru_cache(maxsize=1024)
+def _nested_sql(number: int, order: Order, index: str) -> str:
+    source = f"items_{number} {indexed_by(index)}"
+    return f"SELECT EXISTS (SELECT 1 FROM {source} WHERE {rank_sql(order.path)} >= {ARRAY})"
+
+
+@lru_cache(maxsize=1024)
+def _walk_sql(
+    number: int, order: Order, index: str, step: str, condition: Condition | None, scope: str
+) -> str:
+    rank, value = rank_sql(order.path), value_sql(order.path)
+    backwards = " DESC" if order.is_descending else ""
+    where = "" if condition is None else f" AND {condition_sql(condition)}"
+    return (
+        f"SELECT {COLUMNS}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
+        f" WHERE {step}{where} AND {scope}"
+        f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
+    )
+
+
+def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
     """The stretches of the index from `start` on, each as SQL and what it binds."""
+    rank, value = rank_sql(order.path), value_sql(order.path)
     if start is None:
         return [(f"{rank} <= {STRING}", {})]
     on, behind = ("<=", "<") if order.is_descending else (">=", ">")
@@ -246,4 +260,5 @@ def _steps(
 def _conditions(scan: Scan) -> tuple[str, dict[str, Any]]:
     """What the scan asks besides its condition, and all values."""
     scope, values = scope_sql(scan)
-    return scope, values | bindings(scan.where)
+    values.update(bindings(scan.where))
+    return scope, values

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
 from perseid.conditions import Order, Path, Place
 from perseid.model import Container
-from perseid.store import combining, searching
+from perseid.store import combining, property_indexes, searching
 from perseid.store.position import Position
-from perseid.store.property_indexes import LEAST_ITEMS, PropertyIndexes
+from perseid.store.property_indexes import PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
 from perseid.store.scanning import run_scan
 from perseid.store.searching import FEW, Lead
@@ -26,7 +25,7 @@ Work = Callable[[apsw.Connection], T]
 
 _THREADS: Final = 4
 # Steps of SQLite's machine that the event loop can spare for a query: a fraction of a millisecond.
-_MOMENT: Final = 8_000
+_MOMENT: Final = 5_000
 # Decoding large items takes longer than those steps tell.
 _SMALL_ITEM: Final = 8 * 1024
 _PATIENCE: Final = 50  # queries of a shape that took longer, before it is tried again
@@ -65,17 +64,21 @@ class SqliteQueries:
         self._indexes.forget(number)
 
     async def in_thread(self, work: Work[T]) -> T:
+        """Does the work in a thread; if nobody waits for it any longer, it is interrupted."""
+        job = _Job(work)
+
         def run() -> T:
             db: apsw.Connection | None = getattr(self._local, "db", None)
             if db is None:
                 db = self._local.db = self._connect()
                 self._connections.append(db)
-            try:
-                return work(db)
-            except apsw.Error as exc:
-                raise as_client_error(exc) from exc
+            return job.run(db)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        except asyncio.CancelledError:
+            job.interrupt()
+            raise
 
     async def scan(self, container: Container, scan: Scan) -> Page:
         number, where = container.number, scan.where
@@ -83,13 +86,13 @@ class SqliteQueries:
             return await self.in_thread(lambda db: run_scan(db, number, scan))
         if scan.pk_prefix is not None:
             shape = (number, where.condition, scan.pk_prefix)
-            return await self._quickly(number, shape, lambda db: run_scan(db, number, scan))
-        found = await self._lead(number, scan)
+            return await self._quickly(container, shape, lambda db: run_scan(db, number, scan))
+        found = await self._lead(container, scan)
         if found is None:
             return await self.in_thread(lambda db: run_scan(db, number, scan))
         lead, index = found
         return await self._quickly(
-            number,
+            container,
             (number, where.condition, lead.path),
             lambda db: searching.follow(db, number, scan, lead, index),
         )
@@ -100,18 +103,18 @@ class SqliteQueries:
         number = container.number
         if scan.pk_prefix is not None or order.path not in scan.indexable:
             return None
-        found = await self._lead(number, scan)
+        found = await self._lead(container, scan)
         if (
             found is not None
             and found[0].path != order.path
-            and await self._count_up_to(number, scan, *found, FEW + 1) <= FEW
+            and await self._count_up_to(container, scan, *found, FEW + 1) <= FEW
         ):
             return None
-        index = await self._index(number, order.path)
+        index = await self._index(container, order.path)
         if index is None:
             return None
         return await self._quickly(
-            number,
+            container,
             (number, scan.where and scan.where.condition, order, start is None),
             lambda db: searching.walk(db, number, scan, order, index, start),
         )
@@ -124,10 +127,10 @@ class SqliteQueries:
         take: Callable[[int, dict[str, Any]], None],
     ) -> None:
         number = container.number
-        found = await self._lead(number, scan)
+        found = await self._lead(container, scan)
         index = None if found is None else found[1]
         if index is None and len(paths) == 1 and paths[0] in scan.indexable:
-            index = await self._index(number, paths[0])
+            index = await self._index(container, paths[0])
 
         def work(db: apsw.Connection) -> None:
             combining.combine(db, number, scan, index, paths, take)
@@ -139,14 +142,14 @@ class SqliteQueries:
             await self.in_thread(work)
         elif found is not None:
             shape = (number, "count", scan.where and scan.where.condition)
-            take(await self._quickly(number, shape, count), {})
+            take(await self._quickly(container, shape, count), {})
         else:
             take(await self.in_thread(count), {})
 
     async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
         number = container.number
         known = set(self._indexes.paths(number)) & scan.indexable
-        everything = dataclasses.replace(scan, where=None)
+        everything = scan._replace(where=None)
 
         def find(db: apsw.Connection) -> Access:
             if scan.pk_prefix is not None:
@@ -174,7 +177,7 @@ class SqliteQueries:
 
             await self._writer.submit(drop, is_heavy=True)
 
-    async def _lead(self, number: int, scan: Scan) -> tuple[Lead, str] | None:
+    async def _lead(self, container: Container, scan: Scan) -> tuple[Lead, str] | None:
         """The part of the condition to follow and its index, which is made if it pays."""
         if scan.pk_prefix is not None or scan.where is None:
             return None
@@ -184,28 +187,32 @@ class SqliteQueries:
         found = []
         for lead in wanted:
             if lead.strength == wanted[0].strength:
-                index = await self._index(number, lead.path)
+                index = await self._index(container, lead.path)
                 if index is not None:
                     found.append((lead, index))
         if len(found) < 2:
             return found[0] if found else None
-        counts = [await self._count_up_to(number, scan, *each, FEW) for each in found]
+        counts = [await self._count_up_to(container, scan, *each, FEW) for each in found]
         return found[counts.index(min(counts))]
 
-    async def _count_up_to(self, number: int, scan: Scan, lead: Lead, index: str, most: int) -> int:
+    async def _count_up_to(
+        self, container: Container, scan: Scan, lead: Lead, index: str, most: int
+    ) -> int:
+        number = container.number
         return await self._quickly(
-            number,
+            container,
             (number, most, lead),
             lambda db: searching.count_up_to(db, number, scan, lead, index, most),
         )
 
-    async def _index(self, number: int, path: Path) -> str | None:
+    async def _index(self, container: Container, path: Path) -> str | None:
         """The index over a path, made now if the container is large enough to need one."""
+        number = container.number
         name = self._indexes.find(number, path)
         if name is not None:
             return name
-        items, _ = self._extent(number)
-        if items < LEAST_ITEMS:
+        items, _ = self._extent(container)
+        if items < property_indexes.LEAST_ITEMS:
             return None
         place = (number, path)
         building = self._building.get(place)
@@ -222,12 +229,16 @@ class SqliteQueries:
         )
         publish()
 
-    def _extent(self, number: int) -> tuple[int, int]:
+    def _extent(self, container: Container) -> tuple[int, int]:
         """Items and bytes of a container."""
-        parts = [each for (owner, _), each in self._positions.items() if owner == number]
-        return sum(each.items for each in parts), sum(each.size for each in parts)
+        number, items, size = container.number, 0, 0
+        for part in container.ranges:
+            position = self._positions.get((number, part.index))
+            if position is not None:
+                items, size = items + position.items, size + position.size
+        return items, size
 
-    async def _quickly(self, number: int, shape: Hashable, work: Work[T]) -> T:
+    async def _quickly(self, container: Container, shape: Hashable, work: Work[T]) -> T:
         """Does on the spot what takes microseconds, as a point read is done, and else in a thread.
 
         Nobody knows beforehand, so it is tried for a moment; a shape that took longer is not tried
@@ -237,11 +248,11 @@ class SqliteQueries:
         if waits:
             self._slow[shape] = waits - 1
             return await self.in_thread(work)
-        items, size = self._extent(number)
+        items, size = self._extent(container)
         if size > items * _SMALL_ITEM:
             return await self.in_thread(work)
         db = self._here
-        db.set_progress_handler(_enough, _MOMENT)
+        db.set_progress_handler(_Moment(), _MOMENT)
         try:
             return work(db)
         except apsw.InterruptError:
@@ -255,5 +266,46 @@ class SqliteQueries:
         return await self.in_thread(work)
 
 
-def _enough() -> bool:
-    return True
+class _Job(Generic[T]):
+    """Work on a connection that another thread may interrupt while it runs, and only then."""
+
+    def __init__(self, work: Work[T]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._db: apsw.Connection | None = None
+        self._is_unwanted = False
+
+    def run(self, db: apsw.Connection) -> T:
+        with self._lock:
+            if self._is_unwanted:
+                raise apsw.InterruptError
+            self._db = db
+        try:
+            return self._work(db)
+        except apsw.Error as exc:
+            raise as_client_error(exc) from exc
+        finally:
+            with self._lock:
+                self._db = None
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self._is_unwanted = True
+            if self._db is not None:
+                self._db.interrupt()
+
+
+class _Moment:
+    """Ends a statement the second time it is asked.
+
+    SQLite counts the steps of a statement over all its runs, so the first time may come at once.
+    """
+
+    __slots__ = ("_is_over",)
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def __call__(self) -> bool:
+        was_over, self._is_over = self._is_over, True
+        return was_over

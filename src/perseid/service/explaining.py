@@ -1,0 +1,133 @@
+"""Why a query is fast or slow: its plan as a tree, from the result down to the items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from perseid import charges
+from perseid.conditions import Path
+from perseid.query import CompiledQuery
+from perseid.query.nodes import Chain, Expr, Node
+from perseid.query.pushdown import kind_of, push
+from perseid.query.values import UNDEFINED
+from perseid.service.operation import Operation
+from perseid.service.plans import Plan, plan_for
+from perseid.service.queries import QueryPage, QueryRequest, run_page
+from perseid.store.protocol import Access, Scan
+
+
+async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -> dict[str, Any]:
+    """Runs the first page and tells how; indexes that it needed are there by then."""
+    page = await run_page(op, query, scope, None, limit)
+    plan = plan_for(op.container, query.text, query.parameters)
+    scan = scope._replace(where=plan.filter(query.parameters), indexable=plan.indexable)
+    access = await op.store.access(op.container, scan, plan.order)
+    if access.way == "order":
+        access = access._replace(looked=len(page.loaded))
+    pushed, evaluated = _divided(plan.compiled, query.parameters)
+    return {
+        "tree": "\n".join(_tree(op, plan, access, page, pushed, evaluated)),
+        "access": access.way,
+        "index": None if access.path is None else spec(access.path),
+        "pushed": pushed,
+        "evaluated": evaluated,
+        "looked": access.looked,
+        "loaded": len(page.loaded),
+        "returned": len(page.rows),
+        "hasMore": page.continuation is not None,
+        "charge": charges.query_page(page.loaded, page.counted),
+        "milliseconds": round(
+            (page.times.compiling + page.times.loading + page.times.evaluating) * 1000, 3
+        ),
+    }
+
+
+def spec(path: Path) -> str:
+    """A path as indexing policies write it."""
+    steps = ("[]" if isinstance(step, int) else _step(step) for step in path)
+    return f"/{'/'.join(steps)}/?"
+
+
+def _step(name: str) -> str:
+    return name if name.replace("_", "a").isalnum() and name.isascii() else f'"{name}"'
+
+
+def _divided(compiled: CompiledQuery, parameters: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The terms of WHERE that the store settles, and those it leaves to the evaluator."""
+    where = compiled.bound.where
+    kinds = {name: kind_of(parameters.get(name, UNDEFINED)) for name in compiled.parameters}
+    pushed: list[str] = []
+    evaluated: list[str] = []
+    for term in _terms(where):
+        alone = replace(compiled.bound, where=term)
+        (pushed if push(alone, kinds).is_exact else evaluated).append(_text(compiled, term))
+    return pushed, evaluated
+
+
+def _terms(where: Expr | None) -> tuple[Expr, ...]:
+    if where is None:
+        return ()
+    return where.operands if isinstance(where, Chain) and where.op == "AND" else (where,)
+
+
+def _text(compiled: CompiledQuery, node: Node) -> str:
+    return " ".join(compiled.text[node.start : node.end].split())
+
+
+def _tree(
+    op: Operation,
+    plan: Plan,
+    access: Access,
+    page: QueryPage,
+    pushed: list[str],
+    evaluated: list[str],
+) -> Iterator[str]:
+    more = ", more to come" if page.continuation is not None else ""
+    lines = [f"result: {_counted(len(page.rows), 'row')}{more}"]
+    lines += _stages(plan, access)
+    if evaluated:
+        lines.append(f"evaluate: {' AND '.join(evaluated)}")
+    if plan.compiled.bound.has_joins:
+        lines.append("JOIN")
+    if pushed:
+        lines.append(f"filter in the store: {' AND '.join(pushed)}")
+    lines.append(f"items of {op.container.path}: {_way(access)}")
+    for depth, line in enumerate(lines):
+        yield line if depth == 0 else f"{'   ' * (depth - 1)}└─ {line}"
+
+
+def _stages(plan: Plan, access: Access) -> Iterator[str]:
+    compiled = plan.compiled
+    query = compiled.bound
+    if query.top is not None or query.limit is not None or query.offset is not None:
+        words = (("OFFSET", query.offset), ("LIMIT", query.limit), ("TOP", query.top))
+        yield " ".join(f"{word} {_text(compiled, node)}" for word, node in words if node)
+    if query.distinct:
+        yield "DISTINCT"
+    if query.order_by:
+        keys = ", ".join(_text(compiled, item) for item in query.order_by)
+        by_index = access.way == "order"
+        yield f"ORDER BY {keys}: {'in the order of the index' if by_index else 'sorted here'}"
+    if query.is_grouped:
+        keys = ", ".join(_text(compiled, key) for key in query.group_by)
+        yield f"GROUP BY {keys}" if keys else "aggregate"
+    if plan.combined is not None:
+        paths = ", ".join(map(spec, plan.combined))
+        yield f"combinations of {paths}, counted in the store" if paths else "counted in the store"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _way(access: Access) -> str:
+    looked = f"{_counted(access.looked, 'item')} looked at"
+    if access.way == "index" and access.path is not None:
+        return f"index {spec(access.path)}, {looked}"
+    if access.way == "order" and access.path is not None:
+        return f"index {spec(access.path)} in its order, {looked}"
+    if access.way == "key":
+        return f"one partition key, {looked}"
+    return f"scan, {looked}"

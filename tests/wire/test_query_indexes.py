@@ -1,0 +1,232 @@
+"""Which queries the store answers through an index, and when there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.config import Settings
+from perseid.store import property_indexes, searching
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+COUNT = 60
+CONTAINER = "/dbs/shop/colls/things"
+
+
+@pytest.fixture(autouse=True)
+def _index_small_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 20)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[RawClient]:
+    with running(Settings(data=tmp_path, durability="off")) as settings:
+        client = RawClient(settings.endpoint)
+        fill(client)
+        yield client
+        client.close()
+
+
+def fill(client: RawClient, **definition: Any) -> None:
+    client.post("/dbs", {"id": "shop"})
+    body = {"id": "things", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, **definition}
+    assert client.post("/dbs/shop/colls", body).status == 201
+    for number in range(COUNT):
+        thing = {
+            "id": f"t{number:02d}",
+            "pk": f"p{number % 3}",
+            "n": number,
+            "even": number % 2 == 0,
+            "kind": ("cup", "pan", None, 7)[number % 4],
+            "maker": {"city": ("Oslo", "Bern")[number % 2]},
+            "tags": ["a", "b"][: number % 3],
+        }
+        if number % 5 == 0:
+            del thing["kind"]
+        reply = client.post(f"{CONTAINER}/docs", thing, pk=f'["{thing["pk"]}"]')
+        assert reply.status == 201
+
+
+def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
+    asked = {"database": "shop", "container": "things", "query": query, **more}
+    reply = client.post("/_perseid/explain", asked)
+    assert reply.status == 200, reply.body
+    answer: dict[str, Any] = reply.json
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("query", "access", "index", "looked", "returned"),
+    [
+        ("SELECT * FROM c WHERE c.n = 7", "index", "/n/?", 1, 1),
+        ("SELECT * FROM c WHERE 7 = c.n AND c.even = false", "index", "/n/?", 1, 1),
+        ("SELECT * FROM c WHERE c.n > 7 AND c.n <= 11", "index", "/n/?", 4, 4),
+        ("SELECT * FROM c WHERE c.n BETWEEN 3 AND 5", "index", "/n/?", 3, 3),
+        ("SELECT * FROM c WHERE c.n IN (1, 2, 'x', null)", "index", "/n/?", 2, 2),
+        ("SELECT * FROM c WHERE STARTSWITH(c.id, 't1')", "index", "/id/?", 10, 10),
+        ("SELECT * FROM c WHERE c.maker.city = 'Oslo'", "index", "/maker/city/?", 30, 30),
+        ("SELECT * FROM c WHERE c.even", "index", "/even/?", 30, 30),
+        ("SELECT * FROM c WHERE NOT IS_DEFINED(c.kind)", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE c.kind = null", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE c.n = 7 AND LOWER(c.id) = 't07'", "index", "/n/?", 1, 1),
+        (
+            "SELECT * FROM c WHERE (c.id = 't01' AND c.pk = 'p1') OR (c.id = 't05' AND c.n = 9)",
+            "index",
+            "/id/?",
+            2,
+            1,
+        ),
+        ("SELECT TOP 3 * FROM c ORDER BY c.n DESC", "order", "/n/?", 3, 3),
+        ("SELECT c.id FROM c ORDER BY c.kind OFFSET 2 LIMIT 4", "order", "/kind/?", 6, 4),
+        ("SELECT * FROM c WHERE c.pk = 'p1' ORDER BY c.n", "key", None, 20, 20),
+        ("SELECT * FROM c WHERE LOWER(c.id) = 't07'", "scan", None, 60, 1),
+        ("SELECT * FROM c WHERE c.n = 1 OR c.even", "scan", None, 60, 31),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.n < 10", "index", "/n/?", 10, 1),
+        ("SELECT TOP 2 * FROM c ORDER BY c.tags", "order", "/tags/?", 60, 2),
+    ],
+)
+def test_access(
+    shop: RawClient, query: str, access: str, index: str | None, looked: int, returned: int
+) -> None:
+    found = explain(shop, query)
+    assert (found["access"], found["index"]) == (access, index)
+    if index != "/tags/?":  # arrays have an order of their own, so all were sorted
+        assert (found["looked"], found["returned"]) == (looked, returned)
+    assert len(found["tree"].splitlines()) >= 2
+
+
+def test_the_tree_is_readable(shop: RawClient) -> None:
+    found = explain(
+        shop,
+        "SELECT TOP 5 c.id FROM c JOIN t IN c.tags"
+        " WHERE c.maker.city = @city AND t = 'a' AND LOWER(c.id) != 't07' ORDER BY c.n DESC",
+        parameters=[{"name": "@city", "value": "Oslo"}],
+    )
+    assert found["tree"].splitlines() == [
+        "result: 5 rows",
+        "└─ TOP 5",
+        "   └─ ORDER BY c.n DESC: sorted here",
+        "      └─ evaluate: t = 'a' AND LOWER(c.id) != 't07'",
+        "         └─ JOIN",
+        "            └─ filter in the store: c.maker.city = @city",
+        "               └─ items of dbs/shop/colls/things: index /maker/city/?, 30 items looked at",
+    ]
+    assert found["pushed"] == ["c.maker.city = @city"]
+    assert found["evaluated"] == ["t = 'a'", "LOWER(c.id) != 't07'"]
+    assert found["hasMore"] is False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"database": "shop", "container": "things"},
+        {"database": "shop", "container": "things", "query": 7},
+        {"database": 1, "container": "things", "query": "SELECT 1"},
+        {"database": "shop", "container": "things", "query": "SELECT"},
+        {"database": "shop", "container": "things", "query": "SELECT 1", "parameters": 1},
+        {"database": "shop", "container": "things", "query": "SELECT 1", "partitionKey": [1, 2]},
+    ],
+)
+def test_bad_explanations(shop: RawClient, body: dict[str, Any]) -> None:
+    assert shop.post("/_perseid/explain", body).status == 400
+
+
+def test_explain_in_an_unknown_container(shop: RawClient) -> None:
+    asked = {"database": "shop", "container": "no", "query": "SELECT 1"}
+    assert shop.post("/_perseid/explain", asked).status == 404
+
+
+def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", COUNT + 1)
+    assert explain(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
+
+
+@pytest.mark.parametrize(
+    ("policy", "access"),
+    [
+        ({"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": "/n/?"}]}, "scan"),
+        ({"includedPaths": [{"path": "/n/?"}], "excludedPaths": [{"path": "/*"}]}, "index"),
+        ({"indexingMode": "none", "automatic": False}, "scan"),
+    ],
+)
+def test_the_policy_says_what_may_be_indexed(
+    tmp_path: Path, policy: dict[str, Any], access: str
+) -> None:
+    with running(Settings(data=tmp_path, durability="off")) as settings:
+        client = RawClient(settings.endpoint)
+        fill(client, indexingPolicy=policy)
+        found = explain(client, "SELECT * FROM c WHERE c.n = 7")
+        assert (found["access"], found["returned"]) == (access, 1)
+        client.close()
+
+
+def test_excluding_a_path_drops_its_index(shop: RawClient) -> None:
+    query = "SELECT * FROM c WHERE c.n = 7"
+    assert explain(shop, query)["access"] == "index"
+    body = shop.get(CONTAINER).json
+    body["indexingPolicy"]["excludedPaths"] = [{"path": "/n/?"}]
+    assert shop.put(CONTAINER, body).status == 200
+    assert explain(shop, query)["access"] == "scan"
+    body["indexingPolicy"]["excludedPaths"] = []
+    assert shop.put(CONTAINER, body).status == 200
+    assert explain(shop, query)["access"] == "index"
+
+
+def test_indexes_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(data=tmp_path, durability="off")
+    with running(settings) as started:
+        client = RawClient(started.endpoint)
+        fill(client)
+        explain(client, "SELECT * FROM c WHERE c.n = 7")
+        client.close()
+    # No new ones from here on.
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 10**9)
+    with running(settings) as started:
+        client = RawClient(started.endpoint)
+        assert explain(client, "SELECT * FROM c WHERE c.n = 8")["index"] == "/n/?"
+        assert explain(client, "SELECT * FROM c WHERE c.id = 't01'")["index"] is None
+        client.close()
+
+
+def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(property_indexes, "MOST_INDEXES", 2)
+    for path in ("n", "id", "n", "even"):
+        explain(shop, f"SELECT * FROM c WHERE c.{path} = true")
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 10**9)
+    assert explain(shop, "SELECT * FROM c WHERE c.n = 1")["access"] == "index"
+    assert explain(shop, "SELECT * FROM c WHERE c.even = true")["access"] == "index"
+    assert explain(shop, "SELECT * FROM c WHERE c.id = 't01'")["access"] == "scan"
+
+
+def test_many_candidates_are_found_by_a_scan(
+    shop: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_MOST_CANDIDATES", 5)
+    reply = shop.query(f"{CONTAINER}/docs", "SELECT VALUE c.n FROM c WHERE c.n >= 10")
+    assert reply.json["Documents"] == [*range(10, COUNT)]
+
+
+def test_a_page_that_takes_too_long_ends_with_a_token(tmp_path: Path) -> None:
+    with running(Settings(data=tmp_path, durability="off", query_page_seconds=0)) as settings:
+        client = RawClient(settings.endpoint)
+        fill(client)
+        found, pages, token = [], 0, ""
+        while token or not pages:
+            more = {"continuation": token} if token else {}
+            reply = client.query(
+                f"{CONTAINER}/docs",
+                "SELECT VALUE c.n FROM c WHERE LOWER(c.id) > 't3'",
+                count="4",
+                **more,
+            )
+            found += reply.json["Documents"]
+            token = reply.headers.get("x-ms-continuation", "")
+            pages += 1
+        assert found == [*range(30, COUNT)]
+        assert pages > 10
+        client.close()
