@@ -7,7 +7,7 @@ needs no scopes any more: every name is a position in one flat row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -34,6 +34,8 @@ from perseid.query.nodes import (
     Parameter,
     Property,
     Query,
+    Select,
+    SelectItem,
     Source,
     Subquery,
     Unary,
@@ -215,14 +217,10 @@ class _Binder:
         if select.shape == "VALUE":
             return (BoundItem("", self.expr(select.items[0].expr), **span),)
         # A later item of the same name replaces an earlier one.
-        items: dict[str, BoundItem] = {}
-        unnamed = 0
-        for item in select.items:
-            name = item.alias or _own_name(item.expr)
-            if name is None:
-                unnamed += 1
-                name = f"${unnamed}"
-            items[name] = BoundItem(name, self.expr(item.expr), start=item.start, end=item.end)
+        items = {
+            name: BoundItem(name, self.expr(item.expr), start=item.start, end=item.end)
+            for name, item in named_items(select)
+        }
         return tuple(items.values())
 
     def order_items(self, node: Query) -> tuple[OrderItem, ...]:
@@ -246,9 +244,7 @@ class _Binder:
         for source in node.sources:
             first = owns_container and not bound
             collection = source.collection
-            name = source.alias or (
-                None if isinstance(collection, Query) else _own_name(collection)
-            )
+            name = source.alias or (None if isinstance(collection, Query) else own_name(collection))
             head = None if isinstance(collection, Query) else _head(collection)
             if first and head is not None:
                 item = Alias(self.new_slot(), name or "", start=source.start, end=source.end)
@@ -476,7 +472,18 @@ class _Grouping:
         reject(code, message, node.start, node.end)
 
 
-def _own_name(node: Expr) -> str | None:
+def named_items(select: Select) -> Iterator[tuple[str, SelectItem]]:
+    """The items of a SELECT list with their names in the result; unnamed ones are numbered."""
+    unnamed = 0
+    for item in select.items:
+        name = item.alias or own_name(item.expr)
+        if name is None:
+            unnamed += 1
+            name = f"${unnamed}"
+        yield name, item
+
+
+def own_name(node: Expr) -> str | None:
     """The name that an expression brings along when nothing names it."""
     return node.name if isinstance(node, Identifier | Property) else None
 

@@ -187,7 +187,7 @@ class Collector:
         self._key_slots = [key.slot for key in query.group_by] if by_group else None
         self._counts_equals = not query.is_grouped and not query.distinct
         self._backwards = bool(query.order_by) and query.order_by[0].descending
-        self._is_piecewise = _reads_documents(query)
+        self._is_piecewise = reads_documents(query)
         self._waiting: list[Any] = []
         self._source: Any = None
         # Under what makes a row one row: its rank by ORDER BY, its number of arrival, itself.
@@ -334,12 +334,12 @@ def _is_streaming(query: BoundQuery) -> bool:
 
 
 def _paging(query: BoundQuery) -> Paging:
-    if query.is_grouped or query.distinct or not _reads_documents(query):
+    if query.is_grouped or query.distinct or not reads_documents(query):
         return "WHOLE"
     return "SORT" if query.order_by else "STREAM"
 
 
-def _reads_documents(query: BoundQuery) -> bool:
+def reads_documents(query: BoundQuery) -> bool:
     """True when what FROM gives for several documents is what it gives for each of them."""
     if not query.sources:
         return False

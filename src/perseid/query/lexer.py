@@ -54,7 +54,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # What clients that rewrite a sorted query leave for a resume filter; unfilled, it filters nothing.
-_PLACEHOLDER: Final = "{documentdb-formattableorderbyquery-filter}"
+FILTER_PLACEHOLDER: Final = "{documentdb-formattableorderbyquery-filter}"
 _WORD_REST: Final = re.compile(r"\w*")
 _BROKEN_STRING: Final = re.compile(r"[^\x00-\x1f]*")
 
@@ -88,9 +88,9 @@ def tokenize(text: str) -> list[Token]:
         group = match.lastgroup
         if group == "blank":
             continue
-        if group == "symbol" and text.startswith(_PLACEHOLDER, start):
-            position = start + len(_PLACEHOLDER)
-            tokens.append(Token("TRUE", _PLACEHOLDER, True, start, position))
+        if group == "symbol" and text.startswith(FILTER_PLACEHOLDER, start):
+            position = start + len(FILTER_PLACEHOLDER)
+            tokens.append(Token("TRUE", FILTER_PLACEHOLDER, True, start, position))
             continue
         assert group is not None  # noqa: S101  # every alternative of the pattern is named
         tokens.append(_READERS[group](text, match[0], start, position))
