@@ -1,0 +1,133 @@
+"""Index metrics as the header has them, in the two forms that clients ask for."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from perseid.http.headers import flag
+from perseid.http.request import Request
+from perseid.model import Container
+from perseid.query.index_usage import Composite, IndexPath, Single
+from perseid.service.index_metrics import IndexMetrics, index_metrics
+from perseid.service.queries import QueryRequest
+
+# Clients refuse answers whose headers come to 16 KB.
+_LONGEST_METRICS: Final = 6 * 1024
+_LONGEST_FILTER: Final = 256
+_PLAIN_IN_HEADERS: Final = " !\"#$&()*+,/:;<=>?@[]^`{|}'\\"
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+
+
+def encoded(found: IndexMetrics) -> str:
+    """Index metrics as the first form of their header has them: JSON in base64."""
+
+    def singles(entries: Iterable[Single]) -> list[dict[str, Any]]:
+        return [
+            {
+                "FilterExpression": each.filter[:_LONGEST_FILTER],
+                "IndexSpec": _single_spec(each),
+                "FilterPreciseSet": each.service != "SCAN",
+                "IndexPreciseSet": each.service != "SCAN",
+                "IndexImpactScore": _impact(each),
+            }
+            for each in entries
+        ]
+
+    def composites(entries: Iterable[Composite]) -> list[dict[str, Any]]:
+        return [
+            {
+                "IndexSpecs": _composite_specs(each),
+                "IndexPreciseSet": False,
+                "IndexImpactScore": "High",
+            }
+            for each in entries
+        ]
+
+    report = {
+        "UtilizedSingleIndexes": singles(found.utilized),
+        "PotentialSingleIndexes": singles(found.potential),
+        "UtilizedCompositeIndexes": composites(found.utilized_composites),
+        "PotentialCompositeIndexes": composites(found.potential_composites),
+    }
+    _shorten(list(report.values()))
+    return base64.b64encode(orjson.dumps(report)).decode()
+
+
+def encoded_v2(found: IndexMetrics) -> str:
+    """Index metrics as their newer form has them: JSON, percent-encoded where a header needs it."""
+    utilized: dict[str, list[Any]] = {
+        "SingleIndexes": [{"IndexSpec": spec} for spec in _specs(found.utilized)],
+        "CompositeIndexes": [
+            {"IndexSpecs": _composite_specs(each)} for each in found.utilized_composites
+        ],
+    }
+    potential: dict[str, list[Any]] = {
+        "SingleIndexes": [
+            {"IndexSpec": spec, "IndexImpactScore": impact}
+            for spec, impact in _specs(found.potential).items()
+        ],
+        "CompositeIndexes": [
+            {"IndexSpecs": _composite_specs(each), "IndexImpactScore": "High"}
+            for each in found.potential_composites
+        ],
+    }
+    _shorten([*utilized.values(), *potential.values()])
+    report = {"UtilizedIndexes": utilized, "PotentialIndexes": potential}
+    return quote(orjson.dumps(report), safe=_PLAIN_IN_HEADERS)
+
+
+def _shorten(lists: list[list[Any]]) -> None:
+    """Takes entries off the longest list until all of them fit into a header."""
+    while len(quote(orjson.dumps(lists), safe=_PLAIN_IN_HEADERS)) > _LONGEST_METRICS:
+        longest = max(lists, key=lambda each: len(orjson.dumps(each)))
+        del longest[len(longest) // 2 :]
+
+
+def _specs(entries: Iterable[Single]) -> dict[str, str]:
+    """Each path once, with its impact."""
+    found: dict[str, str] = {}
+    for each in entries:
+        found.setdefault(_single_spec(each), _impact(each))
+    return found
+
+
+def _impact(single: Single) -> str:
+    return "Low" if single.service == "SCAN" else "High"
+
+
+def _single_spec(single: Single) -> str:
+    return f"{_path_spec(single.path)}/?"
+
+
+def _composite_specs(index: Composite) -> list[str]:
+    return [f"{_path_spec(path)} {'DESC' if descending else 'ASC'}" for path, descending in index]
+
+
+def _path_spec(path: IndexPath) -> str:
+    return "".join(f"/{_step_spec(name)}" for name in path)
+
+
+def _step_spec(name: str | None) -> str:
+    if name is None:
+        return "[]"
+    return name if _PLAIN_NAME.fullmatch(name) else orjson.dumps(name).decode()
+
+
+def headers(request: Request, container: Container, query: QueryRequest) -> list[tuple[str, str]]:
+    """The header with the metrics of a query, if its request asks for them."""
+    for name, encode in _FORMS.items():
+        if flag(request, name):
+            return [("x-ms-cosmos-index-utilization", encode(index_metrics(container, query)))]
+    return []
+
+
+_FORMS: Final = {
+    "x-ms-cosmos-populateindexmetrics": encoded,
+    "x-ms-cosmos-populateindexmetrics-v2": encoded_v2,
+}

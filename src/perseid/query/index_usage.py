@@ -1,0 +1,255 @@
+"""Which indexes a query could use: of single paths for its filters, of several for it as a whole.
+
+Knows the language only. Whether a container has such an index is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Literal as OneOf
+
+from perseid.query.nodes import (
+    Alias,
+    Between,
+    Binary,
+    BoundParameter,
+    BoundQuery,
+    BoundSource,
+    BoundSubquery,
+    Call,
+    Chain,
+    ComputedProperty,
+    Expr,
+    Grouped,
+    Identifier,
+    In,
+    Index,
+    Like,
+    Literal,
+    Parameter,
+    Property,
+    Unary,
+    rebuilt,
+    walk,
+)
+from perseid.query.parser import literal
+from perseid.query.printer import print_expr
+from perseid.query.values import UNDEFINED
+
+# Names from the item down; None is a step into the elements of an array.
+IndexPath: TypeAlias = tuple[str | None, ...]
+# How an index serves a filter: one lookup, an ordered stretch, or a look at every value in it.
+Service: TypeAlias = OneOf["SEEK", "RANGE", "SCAN"]
+
+_COMPARISONS: Final[Mapping[str, Service]] = {
+    "=": "SEEK", "!=": "RANGE", "<": "RANGE", "<=": "RANGE", ">": "RANGE", ">=": "RANGE",
+}  # fmt: skip
+_PREDICATES: Final[Mapping[str, Service]] = {
+    "CONTAINS": "SCAN",
+    "ENDSWITH": "SCAN",
+    "RegexMatch": "SCAN",
+    "STARTSWITH": "RANGE",
+    "STRINGEQUALS": "SEEK",
+    **dict.fromkeys(
+        (
+            "IS_ARRAY", "IS_BOOL", "IS_DEFINED", "IS_FINITE_NUMBER", "IS_INTEGER", "IS_NULL",
+            "IS_NUMBER", "IS_OBJECT", "IS_PRIMITIVE", "IS_STRING",
+        ),
+        "RANGE",
+    ),
+}  # fmt: skip
+# Functions whose results stand in the order of their argument, or nearly so.
+_MONOTONOUS: Final = frozenset({"ABS", "CEILING", "FLOOR", "LEFT", "ROUND", "TRUNC", "YEAR"})
+_WILDCARDS: Final = frozenset("%_[")
+_MOST_PATHS: Final = 8  # of a composite index
+
+
+class Single(NamedTuple):
+    """A filter or a sort key on one path; the text of the filter calls the item ROOT."""
+
+    path: IndexPath
+    is_computed: bool
+    service: Service
+    filter: str
+
+
+Composite: TypeAlias = tuple[tuple[IndexPath, bool], ...]  # paths, and whether each descends
+
+
+class Filtering(NamedTuple):
+    """Filters that all must hold: some by equality, in any order, and one more at the end."""
+
+    equal: tuple[IndexPath, ...]
+    last: IndexPath | None
+
+    @property
+    def composite(self) -> Composite:
+        last = () if self.last is None else (self.last,)
+        return tuple((path, False) for path in (*self.equal, *last))
+
+
+class Usage(NamedTuple):
+    """The indexes a query could use."""
+
+    singles: tuple[Single, ...]
+    filters: tuple[Filtering, ...]
+    sorting: Composite | None
+
+
+def usage(query: BoundQuery, parameters: Mapping[str, Any]) -> Usage:
+    """What a bound query asks of indexes when it runs with `parameters`."""
+    reader = _Reader(parameters)
+    singles = list(reader.query(query))
+    keys = [(reader.path(item.expr), item.descending) for item in query.order_by]
+    paths = [(path, descending) for path, descending in keys if path is not None]
+    sorting = tuple(paths) if len(paths) == len(keys) else ()
+    if len(sorting) == 1:
+        singles.append(reader.single(query.order_by[0].expr, "RANGE", None))
+    return Usage(
+        tuple(dict.fromkeys(singles)),
+        tuple(_filters(query, reader)),
+        sorting if len(sorting) > 1 else None,
+    )
+
+
+def _filters(query: BoundQuery, reader: _Reader) -> Iterator[Filtering]:
+    where = query.where
+    terms = where.operands if isinstance(where, Chain) and where.op == "AND" else (where,)
+    needed = [
+        t for t in terms if t is not None and not isinstance(t, Chain | Unary | BoundSubquery)
+    ]
+    found = [single for term in needed for single in reader.predicate(term)]
+    plain = [each for each in found if None not in each.path and not each.is_computed]
+    equal = tuple(dict.fromkeys(each.path for each in plain if each.service == "SEEK"))
+    others = dict.fromkeys(each.path for each in plain if each.service == "RANGE")
+    ranges = [path for path in others if path not in equal]
+    for last in ranges if equal and ranges else [None]:
+        if 1 < len(equal) + (last is not None) <= _MOST_PATHS:
+            yield Filtering(equal, last)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Finds the filters of a query and its subqueries; knows what each alias stands for."""
+
+    parameters: Mapping[str, Any]
+    aliases: dict[int, IndexPath] = field(default_factory=dict)
+
+    def query(self, query: BoundQuery) -> Iterator[Single]:
+        for source in query.sources:
+            yield from self.source(source)
+        if query.where is not None:
+            yield from self.predicate(query.where)
+
+    def source(self, source: BoundSource) -> Iterator[Single]:
+        collection = source.collection
+        if collection is None:
+            self.aliases[source.slot] = ()
+        elif isinstance(collection, BoundQuery):
+            yield from self.query(collection)
+            shown = collection.items[0].expr
+            if collection.shape != "LIST":
+                self.declare(source.slot, shown, iterate=source.iterate)
+        else:
+            self.declare(source.slot, collection, iterate=source.iterate)
+
+    def declare(self, slot: int, expr: Expr, *, iterate: bool) -> None:
+        path = self.path(expr)
+        if path is not None:
+            self.aliases[slot] = (*path, None) if iterate else path
+
+    def predicate(self, expr: Expr) -> Iterator[Single]:
+        """The filters on single paths that an expression is made of."""
+        match expr:
+            case Chain(op="AND" | "OR", operands=terms):
+                for term in terms:
+                    yield from self.predicate(term)
+            case Unary(op="NOT", operand=operand):
+                yield from self.predicate(operand)
+            case BoundSubquery(kind="EXISTS", query=query):
+                yield from self.query(query)
+            case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
+                service = _COMPARISONS[op]
+                yield from self.compared(left, [right], service, expr)
+                yield from self.compared(right, [left], service, expr)
+            case In(operand=operand, items=items):
+                yield from self.compared(operand, items, "SEEK", expr)
+            case Between(operand=operand, low=low, high=high):
+                yield from self.compared(operand, [low, high], "RANGE", expr)
+            case Like(operand=operand, pattern=pattern):
+                yield from self.compared(operand, [pattern], self.pattern(pattern), expr)
+            case Call(name="ARRAY_CONTAINS", arguments=(array, value, *_)):
+                yield from self.compared(array, [value], "SEEK", expr, into=True)
+                yield from self.compared(value, [array], "SEEK", expr)
+            case Call(name=name, arguments=(subject, *others)) if name in _PREDICATES:
+                yield from self.compared(subject, others, _PREDICATES[name], expr)
+            case Property() | Index() | ComputedProperty():
+                yield from self.compared(expr, (), "SEEK", expr)
+
+    def compared(
+        self,
+        subject: Expr,
+        others: Iterable[Expr],
+        service: Service,
+        whole: Expr,
+        *,
+        into: bool = False,
+    ) -> Iterator[Single]:
+        """The filter, if it holds a path against constants."""
+        if isinstance(subject, Call) and subject.name in _MONOTONOUS:
+            subject = subject.arguments[0]
+            service = "RANGE"
+        if self.path(subject) is None or not all(map(_is_constant, others)):
+            return
+        found = self.single(subject, service, whole)
+        yield found._replace(path=(*found.path, None)) if into else found
+
+    def single(self, subject: Expr, service: Service, whole: Expr | None) -> Single:
+        path = self.path(subject)
+        assert path is not None  # noqa: S101  # callers have looked
+        text = "" if whole is None else print_expr(self.unbound(whole))
+        return Single(path, isinstance(subject, ComputedProperty), service, text)
+
+    def pattern(self, pattern: Expr) -> Service:
+        text = self.constant(pattern)
+        has_start = isinstance(text, str) and text[:1] not in _WILDCARDS
+        return "RANGE" if has_start else "SCAN"
+
+    def constant(self, expr: Expr) -> Any:
+        if isinstance(expr, BoundParameter):
+            return self.parameters.get(expr.name, UNDEFINED)
+        return expr.value if isinstance(expr, Literal) else UNDEFINED
+
+    def path(self, expr: Expr) -> IndexPath | None:
+        """Where in the item a value comes from, if it comes from one place."""
+        names: list[str | None] = []
+        while isinstance(expr, Property | Index):
+            names.append(expr.name if isinstance(expr, Property) else None)
+            expr = expr.target
+        if isinstance(expr, ComputedProperty):
+            names.append(expr.name)
+            base = self.aliases.get(expr.slot)
+        elif isinstance(expr, Grouped):
+            base = self.path(expr.expr)
+        else:
+            base = self.aliases.get(expr.slot) if isinstance(expr, Alias) else None
+        found = None if base is None else (*base, *reversed(names))
+        return found or None
+
+    def unbound(self, expr: Expr) -> Expr:
+        """The expression as one can read it: items are ROOT, parameters are their values."""
+        if isinstance(expr, BoundParameter):
+            value = self.parameters.get(expr.name, UNDEFINED)
+            is_scalar = value is not UNDEFINED and not isinstance(value, list | dict)
+            return literal(value) if is_scalar else Parameter(expr.name)
+        if isinstance(expr, Alias):
+            return Identifier("ROOT" if self.aliases.get(expr.slot) == () else expr.name)
+        if isinstance(expr, ComputedProperty):
+            return Property(Identifier("ROOT"), expr.name)
+        return rebuilt(expr, self.unbound)
+
+
+def _is_constant(expr: Expr) -> bool:
+    return not any(isinstance(node, Alias | ComputedProperty | BoundQuery) for node in walk(expr))
