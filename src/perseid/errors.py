@@ -20,6 +20,7 @@ class CosmosError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "InternalServerError"
     sub_status: int = 0
+    context: str = ""  # what could not be done because of it, in front of the text
 
     def __init__(
         self,
@@ -71,6 +72,10 @@ class QueryError(BadRequest):
     def __init__(self, problems: Sequence[QueryProblem]) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = tuple(problems)
+
+
+class IndivisibleQuery(BadRequest):
+    """No client could put the query's result together from those of several ranges."""
 
 
 class Unauthorized(CosmosError):

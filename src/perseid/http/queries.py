@@ -9,7 +9,7 @@ from typing import Final
 
 from perseid import charges
 from perseid.errors import BadRequest
-from perseid.http import wire
+from perseid.http import index_metrics, wire
 from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
@@ -24,6 +24,7 @@ from perseid.http.responses import container_headers
 from perseid.service import queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
+from perseid.service.query_plans import query_plan
 
 _WATCHED_AFTER: Final = 0.05
 _CROSS_PARTITION = (
@@ -57,9 +58,29 @@ async def query(account: Account, request: Request) -> Response:
     headers.append(("x-ms-item-count", str(len(page.rows))))
     if flag(request, "x-ms-documentdb-populatequerymetrics"):
         headers.append(("x-ms-documentdb-query-metrics", _metrics(page)))
+    headers += index_metrics.headers(request, container, wanted)
     if page.continuation is not None:
         headers.append((CONTINUATION, page.continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+async def plan(account: Account, request: Request) -> Response:
+    """How the client can run a query on each range by itself and merge what it gets."""
+    container = container_of(account, request)
+    try:
+        found = query_plan(container, queries.parse_request(request.body), _features(request))
+    except BadRequest as problem:
+        problem.context = "Gateway Failed to Retrieve Query Plan: "
+        raise
+    lsns = await account.store.lsns(container)
+    headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
+    return Response(200, headers, wire.query_plan(found))
+
+
+def _features(request: Request) -> frozenset[str] | None:
+    """What the client says it can merge; one that says nothing is taken to be able to."""
+    header = request.header("x-ms-cosmos-supported-query-features")
+    return None if header is None else frozenset(map(str.strip, header.split(",")))
 
 
 @contextmanager

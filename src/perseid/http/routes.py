@@ -61,6 +61,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         create=items.create,
         upsert=items.upsert,
         query=queries.query,
+        plan=queries.plan,
     ),
     (("dbs", "colls", "docs"), True): _routes(
         "docs",

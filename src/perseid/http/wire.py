@@ -12,6 +12,7 @@ from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer
 from perseid.partition import Range
+from perseid.service.query_plans import QueryPlan
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
@@ -31,8 +32,44 @@ def error_body(error: CosmosError, activity_id: str) -> bytes:
         message = "Message: " + orjson.dumps({"Errors": [error.message]}).decode()
     else:
         message = error.message
-    text = f"{message}\r\nActivityId: {activity_id}, Perseid/{__version__}"
+    text = f"{error.context}{message}\r\nActivityId: {activity_id}, Perseid/{__version__}"
     return orjson.dumps({"code": error.code, "message": text, **error.details})
+
+
+def query_plan(plan: QueryPlan) -> bytes:
+    """What clients call the partitioned query execution info."""
+    info = plan.distribution
+    count = info.count_alias
+    return orjson.dumps(
+        {
+            "partitionedQueryExecutionInfoVersion": 2,
+            "queryInfo": {
+                "distinctType": info.distinct,
+                "top": info.top,
+                "offset": info.offset,
+                "limit": info.limit,
+                "orderBy": info.order_by,
+                "orderByExpressions": info.order_by_expressions,
+                "groupByExpressions": info.group_by_expressions,
+                "groupByAliases": list(info.alias_aggregates),
+                "aggregates": info.aggregates,
+                "groupByAliasToAggregateType": info.alias_aggregates,
+                "rewrittenQuery": info.rewritten,
+                "hasSelectValue": info.has_select_value,
+                "dCountInfo": None if count is None else {"dCountAlias": count},
+                "hasNonStreamingOrderBy": False,  # only vector searches are
+            },
+            "queryRanges": [
+                {
+                    "min": interval.min,
+                    "max": interval.max,
+                    "isMinInclusive": True,
+                    "isMaxInclusive": interval.is_closed,
+                }
+                for interval in plan.intervals
+            ],
+        }
+    )
 
 
 def encode(value: Any) -> bytes:

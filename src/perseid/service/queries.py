@@ -18,6 +18,7 @@ from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.partition import ABSENT, canonical
 from perseid.query import CallContext, Collector, compile_query, prepare, run
+from perseid.query.distribution import without_resume_filter
 from perseid.query.pins import pinned
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
@@ -42,7 +43,7 @@ class QueryRequest:
     @property
     def digest(self) -> str:
         """A token continues the query it was made for, and no other."""
-        named = orjson.dumps([self.text, list(self.parameters.items())])
+        named = orjson.dumps([without_resume_filter(self.text), list(self.parameters.items())])
         return hashlib.blake2b(named, digest_size=8).hexdigest()
 
 

@@ -1,0 +1,437 @@
+"""How a client answers a query from the answers of several ranges: what it sends, what it merges.
+
+A client sends the rewritten query to each range and puts the rows together by the rest of the
+plan. It can merge sorted rows, drop equal ones, add up aggregates, and count off OFFSET, LIMIT and
+TOP, in this order. Queries that need more than that are refused here; which ranges there are is
+somebody else's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+from typing import Literal as OneOf
+
+from perseid.errors import IndivisibleQuery, QueryError
+from perseid.query.binder import MAX_COUNT, check_count, named_items, own_name
+from perseid.query.executor import reads_documents
+from perseid.query.lexer import FILTER_PLACEHOLDER
+from perseid.query.nodes import (
+    ArrayLiteral,
+    BoundParameter,
+    BoundQuery,
+    Call,
+    Chain,
+    Count,
+    Expr,
+    Identifier,
+    Index,
+    Literal,
+    Node,
+    ObjectLiteral,
+    Property,
+    Query,
+    Select,
+    SelectItem,
+    Source,
+    Subquery,
+    children,
+    rebuilt,
+    walk,
+)
+from perseid.query.parser import literal, parse
+from perseid.query.printer import is_word, print_expr, print_query
+from perseid.query.values import UNDEFINED
+
+DistinctType: TypeAlias = OneOf["None", "Ordered", "Unordered"]
+
+# The names clients know aggregates by.
+_AGGREGATES: Final = {
+    "AVG": "Average",
+    "COUNT": "Count",
+    "COUNTIF": "CountIf",
+    "MAKELIST": "MakeList",
+    "MAKESET": "MakeSet",
+    "MAX": "Max",
+    "MIN": "Min",
+    "SUM": "Sum",
+}
+_COMPOSITION: Final = "Compositions of aggregates and other expressions are not allowed."
+# Clients replace the braces by a condition that skips what they have; the rest of the text stays.
+_FILTER: Final = Identifier(f"({FILTER_PLACEHOLDER})")
+_ALWAYS_DEFINED: Final = (Identifier, ArrayLiteral, ObjectLiteral)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What clients call the query info; an empty `rewritten` stands for the query itself."""
+
+    has_select_value: bool
+    rewritten: str = ""
+    distinct: DistinctType = "None"
+    top: int | None = None
+    offset: int | None = None
+    limit: int | None = None
+    order_by: tuple[str, ...] = ()
+    order_by_expressions: tuple[str, ...] = ()
+    group_by_expressions: tuple[str, ...] = ()
+    # Aggregates of SELECT VALUE; those of a list stand under the names of its members.
+    aggregates: tuple[str, ...] = ()
+    alias_aggregates: Mapping[str, str | None] = field(default_factory=dict)
+    # The name under which the number of distinct rows is the result; empty for SELECT VALUE.
+    count_alias: str | None = None
+
+    def features(self) -> list[str]:
+        """What a client must be able to do, by the names that clients list."""
+        named = [name for name in self.alias_aggregates.values() if name is not None]
+        functions = {*self.aggregates, *named}
+        needed = {
+            "Aggregate": bool(functions),
+            "CountIf": "CountIf" in functions,
+            "DCount": self.count_alias is not None,
+            "Distinct": self.distinct != "None",
+            "GroupBy": bool(self.group_by_expressions),
+            "ListAndSetAggregate": bool(functions & {"MakeList", "MakeSet"}),
+            "MultipleAggregates": len(named) > 1,
+            "MultipleOrderBy": len(self.order_by) > 1,
+            "NonValueAggregate": bool(named) and not self.group_by_expressions,
+            "OffsetAndLimit": self.limit is not None,
+            "OrderBy": bool(self.order_by),
+            "Top": self.top is not None,
+        }
+        return [name for name, is_needed in needed.items() if is_needed]
+
+
+def distribute(
+    query: Query, bound: BoundQuery, parameters: Mapping[str, Any], *, has_one_key: bool
+) -> Distribution:
+    """How to spread a query over ranges; raises IndivisibleQuery when that cannot be done.
+
+    `bound` is the same query after binding. `has_one_key` says that its filter leaves one value
+    of the partition key.
+    """
+    window = _Window.of(bound, parameters)
+    whole = Distribution(has_select_value=bound.shape == "VALUE")
+    if not query.sources:
+        return whole
+    if _counts_distinct(query, bound):
+        return _count_of_distinct(query, whole)
+    if not reads_documents(bound):
+        raise IndivisibleQuery("A query over the whole result of another needs all items at once.")
+    if bound.is_grouped:
+        return _grouped(query, bound, whole, window)
+    if query.order_by:
+        return _sorted(query, whole, window)
+    if query.select.distinct:
+        rewritten = print_query(_bare(query)) if window.is_set else ""
+        return window.for_client(replace(whole, rewritten=rewritten, distinct="Unordered"))
+    if window.limit is not None:
+        if has_one_key:
+            return whole
+        return window.for_client(replace(whole, rewritten=print_query(window.onto(_bare(query)))))
+    return window.for_client(whole)
+
+
+def without_resume_filter(text: str) -> str:
+    """What stays the same in a rewritten sorted query when a client goes on with it.
+
+    The client keeps the continuation token and puts another condition in place of the filter.
+    """
+    if "orderByItems" not in text:
+        return text
+    try:
+        query = parse(text)
+    except QueryError:
+        return text
+    if [item.alias for item in query.select.items] != [None, "orderByItems", "payload"]:
+        return text
+    return print_query(replace(query, where=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """OFFSET, LIMIT and TOP as numbers; of LIMIT and TOP only one is left, the smaller."""
+
+    offset: int | None
+    limit: int | None
+    top: int | None
+
+    @classmethod
+    def of(cls, bound: BoundQuery, parameters: Mapping[str, Any]) -> _Window:
+        offset = _count("OFFSET", bound.offset, parameters)
+        limit = _count("LIMIT", bound.limit, parameters)
+        top = _count("TOP", bound.top, parameters)
+        if top is None or limit is None:
+            return cls(offset, limit, top)
+        # Clients apply TOP first or last as they like.
+        return cls(offset, min(limit, top), None)
+
+    @property
+    def is_set(self) -> bool:
+        return self.limit is not None or self.top is not None
+
+    def for_client(self, plan: Distribution) -> Distribution:
+        """The plan of a client that counts off the rows it has merged."""
+        return replace(plan, offset=self.offset, limit=self.limit, top=self.top)
+
+    def onto(self, query: Query) -> Query:
+        """The query of one range, which can hold all rows of the window."""
+        if self.limit is not None:
+            most = min((self.offset or 0) + self.limit, MAX_COUNT)
+            return replace(query, offset=literal(0), limit=literal(most))
+        top = None if self.top is None else literal(self.top)
+        return replace(query, select=replace(query.select, top=top))
+
+
+def _count(clause: str, node: Count | None, parameters: Mapping[str, Any]) -> int | None:
+    if isinstance(node, Literal):
+        return int(node.value)
+    if isinstance(node, BoundParameter):
+        value = parameters.get(node.name, UNDEFINED)
+        return check_count(clause, value, node.start, node.end)
+    return None
+
+
+def _bare(query: Query) -> Query:
+    """The query without its window."""
+    return replace(query, select=replace(query.select, top=None), offset=None, limit=None)
+
+
+def _selected(query: Query, *items: SelectItem) -> Query:
+    """The query with another SELECT list, unsorted and without its window."""
+    select = Select("LIST", items, distinct=False, top=None)
+    return replace(_bare(query), select=select, order_by=())
+
+
+def _item(value: Expr) -> ObjectLiteral:
+    return ObjectLiteral(("item",), (value,))
+
+
+# --- ORDER BY
+
+
+def _sorted(query: Query, plan: Distribution, window: _Window) -> Distribution:
+    query, root = _with_root(query)
+    payload = _payload(query)
+    keys = tuple(item.expr for item in query.order_by)
+    rewritten = _selected(
+        query,
+        SelectItem(Property(root, "_rid"), None),
+        SelectItem(ArrayLiteral(tuple(map(_item, keys))), "orderByItems"),
+        SelectItem(payload, "payload"),
+    )
+    rewritten = replace(rewritten, where=_resumable(query, payload), order_by=query.order_by)
+    distinct: DistinctType = "None"
+    if query.select.distinct:
+        distinct = "Ordered" if _sorts_by_all(query) else "Unordered"
+    else:
+        rewritten = window.onto(rewritten)
+    directions = ("Descending" if item.descending else "Ascending" for item in query.order_by)
+    return window.for_client(
+        replace(
+            plan,
+            rewritten=print_query(rewritten),
+            distinct=distinct,
+            order_by=tuple(directions),
+            order_by_expressions=tuple(map(print_expr, keys)),
+        )
+    )
+
+
+def _resumable(query: Query, payload: Expr) -> Expr:
+    """The filter of a range: the query's own, the client's, and that there is a row at all."""
+    terms: list[Expr] = [_FILTER]
+    if query.where is not None:
+        terms.insert(0, query.where)
+    if query.select.shape == "VALUE" and not isinstance(payload, _ALWAYS_DEFINED):
+        terms.append(Call("IS_DEFINED", (payload,)))
+    return Chain("AND", tuple(terms)) if len(terms) > 1 else terms[0]
+
+
+def _payload(query: Query) -> Expr:
+    """One row of the result as an expression."""
+    select = query.select
+    if select.shape == "VALUE":
+        return select.items[0].expr
+    if select.shape == "LIST":
+        items = dict(named_items(select))
+        return ObjectLiteral(tuple(items), tuple(item.expr for item in items.values()))
+    return Identifier(_name(query.sources[-1]) or "")
+
+
+def _with_root(query: Query) -> tuple[Query, Identifier]:
+    """The query with a name for the items themselves, whose resource ids tell rows apart.
+
+    An input that begins inside an item becomes a join with it.
+    """
+    first, *others = query.sources
+    collection = first.collection
+    if isinstance(collection, Query):
+        raise IndivisibleQuery("The rows of a query in FROM cannot be sorted across ranges.")
+    if isinstance(collection, Identifier) and not first.iterate:
+        return query, Identifier(_name(first) or "")
+    taken = {node.name for node in walk(query) if isinstance(node, Identifier)}
+    taken |= {source.alias or "" for node in walk(query) for source in _sources(node)}
+    root = Identifier(_free("root", taken))
+    name = _name(first)
+    alias = name if name is not None and is_word(name) else _free("element", taken)
+    inner = replace(first, collection=_rebased(collection, root), alias=alias)
+    return replace(query, sources=(Source(root, None, iterate=False), inner, *others)), root
+
+
+def _sources(node: Node) -> tuple[Source, ...]:
+    return node.sources if isinstance(node, Query) else ()
+
+
+def _name(source: Source) -> str | None:
+    if source.alias is not None or isinstance(source.collection, Query):
+        return source.alias
+    return own_name(source.collection)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _rebased(path: Expr, root: Identifier) -> Expr:
+    """The same path below another name; what it takes to get there in brackets is a constant."""
+    return root if isinstance(path, Identifier) else rebuilt(path, lambda node: _step(node, root))
+
+
+def _step(node: Expr, root: Identifier) -> Expr:
+    return _rebased(node, root) if isinstance(node, Identifier | Property | Index) else node
+
+
+def _sorts_by_all(query: Query) -> bool:
+    """True when equal rows of the result come one after the other."""
+    select = query.select
+    shown = [item.expr for item in select.items]
+    keys = [item.expr for item in query.order_by]
+    return bool(shown) and all(e in keys for e in shown) and all(k in shown for k in keys)
+
+
+# --- GROUP BY and aggregates
+
+
+def _grouped(query: Query, bound: BoundQuery, plan: Distribution, window: _Window) -> Distribution:
+    if query.order_by and query.group_by:
+        raise IndivisibleQuery("Groups cannot be sorted across ranges.")
+    # Without GROUP BY there is one row, so that sorting and dropping equal ones change nothing.
+    distinct: DistinctType = "Unordered" if bound.distinct and query.group_by else "None"
+    plan = replace(
+        plan, distinct=distinct, group_by_expressions=tuple(map(print_expr, query.group_by))
+    )
+    plan, payload = _partial_row(query, plan)
+    if query.group_by:
+        keys = ArrayLiteral(tuple(map(_item, query.group_by)))
+        rewritten = _selected(
+            query, SelectItem(keys, "groupByItems"), SelectItem(payload, "payload")
+        )
+    elif plan.has_select_value:
+        value = Select("VALUE", (SelectItem(payload, None),), distinct=False, top=None)
+        rewritten = replace(_selected(query), select=value)
+    else:
+        rewritten = _selected(query, SelectItem(payload, "payload"))
+    return window.for_client(replace(plan, rewritten=print_query(rewritten)))
+
+
+def _partial_row(query: Query, plan: Distribution) -> tuple[Distribution, Expr]:
+    """What a range says of one group, with the aggregates in the form that can be added up."""
+    select = query.select
+    if select.shape == "VALUE":
+        expr = select.items[0].expr
+        function = _aggregate(expr)
+        if function is None:
+            if not query.group_by:
+                raise IndivisibleQuery(_COMPOSITION, listed=True)
+            return plan, expr
+        return replace(plan, aggregates=(function,)), ArrayLiteral((_partial(expr),))
+    items = {name: item.expr for name, item in named_items(select)}
+    functions = {name: _aggregate(expr) for name, expr in items.items()}
+    if not query.group_by and not any(functions.values()):
+        raise IndivisibleQuery(_COMPOSITION, listed=True)
+    values = [_partial(expr) if functions[name] else expr for name, expr in items.items()]
+    return replace(plan, alias_aggregates=functions), ObjectLiteral(tuple(items), tuple(values))
+
+
+def _aggregate(expr: Expr) -> str | None:
+    """The name of the aggregate that the expression is; None if it has none in it."""
+    if isinstance(expr, Call) and expr.name.upper() in _AGGREGATES:
+        return _AGGREGATES[expr.name.upper()]
+    if any(isinstance(node, Call) and node.name.upper() in _AGGREGATES for node in _own(expr)):
+        raise IndivisibleQuery(_COMPOSITION, listed=True)
+    return None
+
+
+def _own(node: Node) -> Iterator[Node]:
+    """A node and all below it, without subqueries: those have aggregates of their own."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, Subquery):
+            pending.extend(children(node))
+
+
+def _partial(expr: Expr) -> Expr:
+    """An aggregate as clients add it up: averages from sums, extremes with how many they are of."""
+    assert isinstance(expr, Call)  # noqa: S101  # only aggregates come here
+    name, arguments = expr.name.upper(), expr.arguments
+
+    def of(function: str) -> Call:
+        return Call(function, arguments)
+
+    if name == "AVG":
+        return _item(ObjectLiteral(("sum", "count"), (of("SUM"), of("COUNT"))))
+    if name in ("MIN", "MAX"):
+        extreme = ObjectLiteral((name.lower(), "count"), (of(name), of("COUNT")))
+        return ObjectLiteral(("item", "item2"), (of(name), extreme))
+    return _item(of(name))
+
+
+# --- the number of distinct rows
+
+
+def _counts_distinct(query: Query, bound: BoundQuery) -> bool:
+    """True for SELECT COUNT(1) FROM (SELECT DISTINCT …), which clients count themselves."""
+    inner = bound.sources[0].collection
+    if len(query.sources) > 1 or not isinstance(inner, BoundQuery) or query.sources[0].iterate:
+        return False
+    has_more = query.where or query.group_by or query.order_by or _has_window(bound)
+    inner_has_more = inner.is_grouped or inner.order_by or _has_window(inner)
+    return (
+        not has_more
+        and not inner_has_more
+        and inner.distinct
+        and reads_documents(inner)
+        and len(query.select.items) == 1
+        and _counts_rows(query.select.items[0].expr, query.sources[0].alias)
+    )
+
+
+def _has_window(bound: BoundQuery) -> bool:
+    return any(count is not None for count in (bound.top, bound.offset, bound.limit))
+
+
+def _counts_rows(expr: Expr, alias: str | None) -> bool:
+    if not isinstance(expr, Call) or expr.name.upper() != "COUNT":
+        return False
+    counted = expr.arguments[0]
+    if isinstance(counted, Literal):
+        return counted.value is not UNDEFINED
+    return isinstance(counted, Identifier) and counted.name == alias
+
+
+def _count_of_distinct(query: Query, plan: Distribution) -> Distribution:
+    inner = query.sources[0].collection
+    assert isinstance(inner, Query)  # noqa: S101  # that is what makes it one
+    ((name, _),) = named_items(query.select)
+    return replace(
+        plan,
+        rewritten=print_query(inner),
+        distinct="Unordered",
+        count_alias="" if plan.has_select_value else name,
+    )
