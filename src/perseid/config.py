@@ -89,6 +89,12 @@ class Settings:
     partition_limit: int = _setting(
         20 * 1024**3, "The most bytes that one logical partition may hold.", minimum=1
     )
+    change_feed_retention: int = _setting(
+        0,
+        "Minutes for which containers without a changeFeedPolicy of their own keep all versions"
+        " and deletes for the change feed; 0: they do not.",
+        minimum=0,
+    )
     revive_unpurged: bool = _setting(
         False,
         "Judge items by the current TTL setting alone, as the cloud service does: dead items that"

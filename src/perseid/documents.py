@@ -17,6 +17,7 @@ from perseid.errors import BadRequest, RequestEntityTooLarge
 LARGEST_BODY: Final = 2 * 1024 * 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
+_LSN: Final = frozenset(("_lsn",))
 _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
 # The way a client sends back what it has read: the system properties last, in the order and form
@@ -111,6 +112,13 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
     return body + (b"" if body == b"{" else b",") + system.encode("ascii")
 
 
+def with_lsn(text: bytes, lsn: int) -> bytes:
+    """A stored text with the `_lsn` that the change feed adds, in the place of the item's own."""
+    if b'"_lsn"' in text or b"\\u00" in text:
+        text = _strip_members(text, _LSN)
+    return b'%b,"_lsn":%d}' % (text[:-1], lsn)
+
+
 def strip_system(text: bytes) -> bytes:
     """The same JSON object without its top-level system properties; all else to the byte."""
     start = text.rfind(b'"_rid"')
@@ -123,14 +131,14 @@ def strip_system(text: bytes) -> bytes:
     return text
 
 
-def _strip_members(text: bytes) -> bytes:
-    """Walks the tokens and leaves out top-level members that carry a system name."""
+def _strip_members(text: bytes, names: frozenset[str] = SYSTEM_PROPERTIES) -> bytes:
+    """Walks the tokens and leaves out top-level members that carry one of the names."""
     kept: list[bytes] = []
     depth, start, name = 0, 1, b""
     previous = b""
 
     def close(end: int) -> None:
-        if name and orjson.loads(name) not in SYSTEM_PROPERTIES:
+        if name and orjson.loads(name) not in names:
             kept.append(text[start:end].strip())
 
     for token in _TOKEN.finditer(text):

@@ -63,6 +63,7 @@ class Container:
     index: IndexPaths
     docs_link: str  # "dbs/{rid}/colls/{rid}/docs/", the start of each item's `_self`
     path: str  # "dbs/{id}/colls/{id}"
+    retention: int = 0  # seconds for which all versions are kept; 0: the latest ones only
 
 
 class ItemKey(NamedTuple):

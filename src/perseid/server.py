@@ -71,13 +71,13 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
     directory = memory_directory() if settings.memory else DataDirectory(settings.data)
     with directory:
         durability = "off" if settings.memory else settings.durability
-        store = SqliteStore(directory.database, durability=durability)
+        if clock is None:
+            clock = MovableClock() if settings.test_clock else SystemClock()
+        store = SqliteStore(directory.database, durability=durability, now=clock.now)
         try:
             if settings.tls and settings.cert is None:
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
-            if clock is None:
-                clock = MovableClock() if settings.test_clock else SystemClock()
             yield await open_account(settings, store, clock)
         finally:
             await store.close()

@@ -359,3 +359,16 @@ def test_a_repeated_name_is_always_found(
                     documents.parse(raw)
             else:
                 documents.parse(raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"id":"a","_ts":1}', b'{"id":"a","_ts":1,"_lsn":7}'),
+        (b'{"_lsn":3,"id":"a","_ts":1}', b'{"id":"a","_ts":1,"_lsn":7}'),
+        (b'{"id":"a","\\u005flsn":[1,{"b":2}],"_ts":1}', b'{"id":"a","_ts":1,"_lsn":7}'),
+        (b'{"id":"_lsn","n":{"_lsn":1},"_ts":1}', b'{"id":"_lsn","n":{"_lsn":1},"_ts":1,"_lsn":7}'),
+    ],
+)
+def test_with_lsn(text: bytes, expected: bytes) -> None:
+    assert documents.with_lsn(text, 7) == expected

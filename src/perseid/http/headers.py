@@ -33,6 +33,7 @@ MEANINGFUL: Final = frozenset(
         "if-none-match",
         "prefer",
         "x-ms-consistency-level",
+        "x-ms-cosmos-changefeed-wire-format-version",
         "x-ms-continuation",
         "x-ms-cosmos-batch-atomic",
         "x-ms-cosmos-batch-continue-on-error",

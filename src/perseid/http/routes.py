@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from perseid.errors import MethodNotAllowed, NotFound
-from perseid.http import containers, databases, items, offers, queries
+from perseid.http import containers, databases, feeds, items, offers, queries
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
@@ -57,7 +57,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     ),
     (("dbs", "colls", "docs"), False): _routes(
         "docs",
-        GET=items.read_feed,
+        GET=feeds.read_feed,
         create=items.create,
         upsert=items.upsert,
         query=queries.query,

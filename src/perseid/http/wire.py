@@ -7,12 +7,13 @@ from typing import Any
 
 import orjson
 
-from perseid import __version__, ids
+from perseid import __version__, documents, ids
 from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
-from perseid.model import Container, Database, Offer
-from perseid.partition import Range
+from perseid.model import Container, Database, Offer, Row
+from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
 from perseid.service.query_plans import QueryPlan
+from perseid.store.protocol import Change
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
@@ -109,6 +110,8 @@ def account(settings: Settings, endpoint: str) -> dict[str, Any]:
         "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
         "queryEngineConfiguration": _QUERY_ENGINE,
+        # What the service calls the setting that makes all containers keep all versions.
+        **({"continuousBackupEnabled": True} if settings.change_feed_retention else {}),
     }
 
 
@@ -182,6 +185,39 @@ def offer(item: Offer) -> dict[str, Any]:
         "_etag": item.etag,
         "_ts": item.ts,
     }
+
+
+def changed_item(row: Row) -> bytes:
+    """An item in the change feed."""
+    return documents.with_lsn(row.body, row.lsn)
+
+
+def change(item: Change, key: KeyDefinition) -> bytes:
+    """A change in the feed of all versions: what the item is now, and what has happened to it.
+
+    A delete names the item in its metadata and shows what a client has removed, not what has
+    expired.
+    """
+    metadata: dict[str, Any] = {
+        "operationType": "delete" if item.kind == "expire" else item.kind,
+        "lsn": item.lsn,
+        "crts": item.ts,
+    }
+    if item.previous_lsn is not None:
+        metadata["previousImageLSN"] = item.previous_lsn
+    if item.kind in ("create", "replace"):
+        return b'{"current":%b,"metadata":%b}' % (
+            documents.with_lsn(item.body or b"", item.lsn),
+            orjson.dumps(metadata),
+        )
+    values = zip(key.tokens, from_canonical(item.pk), strict=False)
+    metadata["timeToLiveExpired"] = item.kind == "expire"
+    metadata["id"] = item.id
+    metadata["partitionKey"] = {
+        "/".join(names): value for names, value in values if value is not ABSENT
+    }
+    previous = b"" if item.body is None else b',"previous":%b' % item.body
+    return b'{"current":{},"metadata":%b%b}' % (orjson.dumps(metadata), previous)
 
 
 def partition_key_range(item: Range, owner: Container, lsn: int) -> dict[str, Any]:

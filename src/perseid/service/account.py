@@ -88,5 +88,20 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
         shown, mark = map(float, stored.split())
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.raise_floor(mark if clock.now() < shown else shown)
-    catalog = Catalog(await store.resources())
-    return Account(settings, store, clock, catalog, bytes.fromhex(secret))
+    catalog = Catalog(await store.resources(), settings.change_feed_retention)
+    account = Account(settings, store, clock, catalog, bytes.fromhex(secret))
+    await _follow_retention(account)
+    return account
+
+
+async def _follow_retention(account: Account) -> None:
+    """Begins or ends the logs of containers for which the server's settings have changed."""
+    changes = []
+    for container in account.catalog.containers():
+        resource = account.catalog.resource(container.rid)
+        keeps = container.retention > 0
+        if resource.state.get("keeps_versions", False) != keeps:
+            state = resource.state | {"keeps_versions": keeps}
+            changes.append(PutResource(resource._replace(state=state), replaces=resource.etag))
+    if changes:
+        await account.change(changes)

@@ -7,6 +7,7 @@ request, so it is two dictionary reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from perseid.charges import compile_paths
@@ -23,7 +24,8 @@ _OWNER_MISSING = "Owner resource does not exist"
 class Catalog:
     """Resources by rid and by name. Changed only after the store has made a change durable."""
 
-    def __init__(self, resources: Sequence[Resource]) -> None:
+    def __init__(self, resources: Sequence[Resource], retention: int = 0) -> None:
+        self._retention = retention
         self._by_rid: dict[str, Resource] = {}
         self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
         self._databases: dict[str, Database] = {}
@@ -133,7 +135,8 @@ class Catalog:
                 resource.state["number"], resource.id, resource.rid, resource.etag, resource.ts
             )
         elif resource.kind == "container":
-            self._route(build_container(resource, self._databases[resource.parent]))
+            database = self._databases[resource.parent]
+            self._route(build_container(resource, database, self._retention))
 
     def _remove(self, resource: Resource) -> None:
         self._by_name[resource.kind, resource.parent].pop(resource.id, None)
@@ -150,8 +153,18 @@ class Catalog:
         self._ridded[container.database.rid, container.rid] = container
 
 
-def build_container(resource: Resource, database: Database) -> Container:
-    """The container behind its metadata row."""
+def minutes_kept(properties: dict[str, Any], default: int) -> int:
+    """How long a container with this definition keeps all versions of its items."""
+    policy = properties.get("changeFeedPolicy")
+    minutes: int = default if policy is None else policy["retentionDuration"]
+    return minutes
+
+
+def build_container(resource: Resource, database: Database, retention: int = 0) -> Container:
+    """The container behind its metadata row.
+
+    `retention`, in minutes, is for containers that have no change feed policy of their own.
+    """
     state = resource.state
     properties = state["properties"]
     key = parse_definition(properties["partitionKey"])
@@ -180,4 +193,5 @@ def build_container(resource: Resource, database: Database) -> Container:
         index=compile_paths(properties["indexingPolicy"]),
         docs_link=f"dbs/{database.rid}/colls/{resource.rid}/docs/",
         path=f"dbs/{quote(database.id)}/colls/{quote(resource.id)}",
+        retention=60 * minutes_kept(properties, retention),
     )

@@ -10,8 +10,9 @@ from perseid.ids import container_rid
 from perseid.model import Container, Database
 from perseid.partition import range_count
 from perseid.query import validate_computed
-from perseid.service import lifetimes, offers, policies
+from perseid.service import change_feed, lifetimes, offers, policies
 from perseid.service.account import Account
+from perseid.service.catalog import minutes_kept
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.definitions import new_container, replaced_container
 from perseid.service.plans import is_indexable
@@ -53,6 +54,7 @@ async def create(
                 # A database's shared throughput gives its containers one range each.
                 "ranges": 1 if throughput is None else range_count(throughput.ceiling),
                 "deaths": [policy.inherited_dead, policy.own_dead],
+                "keeps_versions": _retention(account, properties) > 0,
             },
         )
         changes = [PutResource(resource)]
@@ -87,7 +89,8 @@ async def replace(
             container.properties, body, computed_check=validate_computed
         )
         old = account.catalog.resource(container.rid)
-        state = old.state | {"properties": properties}
+        retention = _retention(account, properties)
+        state = old.state | {"properties": properties, "keeps_versions": retention > 0}
         default_ttl = properties.get("defaultTtl")
         is_new_policy = default_ttl != container.policy.default_ttl
         if is_new_policy and properties["indexingPolicy"]["indexingMode"] == "lazy":
@@ -96,6 +99,10 @@ async def replace(
                 " consistent mode",
                 container.path,
             )
+        if retention > container.retention:
+            # What was out of reach under the old retention stays so.
+            while await change_feed.forget(account, container, now):
+                pass
         notes = []
         if is_new_policy:
             await lifetimes.check_guard(account, container, default_ttl, confirmation, now)
@@ -131,3 +138,8 @@ async def delete(
         check_if_match(container.etag, if_match)
         await account.change([RemoveResource(r) for r in account.catalog.below(container.rid)])
         return container
+
+
+def _retention(account: Account, properties: dict[str, Any]) -> int:
+    """Seconds for which a container of this definition keeps all versions."""
+    return 60 * minutes_kept(properties, account.settings.change_feed_retention)

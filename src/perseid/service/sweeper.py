@@ -19,7 +19,7 @@ from typing import Final
 from perseid import charges, clock
 from perseid.clock import Readings
 from perseid.model import Container
-from perseid.service import policies
+from perseid.service import change_feed, policies
 from perseid.service.account import Account
 from perseid.store.protocol import Corpse
 from perseid.ttl import Horizon, Policy
@@ -86,6 +86,8 @@ class Sweeper:
         await self.renew_clock()
         while not self.is_paused and self.alarm is None and await self._round():
             await self.renew_clock()  # a long sweep must not make requests wait for it
+        if not self.is_paused and self.alarm is None:
+            await self._forget()
         while await self.account.store.reclaim(_PAGES):
             await self._rest(0.002)
 
@@ -98,6 +100,7 @@ class Sweeper:
             if container is None or each.rid == container.rid:
                 while corpses := await self._step(each.rid, part, DRAIN_STEP):
                     counts[each.path] = counts.get(each.path, 0) + len(corpses)
+        await self._forget()
         self.wake()  # to give the space back, which nobody need wait for
         return counts
 
@@ -133,6 +136,14 @@ class Sweeper:
             self._renewed_at = account.requests
             if account.clock.now() > account.clock_mark - 1:
                 await account.reach(account.clock.now() + 1)
+
+    async def _forget(self) -> None:
+        """Removes change records that are older than their container's retention."""
+        for container in self.account.catalog.containers():
+            started = time.perf_counter()
+            while await change_feed.forget(self.account, container, self.account.clock.now()):
+                await self._rest(time.perf_counter() - started)
+                started = time.perf_counter()
 
     async def _round(self) -> int:
         """A step for each range that has dead items; how many were removed in all."""

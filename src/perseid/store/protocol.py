@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.conditions import Filter, Order, Path, Place
 from perseid.model import Container, ItemKey, Row, Usage
-from perseid.ttl import EVERYTHING_LIVES, Horizon
+from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
 
 T = TypeVar("T")
 
@@ -125,6 +125,55 @@ class Access(NamedTuple):
     looked: int
 
 
+class ChangeScan(NamedTuple):
+    """Which changes of one range to list, in the order of their transactions.
+
+    `scope` says of which items, and how much fits on a page; a page ends between two transactions,
+    so it may hold a little more, and at least one of them.
+    """
+
+    scope: Scan
+    range_index: int
+    after: int  # LSN to continue behind
+    since: int = DAWN  # of what was written in an earlier second nothing is listed
+
+
+class LatestPage(NamedTuple):
+    """Items in the order in which they were last written.
+
+    `lsn` is where to go on: that of the last item, or of the range if there is no more.
+    """
+
+    rows: list[Row]
+    lsn: int
+
+
+class Change(NamedTuple):
+    """One line of the log that a container keeps of all its changes.
+
+    `body` is what was written, or for a delete by a client what was removed.
+    """
+
+    lsn: int
+    ts: int  # of its transaction
+    kind: Literal["create", "replace", "delete", "expire"]
+    previous_lsn: int | None
+    pk: bytes
+    id: str
+    body: bytes | None
+
+
+class ChangePage(NamedTuple):
+    """Changes in the order in which they were made; `lsn` as in LatestPage.
+
+    Not `is_complete` when changes behind the position asked for are no longer kept.
+    """
+
+    changes: list[Change]
+    lsn: int
+    is_complete: bool
+
+
 class Span(NamedTuple):
     """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
 
@@ -194,7 +243,9 @@ class Store(Protocol):
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         """All or nothing; StaleResource if a row is not what the caller said.
 
-        Putting a new container makes room for its items, removing one drops them.
+        Putting a new container makes room for its items, removing one drops them. As long as its
+        state has a true `keeps_versions`, every change of its items is logged, in the transaction
+        that makes it.
         """
         ...
 
@@ -256,6 +307,19 @@ class Store(Protocol):
 
     async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
         """Drops the property indexes that the indexing policy no longer allows."""
+        ...
+
+    async def latest(self, container: Container, scan: ChangeScan) -> LatestPage:
+        """The live items written behind a position, each once, as they are now."""
+        ...
+
+    async def versions(self, container: Container, scan: ChangeScan, lost: int) -> ChangePage:
+        """The logged changes behind a position; those of the second `lost` and before count as
+        no longer kept."""
+        ...
+
+    async def forget(self, container: Container, lost: int, limit: int) -> int:
+        """Removes up to `limit` logged changes of the second `lost` and before; how many."""
         ...
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:

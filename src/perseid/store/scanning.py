@@ -111,6 +111,16 @@ def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
         text += " AND number >= :first AND number < :last"
         values["first"] = scan.range_index << RANGE_SHIFT
         values["last"] = (scan.range_index + 1) << RANGE_SHIFT
+    text += key_sql(scan, values)
+    if not scan.horizon.is_endless:
+        text += f" AND {LIVE_SQL}"
+        values["inherited"], values["own"] = scan.horizon.inherited, scan.horizon.own
+    return text, values
+
+
+def key_sql(scan: Scan, values: dict[str, Any]) -> str:
+    """The logical partition, key prefix or interval of hashes that a scan is about."""
+    text = ""
     if scan.pk_prefix is not None:
         if scan.is_prefix:
             text += " AND pk >= :pk AND pk < :pk_end"
@@ -124,10 +134,7 @@ def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
     if scan.epk_max is not None:
         text += " AND epk < :epk_max"
         values["epk_max"] = scan.epk_max
-    if not scan.horizon.is_endless:
-        text += f" AND {LIVE_SQL}"
-        values["inherited"], values["own"] = scan.horizon.inherited, scan.horizon.own
-    return text, values
+    return text
 
 
 def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

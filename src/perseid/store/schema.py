@@ -48,8 +48,33 @@ def _create(db: apsw.Connection) -> None:
     )
 
 
+def _add_changes(db: apsw.Connection) -> None:
+    """The change feed: an index over the last writes, and logs for containers that keep one."""
+    db.execute(
+        """
+        CREATE TABLE change_logs (
+            container INTEGER NOT NULL,
+            range INTEGER NOT NULL,
+            floor INTEGER NOT NULL,  -- the log holds every change behind this LSN
+            PRIMARY KEY (container, range)
+        ) WITHOUT ROWID;
+        """
+    )
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
+    for (table,) in db.execute(tables).fetchall():
+        _index_changes(db, str(table))
+
+
+def _index_changes(db: apsw.Connection, table: str) -> None:
+    """The order of last writes. What does not belong to a reader is passed over in here, without
+    a look at the items: the dead, other keys, what was written before a point in time."""
+    db.execute(
+        f"CREATE INDEX {table}_changes ON {table} (number >> {RANGE_SHIFT}, lsn, ts, ttl, epk)"
+    )
+
+
 # MIGRATIONS[n] brings a file of version n to version n + 1.
-MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (_create,)
+MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (_create, _add_changes)
 VERSION: Final = len(MIGRATIONS)
 
 
@@ -115,6 +140,7 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
         CREATE INDEX unique_{number}_number ON unique_{number} (number);
         """
     )
+    _index_changes(db, table)
     # LSNs go on from those of dropped containers: a client that still holds a session token of a
     # container of the same name is not told to wait for a future that never comes.
     db.executemany(
@@ -133,3 +159,34 @@ def drop_items(db: apsw.Connection, number: int) -> None:
         (number,),
     )
     db.execute("DELETE FROM positions WHERE container = ?", (number,))
+    drop_log(db, number)
+
+
+def create_log(db: apsw.Connection, number: int) -> None:
+    """The log of all changes of one container, from now on."""
+    db.execute(
+        f"""
+        CREATE TABLE changes_{number} (
+            entry INTEGER PRIMARY KEY,
+            range INTEGER NOT NULL,
+            lsn INTEGER NOT NULL,
+            ts INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            previous_lsn INTEGER,
+            pk BLOB NOT NULL,
+            id TEXT NOT NULL,
+            epk BLOB NOT NULL,
+            body BLOB
+        );
+        CREATE INDEX changes_{number}_order ON changes_{number} (range, lsn, entry, epk);
+        """
+    )
+    db.execute(
+        "INSERT INTO change_logs SELECT container, range, lsn FROM positions WHERE container = ?",
+        (number,),
+    )
+
+
+def drop_log(db: apsw.Connection, number: int) -> None:
+    db.execute(f"DROP TABLE IF EXISTS changes_{number}")
+    db.execute("DELETE FROM change_logs WHERE container = ?", (number,))

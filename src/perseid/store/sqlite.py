@@ -5,7 +5,8 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -14,16 +15,21 @@ import apsw
 import orjson
 
 from perseid import conditions
+from perseid.clock import SystemClock
 from perseid.conditions import Order, Place
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import schema
+from perseid.store.changes import LARGEST_BURIAL, ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.position import START, Position
 from perseid.store.protocol import (
     NO_AGES,
     Access,
     Ages,
+    ChangePage,
+    ChangeScan,
     Corpse,
     Decision,
+    LatestPage,
     Note,
     Page,
     Put,
@@ -99,7 +105,13 @@ def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
 class SqliteStore:
     """See `store.protocol.Store`."""
 
-    def __init__(self, path: Path, *, durability: str = "full") -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: str = "full",
+        now: Callable[[], float] | None = None,
+    ) -> None:
         self._path = path
         self._synchronous = _SYNCHRONOUS[durability]
         try:
@@ -121,12 +133,13 @@ class SqliteStore:
         }
         self._open: dict[tuple[int, int], Position] = {}
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
+        self._logs = ChangeLogs(self._write_db, now or SystemClock().now)
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
             self._write_db,
             before_commit=self._store_positions,
             committed=self._committed,
-            undone=self._undone,
+            undone=self._rolled_back,
         )
         self._queries = SqliteQueries(self._connect, self._writer, self._write_db, self._positions)
 
@@ -199,6 +212,7 @@ class SqliteStore:
                     self._start_positions(change)
                 elif isinstance(change, RemoveResource) and change.resource.kind == "container":
                     self._end_positions(change.resource.state["number"])
+            self._logs.reload()
 
         await self._writer.submit(apply, is_heavy=True)
 
@@ -228,6 +242,9 @@ class SqliteStore:
             )
             if db.changes() != 1:
                 raise StaleResource(resource.id)
+        if resource.kind == "container":
+            is_wanted = resource.state.get("keeps_versions", False)
+            self._logs.follow(resource.state["number"], is_wanted)
 
     def _start_positions(self, change: PutResource) -> None:
         if change.replaces is None:
@@ -331,8 +348,14 @@ class SqliteStore:
             decision = decide(View(rows, holders, lsn, position.size, weigh))
         if decision.changes:
             has_unique = bool(container.unique_keys)
-            if has_unique or len(decision.changes) > 1:
-                with self._write_db:  # a savepoint: all of them or none
+            if container.number in self._logs.kept:
+                ts = self._logs.time_of(decision.changes)
+                with self._savepoint():
+                    for change in decision.changes:
+                        self._logs.record(container.number, range_index, lsn, ts, change)
+                        self._apply(sql, change, has_unique)
+            elif has_unique or len(decision.changes) > 1:
+                with self._savepoint():
                     for change in decision.changes:
                         self._apply(sql, change, has_unique)
             else:
@@ -341,6 +364,19 @@ class SqliteStore:
             self._changed += [(container.number, each.row.number) for each in decision.changes]
             self._open[place] = position.moved(decision.changes)
         return decision.result
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        """All of the block's statements or none; errors as they are, so a full disk is told."""
+        db = self._write_db
+        db.execute("SAVEPOINT changes")
+        try:
+            yield
+        except BaseException:
+            if db.in_transaction:  # else the engine has undone everything already
+                db.execute("ROLLBACK TO changes; RELEASE changes")
+            raise
+        db.execute("RELEASE changes")
 
     def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
         execute = self._write_db.execute
@@ -379,6 +415,10 @@ class SqliteStore:
         self._open.clear()
         self._changed.clear()
 
+    def _rolled_back(self) -> None:
+        self._undone()
+        self._logs.reload()
+
     async def scan(self, container: Container, scan: Scan) -> Page:
         return await self._queries.scan(container, scan)
 
@@ -403,6 +443,21 @@ class SqliteStore:
         self, container: Container, keep: Callable[[conditions.Path], bool]
     ) -> None:
         await self._queries.keep_indexes(container, keep)
+
+    async def latest(self, container: Container, scan: ChangeScan) -> LatestPage:
+        return await self._queries.in_thread(lambda db: read_latest(db, container.number, scan))
+
+    async def versions(self, container: Container, scan: ChangeScan, lost: int) -> ChangePage:
+        return await self._queries.in_thread(
+            lambda db: read_versions(db, container.number, scan, lost)
+        )
+
+    async def forget(self, container: Container, lost: int, limit: int) -> int:
+        if not has_lost(self._point_db, container.number, lost):
+            return 0  # as nearly always; no need to trouble the writer
+        return await self._writer.submit(
+            lambda: self._logs.forget(container.number, lost, limit), is_heavy=True
+        )
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         if horizon.is_endless:
@@ -445,7 +500,9 @@ class SqliteStore:
         afford: Callable[[Sequence[Corpse]], int] | None = None,
     ) -> list[Corpse]:
         def work() -> list[Corpse]:
-            corpses = self._corpses(container, range_index, horizon, limit, ages)
+            is_logged = container.number in self._logs.kept
+            most = min(limit, LARGEST_BURIAL) if is_logged else limit
+            corpses = self._corpses(container, range_index, horizon, most, ages)
             del corpses[len(corpses) if afford is None else afford(corpses) :]
             if corpses:
                 self._bury(container, range_index, corpses, spare)
@@ -494,6 +551,10 @@ class SqliteStore:
         spare: Horizon | None,
     ) -> None:
         number = container.number
+        place = (number, range_index)
+        position = self._open.get(place) or self._positions.get(place, START)
+        if number in self._logs.kept:
+            self._logs.bury(number, range_index, position.lsn + 1, corpses)
         numbers = orjson.dumps([corpse.number for corpse in corpses]).decode()
         tables = [f"items_{number}"]
         if container.unique_keys:
@@ -502,8 +563,6 @@ class SqliteStore:
             self._write_db.execute(
                 f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
             )
-        place = (number, range_index)
-        position = self._open.get(place) or self._positions.get(place, START)
         self._open[place] = position.purged(corpses, spare)
         self._changed += [(number, corpse.number) for corpse in corpses]
 

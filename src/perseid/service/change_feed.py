@@ -1,0 +1,187 @@
+"""The change feed: what has changed behind a position, as it is now or change by change.
+
+A position is an LSN for each range that a reader follows. For one range it is given out as the
+plain number in quotes that clients expect of an etag; for several as a sealed token. A page ends
+between two transactions, so an LSN is all there is to remember.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from perseid import partition
+from perseid.errors import BadRequest
+from perseid.model import Container, Row
+from perseid.service import tokens
+from perseid.service.account import Account
+from perseid.service.operation import Operation
+from perseid.store.protocol import Change, ChangeScan, Scan
+from perseid.ttl import DAWN
+
+NOW: Final = "*"
+FORGOTTEN: Final = 256  # changes in one transaction
+_LSN: Final = re.compile(r'"?([0-9]{1,18})"?')
+_DISABLED: Final = (
+    "Change feed mode 'All Versions and Deletes' must be enabled for the container: give it a"
+    " changeFeedPolicy with a retentionDuration in minutes, or start the server with"
+    " --change-feed-retention."
+)
+_AHEAD: Final = (
+    "The continuation of the change feed is ahead of everything that this container has seen; it"
+    " belongs to another container, or was made up."
+)
+_NOT_FROM_THERE: Final = (
+    "All versions and deletes can be read from now or from a continuation only, not from the"
+    " beginning or from a time."
+)
+_NO_LONGER: Final = "Changes behind this continuation are no longer kept."
+_RETENTION: Final = "You must read the change feed from within the retention period."
+
+
+class Start(NamedTuple):
+    """Where a reader wants to begin: behind an etag it was given, now (`*`), or at the beginning.
+
+    `since` leaves out what was written before that second.
+    """
+
+    etag: str | None
+    since: int | None
+
+
+class LatestVersions(NamedTuple):
+    rows: list[Row]
+    etag: str
+
+
+class AllVersions(NamedTuple):
+    changes: list[Change]
+    etag: str
+
+
+async def read_latest(op: Operation, scope: Scan, start: Start) -> LatestVersions:
+    """The live items that were written behind the position, each once."""
+    scope = _narrowed(op.container, scope)
+    reader = await _reader(op, scope, start)
+    since = DAWN if start.since is None else start.since
+    rows: list[Row] = []
+    for part, after in reader.turns():
+        page = await op.store.latest(op.container, ChangeScan(scope, part, after, since))
+        rows = page.rows
+        reader.moved(part, page.lsn)
+        if rows:
+            break
+    return LatestVersions(rows, reader.etag(op))
+
+
+async def read_versions(op: Operation, scope: Scan, start: Start) -> AllVersions:
+    """Every change behind the position, each as it was made."""
+    retention = op.container.retention
+    if not retention:
+        raise BadRequest(_DISABLED)
+    if start.etag is None:
+        raise BadRequest(f"{_NOT_FROM_THERE} {_RETENTION}")
+    scope = _narrowed(op.container, scope)
+    reader = await _reader(op, scope, start)
+    changes: list[Change] = []
+    for part, after in reader.turns():
+        wanted = ChangeScan(scope, part, after)
+        page = await op.store.versions(op.container, wanted, op.ts - retention)
+        if not page.is_complete:
+            raise BadRequest(f"{_NO_LONGER} {_RETENTION}")
+        changes = page.changes
+        reader.moved(part, page.lsn)
+        if changes:
+            break
+    return AllVersions(changes, reader.etag(op))
+
+
+async def forget(account: Account, container: Container, now: float) -> int:
+    """Removes a few changes that are older than the container's retention; how many."""
+    if not container.retention:
+        return 0
+    return await account.store.forget(container, int(now) - container.retention, FORGOTTEN)
+
+
+class _Reader:
+    """How far someone has come in each range it follows, and whose turn it is.
+
+    A page holds changes of one range; the next one begins with the range behind it, so that a busy
+    range does not hide the others.
+    """
+
+    def __init__(self, lsns: dict[int, int], turn: int = 0, *, is_asking: bool = True) -> None:
+        self._lsns = lsns
+        self._turn = turn
+        self._is_asking = is_asking
+        self._ahead = 0
+
+    def turns(self) -> Iterator[tuple[int, int]]:
+        """Each range once, and the position in it; none for a reader who wants to start now."""
+        if self._is_asking:
+            parts = sorted(self._lsns, key=lambda part: (part < self._turn, part))
+            for part in parts:
+                self._turn = part + 1
+                yield part, self._lsns[part]
+
+    def moved(self, part: int, lsn: int) -> None:
+        # A plain number may come from one range and be used for several: where it is ahead it
+        # says nothing, unless it is ahead everywhere.
+        self._ahead += lsn < self._lsns[part]
+        self._lsns[part] = lsn
+        if self._ahead == len(self._lsns):
+            raise BadRequest(_AHEAD)
+
+    def etag(self, op: Operation) -> str:
+        if len(self._lsns) == 1:
+            (lsn,) = self._lsns.values()
+            return f'"{lsn}"'
+        position = {
+            "f": "changes",
+            "c": op.container.rid,
+            "p": sorted(self._lsns.items()),
+            "n": self._turn,
+        }
+        return f'"{tokens.seal(op.account.secret, position)}"'
+
+
+async def _reader(op: Operation, scope: Scan, start: Start) -> _Reader:
+    container = op.container
+    parts = _parts(container, scope)
+    if start.etag is None:
+        return _Reader(dict.fromkeys(parts, 0))
+    if start.etag == NOW:
+        lsns = await op.store.lsns(container)
+        return _Reader({part: lsns[part] for part in parts}, is_asking=False)
+    plain = _LSN.fullmatch(start.etag)
+    if plain is not None:
+        return _Reader(dict.fromkeys(parts, int(plain[1])))
+    token = start.etag.removeprefix('"').removesuffix('"')
+    position = tokens.unseal(op.account.secret, token, f="changes", c=container.rid)
+    known = {part: lsn for part, lsn in position["p"] if part in parts}
+    if len(known) < len(parts):
+        raise BadRequest("The continuation of the change feed is for fewer ranges than are read.")
+    return _Reader(known, position["n"])
+
+
+def _narrowed(container: Container, scope: Scan) -> Scan:
+    """The same scope with the interval of hashes that its key or key prefix lies in.
+
+    The order of changes is kept with hashes, not with keys: this way the others are passed over
+    without a look at them.
+    """
+    if not scope.pk_prefix or scope.epk_min or scope.epk_max:
+        return scope
+    low = partition.effective_of(scope.pk_prefix, container.key)
+    high = low + "FF" if scope.is_prefix else partition.point_interval(low)[1]
+    return scope._replace(epk_min=bytes.fromhex(low), epk_max=bytes.fromhex(high))
+
+
+def _parts(container: Container, scope: Scan) -> list[int]:
+    """The ranges that a scope touches."""
+    if scope.range_index is not None:
+        return [scope.range_index]
+    low = (scope.epk_min or b"").hex().upper()
+    high = partition.WHOLE[1] if scope.epk_max is None else scope.epk_max.hex().upper()
+    return [part.index for part in container.ranges if part.min < high and low < part.max]

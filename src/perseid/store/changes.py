@@ -1,0 +1,198 @@
+"""The change feed's rows: who was written last, and the logs of containers that keep all versions.
+
+The order of last writes is an index over the items themselves and costs nothing but its upkeep.
+A log is a table of its own, written in the transaction of the change it tells of, so neither can
+be there without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import apsw
+import orjson
+
+from perseid.model import RANGE_SHIFT, Row
+from perseid.store import schema
+from perseid.store.protocol import (
+    Change,
+    ChangePage,
+    ChangeScan,
+    Corpse,
+    LatestPage,
+    Put,
+    Remove,
+    Scan,
+)
+from perseid.store.scanning import COLUMNS, key_sql
+from perseid.ttl import LIVE_SQL
+
+# A page holds whole transactions, so what is removed by one must fit on a page.
+LARGEST_BURIAL: Final = 100
+
+
+class ChangeLogs:
+    """Which containers keep a log, and the writing of it; for the writing connection alone."""
+
+    def __init__(self, db: apsw.Connection, now: Callable[[], float]) -> None:
+        self._db = db
+        self._now = now
+        self.kept: frozenset[int] = frozenset()
+        self.reload()
+
+    def reload(self) -> None:
+        """After a change of metadata, made or undone."""
+        found = self._db.execute("SELECT DISTINCT container FROM change_logs")
+        self.kept = frozenset(number for (number,) in found)
+
+    def follow(self, number: int, is_wanted: bool) -> None:
+        """Begins a log or drops it, as the container's state says."""
+        if is_wanted and number not in self.kept:
+            schema.create_log(self._db, number)
+        elif not is_wanted and number in self.kept:
+            schema.drop_log(self._db, number)
+
+    def time_of(self, changes: Sequence[Put | Remove]) -> int:
+        """The second that all changes of a transaction share: that of what it writes."""
+        written = [change.row.ts for change in changes if isinstance(change, Put)]
+        return max(written) if written else int(self._now())
+
+    def record(
+        self, number: int, range_index: int, lsn: int, ts: int, change: Put | Remove
+    ) -> None:
+        """Logs a change that is about to be applied."""
+        row = change.row
+        if isinstance(change, Remove):
+            # What is removed is read here: nobody else needs to have fetched its body.
+            kind, body = (
+                ("expire", "NULL") if change.expired else ("delete", "CAST(json(body) AS BLOB)")
+            )
+            self._db.execute(
+                f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?, ?, lsn, pk, id, epk, {body}"
+                f" FROM items_{number} WHERE number = ?",
+                (range_index, lsn, ts, kind, row.number),
+            )
+            return
+        old = change.replaces
+        kind, previous = ("create", None) if old is None else ("replace", old.lsn)
+        self._db.execute(
+            f"INSERT INTO changes_{number} VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (range_index, lsn, ts, kind, previous, row.pk, row.id, row.epk, row.body),
+        )
+
+    def bury(self, number: int, range_index: int, lsn: int, corpses: Sequence[Corpse]) -> None:
+        """Logs the removal of the dead, in the order in which they died."""
+        self._db.execute(
+            f"INSERT INTO changes_{number}"
+            " SELECT NULL, ?, ?, ?, 'expire', items.lsn, items.pk, items.id, items.epk, NULL"
+            f" FROM json_each(?) AS dead CROSS JOIN items_{number} AS items"
+            " ON items.number = dead.value ORDER BY dead.key",
+            (
+                range_index,
+                lsn,
+                int(self._now()),
+                orjson.dumps([corpse.number for corpse in corpses]).decode(),
+            ),
+        )
+
+    def forget(self, number: int, lost: int, limit: int) -> int:
+        """Removes the oldest entries; from then on the log begins behind them."""
+        if number not in self.kept:
+            return 0
+        # Entries are in the order of commits, which is that of time but for requests that
+        # overtake each other within a moment: one that is not due yet holds the others back.
+        entries: list[tuple[int, int, int]] = []
+        for entry, part, lsn, ts in self._db.execute(
+            f"SELECT entry, range, lsn, ts FROM changes_{number} ORDER BY entry LIMIT ?", (limit,)
+        ):
+            if ts > lost:
+                break
+            entries.append((entry, part, lsn))
+        if entries:
+            self._db.execute(f"DELETE FROM changes_{number} WHERE entry <= ?", (entries[-1][0],))
+            floors = {part: lsn for _, part, lsn in entries}  # the last of each range wins
+            self._db.executemany(
+                "UPDATE change_logs SET floor = ? WHERE container = ? AND range = ?",
+                [(lsn, number, part) for part, lsn in floors.items()],
+            )
+        return len(entries)
+
+
+T = TypeVar("T", Row, Change)
+
+
+def has_lost(db: apsw.Connection, number: int, lost: int) -> bool:
+    """Whether the log of a container, if it has one, begins with the second `lost` or before."""
+    with db:  # one snapshot: a log may come and go
+        if db.execute("SELECT 1 FROM change_logs WHERE container = ?", (number,)).get is None:
+            return False
+        first = db.execute(f"SELECT ts FROM changes_{number} ORDER BY entry LIMIT 1").get
+    return first is not None and first <= lost
+
+
+def read_latest(db: apsw.Connection, number: int, scan: ChangeScan) -> LatestPage:
+    """A page of items in the order of their last writes."""
+    scope = scan.scope
+    values: dict[str, Any] = {"range": scan.range_index, "after": scan.after, "since": scan.since}
+    sql = (
+        f"SELECT {COLUMNS} FROM items_{number} INDEXED BY items_{number}_changes"
+        f" WHERE number >> {RANGE_SHIFT} = :range AND lsn > :after AND ts >= :since"
+        f"{key_sql(scope, values)}"
+    )
+    if not scope.horizon.is_endless:
+        sql += f" AND {LIVE_SQL}"
+        values["inherited"], values["own"] = scope.horizon.inherited, scope.horizon.own
+    sql += " ORDER BY lsn"
+    rows: list[Row] = []
+    with db:  # one snapshot: the position must not be ahead of the rows
+        lsn = _lsn(db, number, scan.range_index)
+        has_more = _fill(rows, map(Row._make, db.execute(sql, values)), scope)
+    return LatestPage(rows, rows[-1].lsn if has_more else lsn)
+
+
+def read_versions(db: apsw.Connection, number: int, scan: ChangeScan, lost: int) -> ChangePage:
+    """A page of logged changes."""
+    values: dict[str, Any] = {"range": scan.range_index, "after": scan.after, "since": scan.since}
+    log = f"changes_{number} INDEXED BY changes_{number}_order"
+    sql = (
+        f"SELECT lsn, ts, kind, previous_lsn, pk, id, body FROM {log}"
+        f" WHERE range = :range AND lsn > :after AND ts >= :since{key_sql(scan.scope, values)}"
+        " ORDER BY lsn, entry"
+    )
+    first = f"SELECT ts FROM {log} WHERE range = ? AND lsn > ? ORDER BY lsn, entry LIMIT 1"
+    changes: list[Change] = []
+    with db:
+        lsn = _lsn(db, number, scan.range_index)
+        floor = db.execute(
+            "SELECT floor FROM change_logs WHERE container = ? AND range = ?",
+            (number, scan.range_index),
+        ).get
+        if floor is None or scan.after < floor:
+            return ChangePage([], lsn, False)
+        oldest = db.execute(first, (scan.range_index, scan.after)).get
+        if oldest is not None and oldest <= lost:
+            return ChangePage([], lsn, False)
+        has_more = _fill(changes, map(Change._make, db.execute(sql, values)), scan.scope)
+    return ChangePage(changes, changes[-1].lsn if has_more else lsn, True)
+
+
+def _lsn(db: apsw.Connection, number: int, range_index: int) -> int:
+    return (
+        db.execute(
+            "SELECT lsn FROM positions WHERE container = ? AND range = ?", (number, range_index)
+        ).get
+        or 0
+    )
+
+
+def _fill(page: list[T], found: Iterable[T], scope: Scan) -> bool:
+    """Takes whole transactions until the page is full; whether there was more."""
+    room = scope.max_bytes
+    for each in found:
+        size = len(each.body or b"")
+        if page and each.lsn != page[-1].lsn and (len(page) >= scope.limit or size > room):
+            return True
+        page.append(each)
+        room -= size
+    return False
