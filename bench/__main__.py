@@ -16,7 +16,7 @@ from statistics import median
 import click
 from rich.console import Console
 
-from bench import lifetimes, servers
+from bench import lifetimes, queries, servers
 from bench import report as reports
 from bench.errors import BenchError, PeerUnavailable
 from bench.load import Driver, Sample, drivers, run_bundled, send_all
@@ -25,6 +25,11 @@ from bench.servers import Server
 from bench.signing import Target
 from bench.workload import PAGE, ROWS, Row, document, id_of, preload, setup
 
+_NAMES = [
+    *(row.name for row in ROWS),
+    *(row.name for row in queries.ROWS),
+    *(row.name for row in lifetimes.ROWS),
+]
 _WARM_UP_SECONDS = 1.0
 _LEAST_REPLIES = 2  # on each connection of a run
 _LONGEST_SECONDS = 60
@@ -40,6 +45,7 @@ class Plan:
     documents: int
     repeat: int
     lifetimes: lifetimes.Plan
+    queries: queries.Plan
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -56,7 +62,7 @@ class Plan:
 )
 @click.option(
     "--only",
-    type=click.Choice([*(row.name for row in ROWS), *(row.name for row in lifetimes.ROWS)]),
+    type=click.Choice(_NAMES),
     multiple=True,
     help="Measure this row only; may be given more than once.",
 )
@@ -72,6 +78,13 @@ class Plan:
     default=1_000_000,
     help="Items of the rows about time to live.",
 )
+@click.option(
+    "--queried",
+    type=click.IntRange(1000, 10_000_000),
+    default=100_000,
+    help="Documents of the rows about queries; ten times as many to see them grow.",
+)
+@click.option("--no-queries", is_flag=True, help="Leave out the rows about queries.")
 @click.option("--no-ttl", is_flag=True, help="Leave out the rows about time to live.")
 @click.option("--no-peer", is_flag=True, help="Measure Perseid alone.")
 @click.option("--markdown", is_flag=True, help="Print Markdown instead of a table.")
@@ -87,6 +100,8 @@ def main(
     only: tuple[str, ...],
     client: str,
     items: int,
+    queried: int,
+    no_queries: bool,
     no_ttl: bool,
     no_peer: bool,
     markdown: bool,
@@ -94,14 +109,16 @@ def main(
 ) -> None:
     """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback.
 
-    Then measure what time to live costs, beside the same work without it.
+    Then measure queries, and what time to live costs beside the same work without it.
     """
     rows = [row for row in ROWS if not only or row.name in only]
     aging = [row.name for row in lifetimes.ROWS if not only or row.name in only]
     ages = lifetimes.Plan([] if no_ttl else aging, items, seconds, repeat)
-    plan = Plan(rows, connections, seconds, documents, repeat, ages)
-    if not plan.rows and not plan.lifetimes.rows:
-        raise click.UsageError("--no-ttl leaves out every row that --only names.")
+    asked = [row.name for row in queries.ROWS if not only or row.name in only]
+    questions = queries.Plan([] if no_queries else asked, queried, 10 * queried, seconds, repeat)
+    plan = Plan(rows, connections, seconds, documents, repeat, ages, questions)
+    if not plan.rows and not plan.lifetimes.rows and not plan.queries.rows:
+        raise click.UsageError("every row that --only names is left out by another option.")
     # An exit rather than sudden death, so that the servers are stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -125,15 +142,18 @@ def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Results:
         stack.enter_context(console.status("starting"))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
         name, driver = _driver(client, scratch)
-        operations = aged = None
+        operations = None
+        findings = []
+        peer = _peer_package(directory) if with_peer else (None, "--no-peer was given")
+        if with_peer and peer[1] is not None:
+            console.print(f"Measuring Perseid alone: {peer[1]}", soft_wrap=True)
         if plan.rows:
-            peer = _peer_package(directory) if with_peer else (None, "--no-peer was given")
-            if with_peer and peer[1] is not None:
-                console.print(f"Measuring Perseid alone: {peer[1]}", soft_wrap=True)
             operations = _compare(plan, peer, scratch, (name, driver), console)
+        if plan.queries.rows:
+            findings.append(queries.measure(plan.queries, scratch, console.log, driver, peer[0]))
         if plan.lifetimes.rows:
-            aged = lifetimes.measure(plan.lifetimes, scratch, console.log)
-    return Results(operations, aged)
+            findings.append(lifetimes.measure(plan.lifetimes, scratch, console.log))
+    return Results(operations, findings)
 
 
 def _compare(
@@ -197,7 +217,7 @@ def _prepare(server: Server, plan: Plan, console: Console) -> None:
     target = _target(server)
     try:
         send_all(server.port, setup(target), 201)
-        send_all(server.port, preload(target, plan.documents), 201, plan.connections)
+        send_all(server.port, preload(target, range(plan.documents)), 201, plan.connections)
     except BenchError as exc:
         raise BenchError(f"loading {server.name}: {exc}") from exc
 

@@ -25,7 +25,7 @@ import apsw
 from bench import servers, stocking
 from bench.errors import BenchError
 from bench.load import Sample, run_bundled, send_all
-from bench.report import Finding, Lifetimes, Limit, Part
+from bench.report import Finding, Findings, Limit, Part
 from bench.servers import Server
 from bench.signing import Request, Target
 from bench.stocking import Kept
@@ -117,12 +117,12 @@ class Row(NamedTuple):
     measure: Callable[[Bench], Outcome]
 
 
-def measure(plan: Plan, scratch: Path, log: Callable[[str], None]) -> Lifetimes:
+def measure(plan: Plan, scratch: Path, log: Callable[[str], None]) -> Findings:
     """The findings of the plan's rows, in the order of ROWS."""
     with ExitStack() as stack:
         bench = Bench(plan, scratch, log, stack)
         findings = [_measured(row, bench) for row in ROWS if row.name in plan.rows]
-    return Lifetimes(plan.conditions(), findings)
+    return Findings("Time to live", plan.conditions(), findings)
 
 
 def _measured(row: Row, bench: Bench) -> Finding:

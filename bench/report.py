@@ -16,8 +16,8 @@ from bench.load import Sample
 
 _MIB = 1024 * 1024
 _HEADINGS = ("operation", "server", "req/s", "p50 ms", "p99 ms")
-_LIFETIME_HEADINGS = (
-    "time to live",
+_FINDING_HEADINGS = (
+    "row",
     "figure: beside",
     "here",
     "beside",
@@ -92,7 +92,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row about lifetimes: the worst of its parts counts. Without parts it was not measured."""
+    """A row of a table: the worst of its parts counts. Without parts it was not measured."""
 
     name: str
     limit: Limit
@@ -117,9 +117,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
-    """Everything found about time to live."""
+class Findings:
+    """Everything found about one subject."""
 
+    title: str
     conditions: dict[str, Any]
     findings: Sequence[Finding]
 
@@ -128,7 +129,7 @@ class Results(NamedTuple):
     """What was measured; None for a table nobody asked for."""
 
     operations: Report | None
-    lifetimes: Lifetimes | None
+    findings: Sequence[Findings]
 
 
 def figures(samples: Sequence[Sample]) -> Figures:
@@ -153,8 +154,8 @@ def rate_text(rate: float) -> str:
 def show(results: Results, console: Console) -> None:
     if results.operations is not None:
         _show_operations(results.operations, console)
-    if results.lifetimes is not None:
-        _show_lifetimes(results.lifetimes, console)
+    for findings in results.findings:
+        _show_findings(findings, console)
 
 
 def _show_operations(report: Report, console: Console) -> None:
@@ -169,17 +170,16 @@ def _show_operations(report: Report, console: Console) -> None:
         console.print(fact, highlight=False, soft_wrap=True)
 
 
-def _show_lifetimes(lifetimes: Lifetimes, console: Console) -> None:
-    caption = _lifetime_caption(lifetimes)
-    table = Table(title="Time to live", caption=caption, caption_justify="left")
-    for number, heading in enumerate(_LIFETIME_HEADINGS):
+def _show_findings(found: Findings, console: Console) -> None:
+    table = Table(title=found.title, caption=_findings_caption(found), caption_justify="left")
+    for number, heading in enumerate(_FINDING_HEADINGS):
         table.add_column(heading, justify="left" if number < 2 else "right")
-    for finding in lifetimes.findings:
-        for line in _lifetime_lines(finding):
+    for finding in found.findings:
+        for line in _finding_lines(finding):
             table.add_row(*line, style="bold red" if finding.is_met is False else None)
         table.add_section()
     console.print(table)
-    for note in _notes(lifetimes):
+    for note in _notes(found):
         console.print(note, highlight=False, soft_wrap=True)
 
 
@@ -188,10 +188,11 @@ def markdown(results: Results) -> str:
     if (report := results.operations) is not None:
         facts = (_caption(report), *_facts(report))
         tables.append(_markdown_table(_HEADINGS, _lines(report), facts))
-    if (lifetimes := results.lifetimes) is not None:
-        lines = (line for finding in lifetimes.findings for line in _lifetime_lines(finding))
-        facts = (_lifetime_caption(lifetimes), *_notes(lifetimes))
-        tables.append(_markdown_table(_LIFETIME_HEADINGS, lines, facts))
+    for found in results.findings:
+        lines = (line for finding in found.findings for line in _finding_lines(finding))
+        facts = (_findings_caption(found), *_notes(found))
+        headings = (found.title.lower(), *_FINDING_HEADINGS[1:])
+        tables.append(_markdown_table(headings, lines, facts))
     return "\n".join(tables)
 
 
@@ -213,12 +214,12 @@ def write_json(results: Results, path: Path) -> None:
             "servers": [asdict(process) for process in report.processes],
             "operations": {name: _operation(report, name) for name in report.samples},
         }
-    if (lifetimes := results.lifetimes) is not None:
-        value["lifetimes"] = {
-            "conditions": lifetimes.conditions,
+    for found in results.findings:
+        value[found.title] = {
+            "conditions": found.conditions,
             "rows": [
                 asdict(finding) | {"ratio": finding.ratio, "isMet": finding.is_met}
-                for finding in lifetimes.findings
+                for finding in found.findings
             ],
         }
     path.write_text(json.dumps(value, indent=2) + "\n")
@@ -275,7 +276,7 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"No comparison: {report.note}"
 
 
-def _lifetime_lines(finding: Finding) -> Iterator[tuple[str, ...]]:
+def _finding_lines(finding: Finding) -> Iterator[tuple[str, ...]]:
     """A line for each part, then the worst of them if there are several."""
     limit = str(finding.limit)
     if finding.ratio is None:
@@ -295,12 +296,12 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _lifetime_caption(lifetimes: Lifetimes) -> str:
-    shown = ", ".join(f"{name} {value}" for name, value in lifetimes.conditions.items())
+def _findings_caption(found: Findings) -> str:
+    shown = ", ".join(f"{name} {value}" for name, value in found.conditions.items())
     return f"{shown}. Medians of the runs; a ratio is held against its limit."
 
 
-def _notes(lifetimes: Lifetimes) -> Iterator[str]:
-    for finding in lifetimes.findings:
+def _notes(found: Findings) -> Iterator[str]:
+    for finding in found.findings:
         if finding.note is not None:
             yield f"{finding.name}: {finding.note}"

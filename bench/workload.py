@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from bench.signing import Request, Target
@@ -95,17 +95,17 @@ def setup(target: Target) -> list[bytes]:
     ]
 
 
-def preload(target: Target, documents: int) -> list[bytes]:
+def preload(target: Target, numbers: Iterable[int]) -> list[bytes]:
     """Requests that create the documents all rows but create work on, each answered with 201."""
     return [
         target.request(
             "POST", f"{PRELOADED}/docs", document(number, id_of(number)), _key_header(number)
         )
-        for number in range(documents)
+        for number in numbers
     ]
 
 
-def _point_read(target: Target, documents: int) -> list[Request]:
+def point_reads(target: Target, documents: int) -> list[Request]:
     return [
         Request(
             target.request("GET", f"{PRELOADED}/docs/{id_of(number)}", None, _key_header(number))
@@ -114,14 +114,14 @@ def _point_read(target: Target, documents: int) -> list[Request]:
     ]
 
 
-def _create(target: Target, documents: int) -> list[Request]:
+def fresh_creates(target: Target, documents: int, path: str = CREATED) -> list[Request]:
     """Some variants of a create; whoever sends them puts the fresh id in."""
     requests = []
     for number in range(min(documents, _CREATE_VARIANTS)):
         hole = "#" * _FRESH_WIDTH
         before, _, after = document(number, hole).partition(hole.encode())
-        path, extra = f"{CREATED}/docs", _FRESH_WIDTH + len(after)
-        head = target.request("POST", path, before, _key_header(number), extra=extra)
+        extra = _FRESH_WIDTH + len(after)
+        head = target.request("POST", f"{path}/docs", before, _key_header(number), extra=extra)
         requests.append(Request(head, after))
     return requests
 
@@ -174,8 +174,8 @@ def _encode(value: Any) -> bytes:
 
 
 ROWS: Final = (
-    Row("point read", 200, _point_read),
-    Row("create", 201, _create),
+    Row("point read", 200, point_reads),
+    Row("create", 201, fresh_creates),
     Row("upsert", 200, _upsert),  # of documents that exist; of others it is a create
     Row("replace", 200, _replace),
     # The peer needs seconds for a page of a large container; more connections would only queue.
