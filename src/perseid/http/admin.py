@@ -210,8 +210,6 @@ async def explain_query(office: Office, request: Request) -> Response:
         header = wire.encode(key if isinstance(key, list) else [key]).decode()
         place = items.place_of(container, header)
         scope = scope._replace(pk_prefix=place.pk, range_index=place.range_index)
-    else:
-        scope = scope._replace(pk_prefix=queries.pinned_key(container, query))
     return _answer(await explaining.explain(op, query, scope, _EXPLAINED_ROWS))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from typing import Final
 
 from perseid import charges
@@ -24,6 +23,7 @@ from perseid.http.responses import container_headers
 from perseid.service import queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
+from perseid.service.plans import pinned_key, plan_for
 from perseid.service.query_plans import query_plan
 
 _WATCHED_AFTER: Final = 0.05
@@ -38,7 +38,10 @@ async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
     wanted = queries.parse_request(request.body)
-    pinned = queries.pinned_key(container, wanted)
+    started = time.perf_counter()
+    planned = plan_for(op, wanted.text, wanted.parameters)
+    compiling = time.perf_counter() - started
+    pinned = pinned_key(container, planned, wanted.parameters)
     if pinned is None:
         _check_scope(request)
     lsns = await account.store.lsns(container)
@@ -48,8 +51,9 @@ async def query(account: Account, request: Request) -> Response:
     if scan.pk_prefix is None:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
-    with _watching(request):
-        page = await queries.run_page(op, wanted, scan, token, limit)
+    with _Watch(request):
+        page = await queries.run_page(op, planned, wanted, scan, token, limit)
+    page.times.compiling = compiling
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )
@@ -83,32 +87,34 @@ def _features(request: Request) -> frozenset[str] | None:
     return None if header is None else frozenset(map(str.strip, header.split(",")))
 
 
-@contextmanager
-def _watching(request: Request) -> Iterator[None]:
+class _Watch:
     """Ends a query whose client has gone; looks only when it has taken a while."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    watch: asyncio.Future[None] | None = None
 
-    def end(_: asyncio.Future[None]) -> None:
-        if task is not None and watch is not None and not watch.cancelled():
-            request.is_abandoned = True
-            task.cancel()
+    __slots__ = ("_request", "_task", "_timer", "_watch")
 
-    def begin() -> None:
-        nonlocal watch
-        if request.gone is not None:
-            watch = asyncio.ensure_future(request.gone())
-            watch.add_done_callback(end)
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._task = asyncio.current_task()
+        self._watch: asyncio.Future[None] | None = None
 
-    timer = loop.call_later(_WATCHED_AFTER, begin)
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if watch is not None:
-            watch.remove_done_callback(end)
-            watch.cancel()
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_WATCHED_AFTER, self._begin)
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        if self._watch is not None:
+            self._watch.remove_done_callback(self._end)
+            self._watch.cancel()
+
+    def _begin(self) -> None:
+        if self._request.gone is not None:
+            self._watch = asyncio.ensure_future(self._request.gone())
+            self._watch.add_done_callback(self._end)
+
+    def _end(self, watch: asyncio.Future[None]) -> None:
+        if self._task is not None and not watch.cancelled():
+            self._request.is_abandoned = True
+            self._task.cancel()
 
 
 def _check_scope(request: Request) -> None:

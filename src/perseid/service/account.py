@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from perseid.clock import Clock
 from perseid.config import Settings
@@ -36,6 +36,7 @@ class Account:
     # until then nothing of theirs is removed, or the count would be short.
     uncounted: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
+    plans: dict[Any, Any] = field(default_factory=dict)  # of queries: see `plans.plan_for`
 
     def horizon(self, container: Container, now: float) -> Horizon:
         """What is dead in the container, for the whole of a request admitted at `now`."""

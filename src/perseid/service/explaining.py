@@ -13,15 +13,17 @@ from perseid.query.nodes import Chain, Expr, Node
 from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan, plan_for
+from perseid.service.plans import Plan, pinned_key, plan_for
 from perseid.service.queries import QueryPage, QueryRequest, run_page
 from perseid.store.protocol import Access, Scan
 
 
 async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -> dict[str, Any]:
     """Runs the first page and tells how; indexes that it needed are there by then."""
-    page = await run_page(op, query, scope, None, limit)
-    plan = plan_for(op.container, query.text, query.parameters)
+    plan = plan_for(op, query.text, query.parameters)
+    if scope.pk_prefix is None:
+        scope = scope._replace(pk_prefix=pinned_key(op.container, plan, query.parameters))
+    page = await run_page(op, plan, query, scope, None, limit)
     scan = scope._replace(where=plan.filter(query.parameters), indexable=plan.indexable)
     access = await op.store.access(op.container, scan, plan.order)
     if access.way == "order":

@@ -12,10 +12,13 @@ from typing import Any, Final, NamedTuple
 from perseid.charges import IndexPaths
 from perseid.conditions import Condition, Every, Filter, Not, Order, Path, Some
 from perseid.model import Container
+from perseid.partition import ABSENT, canonical
 from perseid.query import CompiledQuery, compile_query
+from perseid.query.pins import pinned
 from perseid.query.pushdown import Kind, Pushdown, kind_of, push, pushed_order
 from perseid.query.uses import combined
 from perseid.query.values import UNDEFINED
+from perseid.service.operation import Operation
 
 _REMEMBERED: Final = 2048
 # Indexed in every container, though no policy lists them; and those that cannot be searched for.
@@ -31,12 +34,10 @@ class Plan(NamedTuple):
     order: Order | None
     combined: tuple[Path, ...] | None  # enough of an item, where equal ones count as one
     indexable: frozenset[Path]
+    may_pin: bool  # the filter may confine the query to one logical partition
 
     def filter(self, parameters: Mapping[str, Any]) -> Filter | None:
         return self.pushdown.filter(parameters)
-
-
-_plans: dict[tuple[Any, ...], Plan] = {}
 
 
 def compile_for(container: Container, text: str) -> CompiledQuery:
@@ -46,15 +47,16 @@ def compile_for(container: Container, text: str) -> CompiledQuery:
     return compile_query(text, tuple((each["name"], each["query"]) for each in computed))
 
 
-def plan_for(container: Container, text: str, parameters: Mapping[str, Any]) -> Plan:
+def plan_for(op: Operation, text: str, parameters: Mapping[str, Any]) -> Plan:
+    container, plans = op.container, op.account.plans
     compiled = compile_for(container, text)
     kinds = tuple([kind_of(parameters.get(name, UNDEFINED)) for name in compiled.parameters])
     key = (compiled, kinds, container.rid, container.etag)
-    plan = _plans.get(key)
+    plan: Plan | None = plans.get(key)
     if plan is None:
-        if len(_plans) >= _REMEMBERED:
-            _plans.clear()
-        plan = _plans[key] = _plan(container, compiled, kinds)
+        if len(plans) >= _REMEMBERED:
+            plans.clear()
+        plan = plans[key] = _plan(container, compiled, kinds)
     return plan
 
 
@@ -69,7 +71,20 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]
     if together is not None:
         paths.update(together)
     indexable = frozenset(path for path in paths if is_indexable(container, path))
-    return Plan(compiled, pushdown, order, together, indexable)
+    fixed = pinned(bound, dict.fromkeys(compiled.parameters, ""))
+    may_pin = all(path in fixed for path in container.key.tokens)
+    return Plan(compiled, pushdown, order, together, indexable, may_pin)
+
+
+def pinned_key(container: Container, plan: Plan, parameters: Mapping[str, Any]) -> bytes | None:
+    """The logical partition outside of which the query's filter rejects everything."""
+    if not plan.may_pin:
+        return None
+    fixed = pinned(plan.compiled.bound, parameters)
+    values = [fixed.get(path, ABSENT) for path in container.key.tokens]
+    if all(value is None or isinstance(value, str | int | float) for value in values):
+        return canonical(tuple(values))
+    return None
 
 
 def is_indexable(container: Container, path: Path) -> bool:

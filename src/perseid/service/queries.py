@@ -15,15 +15,13 @@ import orjson
 from perseid.conditions import Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
-from perseid.model import Container, Row
-from perseid.partition import ABSENT, canonical
+from perseid.model import Row
 from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.distribution import without_resume_filter
-from perseid.query.pins import pinned
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan, compile_for, plan_for
+from perseid.service.plans import Plan
 from perseid.store.protocol import Page, Scan
 
 T = TypeVar("T")
@@ -99,15 +97,12 @@ def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any
 
 
 async def run_page(
-    op: Operation, query: QueryRequest, scope: Scan, token: str | None, limit: int
+    op: Operation, plan: Plan, query: QueryRequest, scope: Scan, token: str | None, limit: int
 ) -> QueryPage:
     """The next page of at most `limit` rows."""
     secret = op.account.secret
     position = tokens.unseal(secret, token, **_about(op, query)) if token else None
-    started = time.perf_counter()
-    plan = plan_for(op.container, query.text, query.parameters)
     page = _Page(op, plan, query.parameters, scope, limit, position)
-    page.times.compiling = time.perf_counter() - started
     onward = await page.fill()
     continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
     return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times)
@@ -453,15 +448,3 @@ def _is_whole(scope: Scan) -> bool:
 
 def _context(now: float) -> CallContext:
     return CallContext(now=now, random=random.random)
-
-
-def pinned_key(container: Container, query: QueryRequest) -> bytes | None:
-    """The logical partition outside of which the query's filter rejects everything."""
-    bound = compile_for(container, query.text).bound
-    if bound.where is None:
-        return None
-    fixed = pinned(bound, query.parameters)
-    values = [fixed.get(path, ABSENT) for path in container.key.tokens]
-    if all(value is None or isinstance(value, str | int | float) for value in values):
-        return canonical(tuple(values))
-    return None
