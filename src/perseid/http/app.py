@@ -18,7 +18,7 @@ from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 from perseid import charges
 from perseid.documents import LARGEST_BODY
 from perseid.errors import BadRequest, CosmosError, HeadersTooLarge, RequestEntityTooLarge
-from perseid.http import admin, wire
+from perseid.http import admin, portal, wire
 from perseid.http.auth import Guard
 from perseid.http.headers import (
     ACTIVITY_ID,
@@ -145,8 +145,11 @@ class App:
                 _check_headers(headers)
             if request.now > self._account.clock_mark:
                 await self._account.reach(request.now)
-            if request.path.startswith(admin.PREFIX):
-                return await self._administer(request)
+            if request.path.startswith("/_"):  # not the service's own URL space
+                if request.path.startswith(admin.PREFIX):
+                    return await self._administer(request)
+                if portal.is_portal(request.path):
+                    return portal.serve(request)
             found, link = route(request)
             self._guard.check(request, found.kind, link, is_read=found.is_read)
             request.level = check_consistency(request, self._account.settings.consistency)

@@ -1,0 +1,256 @@
+// The server as the views see it: signed requests in, answers or refusals out.
+
+import { signer } from "./signing.js";
+
+const STORED = "perseid.key"; // session storage: the key lives as long as the tab
+
+/** An answer that says no, in the server's own words. */
+export class Refusal extends Error {
+  constructor(status, body) {
+    super(readable(body) || `The server answered ${status}.`);
+    this.status = status;
+    this.body = body;
+    this.findings = findings(body);
+  }
+}
+
+/** The server did not answer at all. */
+export class Unreachable extends Error {}
+
+function findings(body) {
+  const text = body?.message ?? "";
+  const json = /^Message: (\{.*\})\r?\n/s.exec(text)?.[1];
+  try {
+    const found = JSON.parse(json);
+    return found.errors ?? found.Errors.map((message) => ({ message }));
+  } catch {
+    return [];
+  }
+}
+
+function readable(body) {
+  const found = findings(body);
+  if (found.length) return found.map((each) => each.message).join("\n");
+  return (body?.message ?? "").replace(/\r?\nActivityId:.*$/s, "").replace(/^Message: /, "");
+}
+
+let sign = null; // null while nobody is signed in, and when the server asks for no signature
+let skew = 0; // milliseconds that this machine's clock is behind the server's
+
+/** Signs in with a base64 key; throws if it is none, or not this account's. */
+export async function signIn(key) {
+  let made;
+  try {
+    made = await signer(key);
+  } catch {
+    throw new Error("That is not a key: keys are base64, as in a connection string.");
+  }
+  const before = sign;
+  sign = made;
+  try {
+    await matchClocks();
+    await call("GET", ["dbs"], { headers: { "x-ms-max-item-count": "1" } });
+  } catch (error) {
+    sign = before;
+    throw error;
+  }
+  sessionStorage.setItem(STORED, key);
+}
+
+export function signOut() {
+  sign = null;
+  sessionStorage.removeItem(STORED);
+}
+
+export const storedKey = () => sessionStorage.getItem(STORED);
+
+/** Whether the server takes requests without a signature. */
+export async function isOpen() {
+  try {
+    await call("GET", ["_perseid", "clock"]);
+    return true;
+  } catch (error) {
+    if (error instanceof Refusal) return false;
+    throw error;
+  }
+}
+
+export const isSigned = () => sign !== null;
+
+/** Signatures carry a date, and it is the server's that counts. */
+async function matchClocks() {
+  const answer = await call("GET", ["_perseid", "health"]);
+  const date = Date.parse(answer.headers.get("date") ?? "");
+  if (!Number.isNaN(date) && Math.abs(date - Date.now()) > 60_000) skew = date - Date.now();
+}
+
+/**
+ * One request; `names` are the parts of the path, unescaped.
+ * Resolves to {status, headers, text, json}; rejects with a Refusal for 400 and above.
+ */
+export async function call(method, names, { body, headers = {}, search = "", signal } = {}) {
+  const sent = { "x-ms-version": "2020-07-15", ...headers };
+  if (sign) {
+    const date = new Date(Date.now() + skew).toUTCString();
+    const [kind, link] = signedFor(names);
+    const text = `${method.toLowerCase()}\n${kind}\n${link}\n${date.toLowerCase()}\n\n`;
+    const signature = await sign(text);
+    sent["x-ms-date"] = date;
+    sent.authorization = encodeURIComponent(`type=master&ver=1.0&sig=${signature}`);
+  }
+  if (body !== undefined && !sent["content-type"]) sent["content-type"] = "application/json";
+  const content = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+  const path = `/${names.map(encodeURIComponent).join("/")}${search}`;
+  let response, text;
+  try {
+    response = await fetch(path, { method, headers: sent, body: content, signal, cache: "no-store" });
+    text = await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable("The server does not answer. Is it still running?");
+  }
+  if (response.status >= 400) {
+    const refusal = new Refusal(response.status, parsed(text));
+    if (response.status === 401 && sign) {
+      document.dispatchEvent(new CustomEvent("unauthorized", { detail: refusal }));
+    }
+    throw refusal;
+  }
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    get json() {
+      return JSON.parse(text);
+    },
+  };
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { message: text };
+  }
+}
+
+function signedFor(names) {
+  if (names[0] === "_perseid") return ["_perseid", names.join("/")];
+  if (names[0] === "offers" && names.length === 2) return ["offers", names[1].toLowerCase()];
+  if (names.length % 2 === 0) return [names.at(-2), names.join("/")];
+  return [names.at(-1), names.slice(0, -1).join("/")];
+}
+
+// Databases and containers
+
+export const database = (db) => ["dbs", db];
+export const container = (db, coll) => ["dbs", db, "colls", coll];
+
+/** All resources of a list, page after page. */
+async function all(names, plural, signal) {
+  const found = [];
+  const headers = {};
+  do {
+    const page = await call("GET", names, { headers, signal });
+    found.push(...page.json[plural]);
+    headers["x-ms-continuation"] = page.headers.get("x-ms-continuation");
+  } while (headers["x-ms-continuation"]);
+  return found;
+}
+
+export const listDatabases = (signal) => all(["dbs"], "Databases", signal);
+export const listContainers = (db, signal) =>
+  all([...database(db), "colls"], "DocumentCollections", signal);
+
+export async function readContainer(db, coll, signal) {
+  return (await call("GET", container(db, coll), { signal })).json;
+}
+
+/** What a create asks for: {manual: n}, {autoscale: n} or nothing. */
+export function throughputHeaders({ manual, autoscale } = {}) {
+  if (manual) return { "x-ms-offer-throughput": String(manual) };
+  if (!autoscale) return {};
+  return { "x-ms-cosmos-offer-autopilot-settings": JSON.stringify({ maxThroughput: autoscale }) };
+}
+
+/**
+ * Replaces a container with some properties changed and all others as they are now.
+ * A property set to undefined is left out.
+ */
+export async function changeContainer(db, coll, changes, confirmation) {
+  const current = await readContainer(db, coll);
+  const body = { ...current, ...changes };
+  for (const name of Object.keys(body)) if (name.startsWith("_")) delete body[name];
+  const headers = { "if-match": current._etag };
+  if (confirmation) headers["x-perseid-confirm"] = confirmation;
+  return (await call("PUT", container(db, coll), { body, headers })).json;
+}
+
+// Offers
+
+/** The offer of a database or container, by its resource id; null if it has none of its own. */
+export async function readOffer(rid, signal) {
+  const answer = await query(["offers"], {
+    query: "SELECT * FROM o WHERE o.offerResourceId = @rid",
+    parameters: [{ name: "@rid", value: rid }],
+  }, {}, signal);
+  return answer.json.Offers[0] ?? null;
+}
+
+/** Sets manual throughput or an autoscale maximum; a change of the mode takes a step of its own. */
+export async function changeOffer(offer, { manual, autoscale }) {
+  const put = async (body, headers = {}) =>
+    (await call("PUT", ["offers", offer.id], {
+      body,
+      headers: { "if-match": body._etag, ...headers },
+    })).json;
+  const wasAutoscale = Boolean(offer.content.offerAutopilotSettings);
+  let current = offer;
+  if (autoscale && !wasAutoscale) {
+    current = await put(current, { "x-ms-cosmos-migrate-offer-to-autopilot": "true" });
+  } else if (!autoscale && wasAutoscale) {
+    current = await put(current, { "x-ms-cosmos-migrate-offer-to-manual-throughput": "true" });
+  }
+  const content = { ...current.content };
+  if (autoscale) {
+    content.offerAutopilotSettings = { ...content.offerAutopilotSettings, maxThroughput: autoscale };
+  } else {
+    content.offerThroughput = manual;
+  }
+  return put({ ...current, content });
+}
+
+// Items and queries
+
+/** A value for a header: JSON in visible ASCII. */
+export function headerJson(value) {
+  return JSON.stringify(value).replace(/[^\x20-\x7e]/g, (char) =>
+    `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** The path of an item. Browsers would resolve the ids . and .. so those go by resource id. */
+export function itemPath(db, coll, item) {
+  const name = item.id === "." || item.id === ".." ? item._rid : item.id;
+  return [...container(db, coll), "docs", name];
+}
+
+export function query(names, body, headers = {}, signal) {
+  return call("POST", names, {
+    body,
+    signal,
+    headers: {
+      "content-type": "application/query+json",
+      "x-ms-documentdb-isquery": "true",
+      "x-ms-documentdb-query-enablecrosspartition": "true",
+      ...headers,
+    },
+  });
+}
+
+// Administration
+
+export async function admin(method, path, body, signal, { search = "", headers = {} } = {}) {
+  return (await call(method, ["_perseid", ...path], { body, signal, search, headers })).json;
+}
+
+export const ttl = (db, coll, ...rest) => ["ttl", db, coll, ...rest];

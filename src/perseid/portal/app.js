@@ -1,0 +1,160 @@
+// The shell: who is signed in, what the address says, which view is on the screen.
+
+import * as api from "./api.js";
+import { clock } from "./clock.js";
+import { clockButton } from "./clock-panel.js";
+import { button, confirm, failure, fill, h, iconButton, loading } from "./dom.js";
+import { go, link, parse, TABS } from "./routes.js";
+import { tree } from "./tree.js";
+import { connectView } from "./views/connect.js";
+import { databaseView } from "./views/database.js";
+import { homeView } from "./views/home.js";
+import { itemsView } from "./views/items.js";
+import { lifetimesView } from "./views/lifetimes.js";
+import { queryView } from "./views/query.js";
+import { settingsView } from "./views/settings.js";
+
+const app = document.getElementById("app");
+const VIEWS = { items: itemsView, query: queryView, settings: settingsView, lifetimes: lifetimesView };
+
+let view = null; // {dispose?, canLeave?, update?} of what is on the screen
+let shown = null; // its address
+
+/** A key handed over in the address is taken out of it before anything else happens. */
+function handedOver() {
+  const found = /^#key=([^&]*)/.exec(location.hash);
+  if (!found) return null;
+  history.replaceState(null, "", location.pathname + location.search);
+  return decodeURIComponent(found[1]);
+}
+
+async function start() {
+  const key = handedOver();
+  fill(app, loading("Connecting"));
+  try {
+    if (key ?? api.storedKey()) await api.signIn(key ?? api.storedKey());
+    else if (!(await api.isOpen())) return connect();
+  } catch (error) {
+    if (error instanceof api.Unreachable) return fill(app, failure(error, start));
+    return connect(error.message);
+  }
+  open();
+}
+
+function connect(problem = "") {
+  leave();
+  clock.stop();
+  fill(app, connectView(open, problem));
+  app.querySelector("[autofocus]")?.focus();
+}
+
+function open() {
+  const nav = tree();
+  const main = h("main", { id: "main", tabindex: "-1" });
+  const crumbs = h("nav", { class: "crumbs", "aria-label": "Where you are" });
+  const isDrawerOpen = (is) => {
+    app.classList.toggle("drawer-open", is);
+    menu.setAttribute("aria-expanded", String(is));
+  };
+  const menu = iconButton("menu", "Databases", () => {
+    isDrawerOpen(!app.classList.contains("drawer-open"));
+    if (app.classList.contains("drawer-open")) nav.node.querySelector("a, button")?.focus();
+  }, { class: "icon-button menu", "aria-expanded": "false", "aria-controls": "tree" });
+  fill(app,
+    h("a", { class: "skip", href: "#main", onclick: (event) => {
+      event.preventDefault();
+      main.focus();
+    } }, "Skip to the content"),
+    h("header", { class: "topbar" },
+      menu,
+      h("a", { class: "brand", href: link({}), "aria-label": "Perseid, overview" },
+        h("img", { src: "meteor.svg", alt: "", width: "22", height: "22" }), h("span", {}, "Perseid")),
+      crumbs,
+      h("div", { class: "grow" }),
+      clockButton(),
+      api.isSigned()
+        ? iconButton("out", "Forget the key", () => {
+          api.signOut();
+          connect();
+        })
+        : h("span", { class: "chip", title: "The server was started with --no-auth" }, "no key needed")),
+    nav.node,
+    h("div", { class: "veil", onclick: () => isDrawerOpen(false) }),
+    main);
+  nav.node.addEventListener("click", (event) => {
+    if (event.target.closest("a")) isDrawerOpen(false);
+  });
+  nav.node.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && app.classList.contains("drawer-open")) {
+      isDrawerOpen(false);
+      menu.focus();
+    }
+  });
+  clock.start();
+
+  window.onhashchange = async () => {
+    if (location.hash === shown) return;
+    if (view?.canLeave && !view.canLeave()) {
+      const wanted = location.hash;
+      history.replaceState(null, "", shown || location.pathname);
+      const isSure = await confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
+      if (!isSure) return;
+      leave();
+      history.pushState(null, "", wanted);
+    }
+    show();
+  };
+  window.onbeforeunload = (event) => {
+    if (view?.canLeave && !view.canLeave()) event.preventDefault();
+  };
+
+  function show() {
+    const place = parse(location.hash);
+    const before = shown === null ? null : parse(shown);
+    shown = location.hash;
+    nav.select(place);
+    fill(crumbs, trail(place));
+    document.title = [place.container ?? place.database, "Perseid"].filter(Boolean).join(" – ");
+    const isSame = before && view && ["database", "container", "tab"].every((part) => before[part] === place[part]);
+    if (isSame && view.update) return view.update(place);
+    leave();
+    const body = h("div", { class: "view" });
+    if (place.container) {
+      fill(main, tabs(place), body);
+      view = VIEWS[place.tab](body, place);
+    } else {
+      fill(main, body);
+      view = place.database ? databaseView(body, place) : homeView(body);
+    }
+    main.scrollTop = 0;
+  }
+  shown = null;
+  show();
+}
+
+function leave() {
+  view?.dispose?.();
+  view = null;
+}
+
+function trail({ database, container }) {
+  const steps = [];
+  if (database) steps.push(h("a", { href: link({ database }), "aria-current": container ? null : "page" }, database));
+  if (container) steps.push(h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("a", { href: link({ database, container }), "aria-current": "page" }, container));
+  return steps;
+}
+
+function tabs(place) {
+  return h("nav", { class: "tabs", "aria-label": "Container" },
+    Object.entries(TABS).map(([tab, label]) =>
+      h("a", { href: link({ ...place, tab, rest: [] }), "aria-current": tab === place.tab ? "page" : null }, label)));
+}
+
+document.addEventListener("unauthorized", ({ detail }) => {
+  api.signOut();
+  connect(detail.message);
+});
+// A resource that vanished while it was shown: go where there is something to see.
+document.addEventListener("vanished", () => go({}));
+
+start();

@@ -1,0 +1,80 @@
+// The server's time in the top bar; with --test-clock also the means to stop and move it.
+
+import { clock } from "./clock.js";
+import { button, dialog, fill, form, h, icon, moment, toast } from "./dom.js";
+
+const STEPS = [["10 s", 10], ["1 min", 60], ["1 h", 3_600], ["1 day", 86_400]];
+
+export function clockButton() {
+  const text = h("span", { class: "clock-text" });
+  const node = h("button", { type: "button", class: "clock", onclick: panel, "aria-haspopup": "dialog" }, icon("clock"), text);
+  const update = () => {
+    if (!node.isConnected && text.textContent) {
+      clock.removeEventListener("tick", update);
+      return;
+    }
+    const [day, time] = moment(clock.now()).split(" ");
+    fill(text, h("span", { class: "day" }, `${day} `), time);
+    node.classList.toggle("frozen", clock.isFrozen);
+    node.setAttribute("aria-label", `Server clock ${day} ${time}${clock.isFrozen ? ", standing still" : ""}`);
+    node.title = clock.isKnown ? (clock.isFrozen ? "The server's clock stands still" : "The server's clock") : "This machine's clock: the key may not ask for the server's";
+  };
+  clock.addEventListener("tick", update);
+  clock.addEventListener("change", update);
+  update();
+  return node;
+}
+
+function panel() {
+  return dialog("Server clock", () => {
+    const time = h("output", { class: "clock-large" });
+    const state = h("p", { class: "muted" });
+    const controls = h("div", { class: "form" });
+    const body = h("div", { class: "clock-panel" }, time, state, controls);
+    let drawnFor = null;
+    const draw = () => {
+      time.textContent = moment(clock.now());
+      if (drawnFor === `${clock.isMovable} ${clock.isFrozen}`) return;
+      drawnFor = `${clock.isMovable} ${clock.isFrozen}`;
+      state.textContent = !clock.isMovable
+        ? "It follows the system. Start the server with --test-clock to stop it and move it forward."
+        : clock.isFrozen ? "It stands still." : "It runs.";
+      fill(controls, clock.isMovable && movable());
+    };
+    const update = () => {
+      if (!body.isConnected && drawnFor) {
+        clock.removeEventListener("tick", update);
+        clock.removeEventListener("change", update);
+        return;
+      }
+      draw();
+    };
+    draw();
+    clock.addEventListener("tick", update);
+    clock.addEventListener("change", update);
+    return body;
+  });
+}
+
+async function move(how, body) {
+  try {
+    await clock.move(how, body);
+  } catch (error) {
+    toast(error.message, { kind: "bad" });
+  }
+}
+
+function movable() {
+  const seconds = h("input", { type: "number", min: "0", step: "any", class: "seconds", "aria-label": "Seconds to move forward", value: "30", required: true });
+  return [
+    h("div", { class: "row" },
+      clock.isFrozen
+        ? button([icon("play"), "Let it run"], () => move("resume"), { kind: "primary" })
+        : button([icon("snow"), "Freeze"], () => move("freeze"), { kind: "primary" })),
+    h("div", { class: "row wrap", role: "group", "aria-label": "Move forward" },
+      STEPS.map(([label, step]) => button(`+ ${label}`, () => move("advance", { seconds: step })))),
+    form(() => move("advance", { seconds: Number(seconds.value) }),
+      h("footer", { class: "row start" }, seconds, h("span", {}, "second(s)"), button("Move forward", null, { type: "submit" }))),
+    h("p", { class: "hint" }, "Time only moves forward. What it ends is gone for good."),
+  ];
+}

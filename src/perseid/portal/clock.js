@@ -1,0 +1,88 @@
+// The server's clock, followed closely enough for countdowns. It may stand still or leap ahead.
+
+import { admin } from "./api.js";
+
+const OFTEN = 2_000; // a clock that tests can move is looked at more often
+const SELDOM = 15_000;
+
+class ServerClock extends EventTarget {
+  isMovable = false;
+  isFrozen = false;
+  isKnown = false; // false for keys that may not ask
+  #offset = 0; // seconds from this page's own counter to the server's time
+  #stoodAt = 0;
+  #polling = 0;
+  #ticking = 0;
+
+  /** Seconds since the epoch, as the server counts them. */
+  now() {
+    return this.isFrozen ? this.#stoodAt : performance.now() / 1000 + this.#offset;
+  }
+
+  start() {
+    this.stop();
+    this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
+    document.addEventListener("visibilitychange", this.#look);
+    this.#look();
+    this.#tick();
+  }
+
+  stop() {
+    document.removeEventListener("visibilitychange", this.#look);
+    clearTimeout(this.#polling);
+    clearTimeout(this.#ticking);
+  }
+
+  #look = async () => {
+    clearTimeout(this.#polling);
+    if (document.hidden) return;
+    await this.sync();
+    clearTimeout(this.#polling);
+    this.#polling = setTimeout(this.#look, this.isMovable ? OFTEN : SELDOM);
+  };
+
+  async sync() {
+    const sent = performance.now();
+    try {
+      const answer = await admin("GET", ["clock"]);
+      this.#take(answer, sent);
+    } catch {
+      this.isKnown = false; // this machine's time is the best guess left
+    }
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /** freeze, resume, advance {seconds} or set {to}. */
+  async move(how, body) {
+    const sent = performance.now();
+    this.#take(await admin("POST", ["clock", how], body), sent);
+    this.dispatchEvent(new Event("change"));
+  }
+
+  #take(answer, sent) {
+    const received = performance.now();
+    const before = this.isKnown ? this.now() : null;
+    this.isKnown = true;
+    this.isMovable = answer.movable;
+    this.isFrozen = Boolean(answer.frozen);
+    this.#stoodAt = answer.now;
+    this.#offset = answer.now - (sent + received) / 2000;
+    // A leap: whoever shows what the server holds has to look again.
+    const leapt = before !== null && Math.abs(answer.now - before) > 1.5;
+    this.#tick();
+    if (leapt) this.dispatchEvent(new Event("leap"));
+  }
+
+  /** A `tick` event just after each of the server's full seconds. */
+  #tick() {
+    clearTimeout(this.#ticking);
+    this.dispatchEvent(new Event("tick"));
+    if (!this.isFrozen) {
+      const now = this.now();
+      const wait = (Math.floor(now) + 1 - now) * 1000 + 5;
+      this.#ticking = setTimeout(() => this.#tick(), wait);
+    }
+  }
+}
+
+export const clock = new ServerClock();

@@ -1,0 +1,120 @@
+// JSON as text: laid out, taken apart and coloured without reading numbers, so that what a server
+// sent with twenty digits is what is shown and saved.
+
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
+const EMPTY = { "{": "}", "[": "]" };
+
+/** The same JSON with a line for each member. */
+export function pretty(text, indent = "  ") {
+  const tokens = text.match(TOKENS) ?? [];
+  let depth = 0;
+  let out = "";
+  const line = () => `\n${indent.repeat(depth)}`;
+  tokens.forEach((token, i) => {
+    if (token in EMPTY) {
+      if (tokens[i + 1] === EMPTY[token]) {
+        out += token;
+      } else {
+        depth += 1;
+        out += token + line();
+      }
+    } else if (token === "}" || token === "]") {
+      if (tokens[i - 1] in EMPTY && EMPTY[tokens[i - 1]] === token) {
+        out += token;
+      } else {
+        depth -= 1;
+        out += line() + token;
+      }
+    } else if (token === ",") {
+      out += token + line();
+    } else {
+      out += token === ":" ? ": " : token;
+    }
+  });
+  return out;
+}
+
+/** The members of an array as texts, or those of an object as [name, text]. */
+export function parts(text) {
+  const found = [];
+  let depth = 0;
+  let start = 0;
+  let name = null;
+  const isObject = text.trimStart().startsWith("{");
+  for (const match of text.matchAll(TOKENS)) {
+    const [token] = match;
+    if (token in EMPTY) {
+      depth += 1;
+      if (depth === 1) start = match.index + 1;
+    } else if (depth === 1 && token === ":") {
+      name = JSON.parse(text.slice(start, match.index));
+      start = match.index + 1;
+    } else if (token === "}" || token === "]" || (depth === 1 && token === ",")) {
+      if (depth === 1) {
+        const part = text.slice(start, match.index).trim();
+        if (part) found.push(isObject ? [name, part] : part);
+        start = match.index + 1;
+      }
+      if (token !== ",") depth -= 1;
+    }
+  }
+  return found;
+}
+
+/** An object's text from its members. */
+export function joined(members) {
+  return `{${members.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;
+}
+
+/** Where and why a text is not JSON, or null if it is. */
+export function flaw(text) {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    const at = /position (\d+)/.exec(error.message)?.[1];
+    const reason = error.message.replace(/^JSON\.parse: /, "").replace(/,? ?\.{3}?"[^]*$/, "");
+    const why = reason.replace(/ in JSON at position.*$/, "").replace(/ \(line.*$/, "");
+    if (at === undefined) return { why, at: null, line: null };
+    const before = text.slice(0, Number(at)).split("\n");
+    return { why, at: Number(at), line: before.length, column: before.at(-1).length + 1 };
+  }
+}
+
+const WORDS = /^(?:true|false|null)$/;
+
+/** Spans of [class, text] that cover the whole text. */
+export function* jsonSpans(text) {
+  let end = 0;
+  for (const match of text.matchAll(TOKENS)) {
+    if (match.index > end) yield ["", text.slice(end, match.index)];
+    end = match.index + match[0].length;
+    const token = match[0];
+    if (token[0] === '"') yield [/^\s*:/.test(text.slice(end, end + 40)) ? "name" : "string", token];
+    else if (/^[{}[\]:,]$/.test(token)) yield ["mark", token];
+    else yield [WORDS.test(token) ? "word" : "number", token];
+  }
+  if (end < text.length) yield ["", text.slice(end)];
+}
+
+const SQL = /--[^\n]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|@\w+|\b\d+(?:\.\d+)?\b|\b[a-z_]\w*\b/gi;
+const KEYWORDS = new Set(
+  ("select top distinct value as from in join where order by group asc desc offset limit and or not"
+    + " between like escape exists array null true false undefined rank").split(" "),
+);
+
+export function* sqlSpans(text) {
+  let end = 0;
+  for (const match of text.matchAll(SQL)) {
+    if (match.index > end) yield ["", text.slice(end, match.index)];
+    const token = match[0];
+    end = match.index + token.length;
+    if (token.startsWith("--")) yield ["mark", token];
+    else if (token[0] === "'" || token[0] === '"') yield ["string", token];
+    else if (token[0] === "@") yield ["name", token];
+    else if (/^\d/.test(token)) yield ["number", token];
+    else if (KEYWORDS.has(token.toLowerCase())) yield ["word", token];
+    else yield ["", token];
+  }
+  if (end < text.length) yield ["", text.slice(end)];
+}

@@ -1,0 +1,28 @@
+// Addresses within the page: #/database/container/tab/…, each name escaped.
+
+export const TABS = {
+  items: "Items",
+  query: "Query",
+  settings: "Scale & Settings",
+  lifetimes: "Lifetimes",
+};
+
+export function link({ database, container, tab = "items", rest = [] }) {
+  const names = [database, container, container ? tab : undefined, ...rest];
+  return `#/${names.filter((name) => name !== undefined).map(encodeURIComponent).join("/")}`;
+}
+
+export function parse(hash) {
+  let names = [];
+  try {
+    names = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    // An address nobody wrote: the overview will do.
+  }
+  const [database, container, tab, ...rest] = names;
+  return { database, container, tab: tab in TABS ? tab : "items", rest };
+}
+
+export function go(place) {
+  location.hash = link(place);
+}

@@ -1,0 +1,288 @@
+// One item as text: read, change, save, delete; and what its ttl means.
+
+import * as api from "../api.js";
+import { clock } from "../clock.js";
+import { codeBox } from "../codebox.js";
+import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, toast } from "../dom.js";
+import { flaw, joined, jsonSpans, parts, pretty } from "../json.js";
+import { blank, keyOf, keyText } from "../keys.js";
+import { because, countdown, lifetime, span } from "../lifetime.js";
+import { link } from "../routes.js";
+
+const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
+const LIFETIMES = [["1 min", 60], ["1 h", 3_600], ["1 day", 86_400], ["30 days", 2_592_000]];
+const WITH_LIFETIME = { "x-perseid-lifetime": "true" };
+
+export function itemEditor(pane, { database, container, definition, target, onchange, onclose, onmade }) {
+  const aborter = new AbortController();
+  const { signal } = aborter;
+  const defaultTtl = definition.defaultTtl ?? null;
+  let box = null;
+  let saved = ""; // the text as the server has it
+  let stored = null; // the item as the server has it, or null for a new one
+  let ends = null;
+
+  const path = () => api.itemPath(database, container, stored ?? target);
+  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(key) });
+
+  async function load() {
+    fill(pane, loading("Loading the item"));
+    try {
+      take(await api.call("GET", path(), { headers: { ...keyHeader(target.key), ...WITH_LIFETIME }, signal }));
+      draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      fill(pane, header(), error.status === 404
+        ? empty("This item is gone", "It has ended, or somebody has deleted it.", button("Close", onclose))
+        : failure(error, load));
+    }
+  }
+
+  /** What the server has answered becomes what is edited. */
+  function take(answer) {
+    const members = parts(answer.text);
+    saved = pretty(joined(members.filter(([name]) => !SYSTEM.has(name))));
+    stored = answer.json;
+    const end = answer.headers.get("x-perseid-expires-at");
+    ends = end === null ? null : Number(end);
+    if (box) box.value = saved;
+  }
+
+  function header() {
+    return h("header", { class: "pane-head" },
+      iconButton("back", "Back to the list", onclose, { class: "icon-button back" }),
+      h("div", { class: "pane-title" },
+        h("h2", {}, target ? target.id : "New item"),
+        target && h("p", { class: "muted" }, keyText(target.key))),
+      h("div", { class: "grow" }),
+      target && stored && button("Delete", remove, { kind: "danger quiet" }),
+      box && button("Save", save, { kind: "primary", title: "Ctrl+S" }),
+      iconButton("close", "Close", onclose, { class: "icon-button front" }));
+  }
+
+  const problem = h("div", { class: "problem", role: "alert", hidden: true });
+  const note = h("p", { class: "hint json-note", id: "json-note" });
+  const left = h("span", { class: "left" });
+  const story = h("div", {});
+  const effect = h("p", { class: "effect", role: "status" });
+
+  function draw() {
+    box = codeBox(jsonSpans, { label: "Item as JSON", value: saved, rows: 14, describedby: "json-note" });
+    box.area.addEventListener("input", judge);
+    fill(pane,
+      header(),
+      problem,
+      box.node,
+      note,
+      h("section", { class: "lifetime", "aria-label": "Lifetime" },
+        h("h3", {}, "Lifetime"),
+        stored && h("div", { class: "lifetime-now" }, left, story),
+        defaultTtl === null
+          ? h("p", { class: "hint" }, "Time to Live is off in this container: a ttl is kept as data and ends nothing. ",
+            h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"))
+          : [
+            h("div", { class: "row wrap", role: "group", "aria-label": "Set ttl" },
+              button("Container's default", () => setTtl(null), { kind: "small", title: "Removes ttl" }),
+              button("Never", () => setTtl(-1), { kind: "small", title: "ttl -1" }),
+              LIFETIMES.map(([label, seconds]) => button(label, () => setTtl(seconds), { kind: "small", title: `ttl ${seconds}` }))),
+            h("p", { class: "hint" }, "ttl is in seconds and counts from the last write; every save starts it again."),
+          ],
+        effect),
+      stored && h("details", { class: "system" }, h("summary", {}, "System properties"),
+        h("dl", { class: "facts" }, [...SYSTEM].map((name) => [h("dt", {}, name), h("dd", {}, h("code", {}, String(stored[name])), name === "_ts" && ` ${moment(stored._ts)}`)]),
+          h("dt", {}, "rule"), h("dd", {}, button("Ask the server", explain, { kind: "link" })))));
+    judge();
+    tick();
+    if (!target) {
+      box.area.focus();
+      box.area.setSelectionRange(0, 0);
+    }
+  }
+
+  /** Says what is wrong with the text, or what saving it would mean. */
+  function judge() {
+    const wrong = flaw(box.value);
+    note.classList.toggle("bad", Boolean(wrong));
+    note.textContent = wrong ? `Not JSON: ${wrong.why}${wrong.line ? ` (line ${wrong.line}, column ${wrong.column})` : ""}` : "";
+    effect.textContent = "";
+    if (wrong || !isDirty()) return;
+    const item = JSON.parse(box.value);
+    if (item === null || typeof item !== "object" || defaultTtl === null) return;
+    const next = lifetime({ ...item, _ts: Math.floor(clock.now()) }, defaultTtl);
+    effect.textContent = next.ends === null
+      ? "After saving: never ends."
+      : `After saving: ends ${span(next.ends - Math.floor(clock.now()))} later, because of ${next.origin === "item" ? "its own ttl" : "the container's default"}.`;
+  }
+
+  function tick() {
+    if (!stored || !box) return;
+    const seconds = ends === null ? null : ends - clock.now();
+    left.textContent = seconds === null ? "never ends" : seconds > 0 ? countdown(seconds) : "gone";
+    left.className = `left ${seconds !== null && seconds <= 60 ? "soon" : ""}`;
+    fill(story, h("p", {}, because(stored, defaultTtl)),
+      ends !== null && h("p", { class: "muted" }, seconds > 0 ? `Ends at ${moment(ends)}` : `Ended at ${moment(ends)}. Save it again as a new item to keep it.`));
+  }
+
+  function setTtl(value) {
+    if (flaw(box.value)) return box.area.focus();
+    const members = parts(box.value);
+    const at = members.findIndex(([name]) => name === "ttl");
+    if (value === null) {
+      if (at >= 0) members.splice(at, 1);
+    } else if (at >= 0) {
+      members[at] = ["ttl", String(value)];
+    } else {
+      members.push(["ttl", String(value)]);
+    }
+    box.value = pretty(joined(members));
+    judge();
+  }
+
+  async function save() {
+    problem.hidden = true;
+    const wrong = flaw(box.value);
+    if (wrong) {
+      if (wrong.at !== null) box.mark(wrong.at, wrong.at + 1);
+      return refuse(new Error(`This is not JSON: ${wrong.why}.`));
+    }
+    await (stored ? replace(stored._etag) : create());
+  }
+
+  async function create() {
+    const item = JSON.parse(box.value);
+    const key = keyOf(Object(item), definition.partitionKey);
+    try {
+      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: box.value, headers: keyHeader(key) });
+      saved = box.value;
+      toast(`Item ${answer.json.id} created`);
+      onchange();
+      onmade(key, answer.json.id);
+    } catch (error) {
+      refuse(error);
+    }
+  }
+
+  async function replace(etag) {
+    try {
+      take(await api.call("PUT", path(), {
+        body: box.value,
+        headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-match": etag },
+      }));
+      draw();
+      toast("Saved");
+      onchange();
+    } catch (error) {
+      if (error.status === 412) await settle();
+      else if (error.status === 404) await revive();
+      else refuse(error);
+    }
+  }
+
+  /** Somebody else has written the item: shows both, and lets the reader choose. */
+  async function settle() {
+    const mine = box.value;
+    let theirs;
+    try {
+      theirs = await api.call("GET", path(), { headers: { ...keyHeader(target.key), ...WITH_LIFETIME } });
+    } catch (error) {
+      return error.status === 404 ? revive() : refuse(error);
+    }
+    const members = parts(theirs.text).filter(([name]) => !SYSTEM.has(name));
+    const choice = await dialog("Somebody has changed this item", (close) => [
+      h("p", {}, `Since you opened it, at ${moment(theirs.json._ts)}, it was written by somebody else. Nothing of yours is saved yet.`),
+      difference(pretty(joined(members)), mine),
+      h("footer", {},
+        button("Keep editing", () => close("")),
+        button("Take theirs", () => close("theirs")),
+        button("Save mine over it", () => close("mine"), { kind: "primary" })),
+    ], { wide: true });
+    if (choice === "theirs") {
+      take(theirs);
+      draw();
+      onchange();
+    } else if (choice === "mine") {
+      await replace(theirs.json._etag);
+    }
+  }
+
+  /** The item ended or was deleted under the editor: what was typed can still become a new one. */
+  async function revive() {
+    const isWanted = await confirm("This item is gone", "It has ended or was deleted since you opened it. You can save your text as a new item.", { yes: "Save as new", kind: "primary" });
+    if (!isWanted) return;
+    stored = null;
+    await create();
+    await load();
+  }
+
+  async function remove() {
+    if (!(await confirm(`Delete item ${target.id}?`, "This cannot be undone."))) return;
+    try {
+      await api.call("DELETE", path(), { headers: keyHeader(target.key) });
+    } catch (error) {
+      if (error.status !== 404) return refuse(error);
+    }
+    toast(`Item ${target.id} deleted`);
+    if (box) saved = box.value;
+    onchange();
+    onclose();
+  }
+
+  async function explain() {
+    try {
+      const answer = await api.admin("POST", api.ttl(database, container, "explain"), { id: target.id, partitionKey: target.key });
+      await dialog("Why it lives, or not", () => h("dl", { class: "facts" },
+        [["State", answer.live ? "alive" : "ended"], ["Rule", answer.rule], ["Because", answer.because],
+          ["Decided by", answer.origin], ["Ends at", answer.expiresAt === null ? "never" : moment(answer.expiresAt)]]
+          .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+    } catch (error) {
+      refuse(error);
+    }
+  }
+
+  function refuse(error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  }
+
+  const isDirty = () => box !== null && box.value !== saved;
+
+  pane.onkeydown = (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "s") {
+      event.preventDefault();
+      if (box) save();
+    }
+  };
+  clock.addEventListener("tick", tick, { signal });
+  if (target) {
+    load();
+  } else {
+    const id = globalThis.crypto?.randomUUID?.() ?? `item-${Date.now()}`;
+    saved = JSON.stringify(blank(id, definition.partitionKey), null, 2);
+    draw();
+  }
+  return { dispose: () => aborter.abort(), isDirty };
+}
+
+/** The lines of two texts, those only in one of them marked. */
+function difference(theirs, mine) {
+  const a = theirs.split("\n");
+  const b = mine.split("\n");
+  const node = h("pre", { class: "difference", tabindex: "0", "aria-label": "Their lines are marked with minus, yours with plus" });
+  const line = (mark, text) => node.append(h("span", { class: { "-": "theirs", "+": "mine" }[mark] ?? "" }, `${mark} ${text}\n`));
+  if (a.length * b.length > 4_000_000) {
+    a.forEach((text) => line("-", text));
+    return node;
+  }
+  const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+    }
+  }
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) line(" ", a[(j++, i++)]);
+    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) line("-", a[i++]);
+    else line("+", b[j++]);
+  }
+  return node;
+}

@@ -1,0 +1,230 @@
+// The items of a container: a list that counts down, and an editor beside it.
+
+import * as api from "../api.js";
+import { clock } from "../clock.js";
+import { button, empty, failure, fill, h, iconButton, loading, moment, plural } from "../dom.js";
+import { keyOf, keyText } from "../keys.js";
+import { because, countdown, lifetime } from "../lifetime.js";
+import { go, link } from "../routes.js";
+import { itemEditor } from "./item-editor.js";
+
+const PAGE = 100;
+const LARGEST_REFRESH = 1000;
+const EVERY = 10_000; // others write too
+const LEAVING = 700; // milliseconds a dead row takes to go; the same as in the style sheet
+const SOON = 60;
+
+const REASONS = { item: "item", container: "container", none: "never" };
+
+export function itemsView(body, place) {
+  const { database, container } = place;
+  const aborter = new AbortController();
+  const { signal } = aborter;
+  const filter = h("input", { type: "search", placeholder: "Filter by id", "aria-label": "Filter by id", spellcheck: "false", autocomplete: "off" });
+  const count = h("span", { class: "muted", role: "status" });
+  const rows = h("tbody");
+  const table = h("div", { class: "table-wrap items-table", hidden: true }, h("table", {},
+    h("thead", {}, h("tr", {}, ["Id", "Partition key", "Ends in", "Because of", "Last change"].map((name, i) =>
+      h("th", { scope: "col", class: ["", "key", "", "reason", "changed"][i] }, name)))),
+    rows));
+  const state = h("div", {}, loading("Loading items"));
+  const more = button("Load more", () => load({ isMore: true }), { hidden: true });
+  const pane = h("section", { class: "pane", "aria-label": "Item", hidden: true });
+  fill(body,
+    h("div", { class: "split" },
+      h("section", { class: "list", "aria-label": "Items" },
+        h("div", { class: "bar" },
+          button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" }),
+          filter, count, h("div", { class: "grow" }),
+          iconButton("refresh", "Refresh", () => load())),
+        state, table, more),
+      pane));
+
+  const known = new Map(); // row key -> {item, node, ends, …}
+  let definition = null;
+  let defaultTtl = null;
+  let continuation = null;
+  let editor = null;
+  let timer = 0;
+  let isLoading = false;
+  let isStale = false; // asked for while a load was under way
+
+  async function load({ isMore = false } = {}) {
+    if (isLoading) {
+      isStale = true;
+      return;
+    }
+    isLoading = true;
+    clearTimeout(timer);
+    try {
+      definition = await api.readContainer(database, container, signal);
+      defaultTtl = definition.defaultTtl ?? null;
+      const wanted = isMore ? PAGE : Math.min(LARGEST_REFRESH, Math.max(PAGE, known.size));
+      const page = await read(wanted, isMore ? continuation : null);
+      continuation = page.headers.get("x-ms-continuation");
+      show(page.json.Documents, isMore);
+      if (!editor) edit(place);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      table.hidden = true;
+      more.hidden = true;
+      fill(state, failure(error, () => load()));
+    } finally {
+      isLoading = false;
+    }
+    if (isStale) {
+      isStale = false;
+      load();
+    } else {
+      timer = setTimeout(load, EVERY);
+    }
+  }
+
+  function read(wanted, token) {
+    const headers = { "x-ms-max-item-count": String(wanted) };
+    if (token) headers["x-ms-continuation"] = token;
+    const path = [...api.container(database, container), "docs"];
+    const text = filter.value.trim();
+    if (!text) return api.call("GET", path, { headers, signal });
+    return api.query(path, {
+      query: "SELECT * FROM c WHERE CONTAINS(c.id, @text, true)",
+      parameters: [{ name: "@text", value: text }],
+    }, headers, signal);
+  }
+
+  /** Brings the rows in line with what the server holds; rows that stay keep their place. */
+  function show(items, isMore) {
+    const seen = new Set();
+    for (const item of items) {
+      const key = keyOf(item, definition.partitionKey);
+      const name = JSON.stringify([...key, item.id]);
+      seen.add(name);
+      const row = known.get(name) ?? add(name, item, key);
+      row.item = item;
+      Object.assign(row, lifetime(item, defaultTtl));
+      row.node.classList.remove("ended");
+      draw(row);
+    }
+    if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row);
+    const text = filter.value.trim();
+    table.hidden = !known.size;
+    more.hidden = !continuation;
+    count.textContent = known.size ? `${plural(known.size, "item")}${continuation ? " shown" : ""}` : "";
+    if (known.size) fill(state);
+    else if (text) fill(state, empty("No item matches", `No id contains “${text}”.`));
+    else {
+      fill(state, empty("No items", "Create one here, or connect an application.",
+        button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" })));
+    }
+    tick();
+  }
+
+  function add(name, item, key) {
+    const address = link({ database, container, tab: "items", rest: [JSON.stringify(key), item.id] });
+    const row = {
+      item,
+      address,
+      left: h("span", { class: "left" }),
+      meter: h("span", { class: "meter", "aria-hidden": "true" }, h("i", {})),
+      reason: h("span", { class: "chip" }),
+      changed: h("td", { class: "changed" }),
+    };
+    row.end = h("td", { class: "end" }, row.left, row.meter);
+    row.node = h("tr", { onclick: (event) => {
+      if (!event.target.closest("a")) location.hash = address;
+    } },
+    h("th", { scope: "row" }, h("a", { href: address }, item.id)),
+    h("td", { class: "key" }, keyText(key)),
+    row.end, h("td", { class: "reason" }, row.reason), row.changed);
+    rows.append(row.node);
+    known.set(name, row);
+    return row;
+  }
+
+  function draw(row) {
+    row.changed.textContent = moment(row.item._ts);
+    row.reason.textContent = REASONS[row.origin];
+    row.reason.className = `chip by-${row.origin}`;
+    row.reason.title = because(row.item, defaultTtl);
+    row.end.title = row.ends === null ? "" : `Ends at ${moment(row.ends)}`;
+    row.meter.hidden = row.ends === null;
+  }
+
+  function remove(name, row) {
+    known.delete(name);
+    row.left.textContent = "gone";
+    row.node.classList.add("leaving");
+    setTimeout(() => {
+      row.node.remove();
+      if (!rows.childElementCount) table.hidden = true;
+    }, LEAVING);
+    table.hidden = false;
+  }
+
+  function tick() {
+    const now = clock.now();
+    let hasEnded = false;
+    for (const row of known.values()) {
+      if (row.ends === null) {
+        row.left.textContent = "never";
+        row.end.className = "end never";
+        continue;
+      }
+      const left = row.ends - now;
+      row.left.textContent = left > 0 ? countdown(left) : "gone";
+      row.end.className = `end ${left <= SOON ? "soon" : ""}`;
+      row.meter.firstChild.style.width = `${Math.max(0, Math.min(1, left / (row.ends - row.item._ts))) * 100}%`;
+      if (left <= 0 && !row.node.classList.contains("ended")) {
+        row.node.classList.add("ended");
+        hasEnded = true;
+      }
+    }
+    // The server has the last word: somebody may have given them more time.
+    if (hasEnded) load();
+  }
+
+  function edit({ rest }) {
+    editor?.dispose();
+    editor = null;
+    const isOpen = rest.length === 1 || rest.length === 2;
+    pane.hidden = !isOpen;
+    body.classList.toggle("editing", isOpen);
+    for (const row of known.values()) {
+      if (isOpen && row.address === link({ ...place, rest })) row.node.setAttribute("aria-selected", "true");
+      else row.node.removeAttribute("aria-selected");
+    }
+    if (!isOpen) return;
+    editor = itemEditor(pane, {
+      database,
+      container,
+      definition,
+      target: rest.length === 2 ? { key: JSON.parse(rest[0]), id: rest[1] } : null,
+      onchange: () => load(),
+      onclose: () => go({ ...place, tab: "items", rest: [] }),
+      onmade: (key, id) => go({ ...place, tab: "items", rest: [JSON.stringify(key), id] }),
+    });
+  }
+
+  let typing = 0;
+  filter.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => load(), 200);
+  });
+  clock.addEventListener("tick", tick, { signal });
+  clock.addEventListener("leap", () => load(), { signal });
+  load();
+
+  return {
+    dispose() {
+      clearTimeout(timer);
+      clearTimeout(typing);
+      aborter.abort();
+      editor?.dispose();
+    },
+    canLeave: () => !editor?.isDirty(),
+    update(next) {
+      place = next;
+      if (definition) edit(next);
+    },
+  };
+}

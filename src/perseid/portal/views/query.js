@@ -1,0 +1,233 @@
+// A query and what it gives: as a table, as JSON, and how it was answered.
+
+import * as api from "../api.js";
+import { codeBox, codeShown } from "../codebox.js";
+import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
+import { flaw, jsonSpans, parts, pretty, sqlSpans } from "../json.js";
+
+const STORED = "perseid.query";
+const MOST_COLUMNS = 40;
+const TABS = { table: "Table", json: "JSON", plan: "Plan & metrics" };
+
+export function queryView(body, { database, container }) {
+  const aborter = new AbortController();
+  const { signal } = aborter;
+  const stored = `${STORED}.${database}/${container}`;
+  const text = codeBox(sqlSpans, { label: "Query", value: sessionStorage.getItem(stored) ?? "SELECT * FROM c", rows: 5 });
+  const parameters = h("input", { type: "text", class: "mono", placeholder: '{"@name": "ada"}', spellcheck: "false", autocomplete: "off" });
+  const scope = h("input", { type: "text", class: "mono", placeholder: '"ada"', spellcheck: "false", autocomplete: "off" });
+  const size = h("select", {}, [25, 100, 500].map((n) => h("option", { value: n, selected: n === 100 }, n)));
+  const problem = h("div", { class: "problem", role: "alert", hidden: true });
+  const summary = h("p", { class: "muted", role: "status" });
+  const tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result", hidden: true });
+  const panel = h("div", { role: "tabpanel", tabindex: "-1" });
+  const more = button("Load more", () => next(), { hidden: true });
+  const run = button("Run", () => start(), { kind: "primary", title: "Ctrl+Enter" });
+  fill(body,
+    text.node,
+    h("div", { class: "bar query-bar" },
+      run,
+      h("details", { class: "options" }, h("summary", {}, "Options"),
+        h("div", { class: "options-body" },
+          field("Parameters", parameters, "An object of names and values."),
+          field("Partition key", scope, "JSON; asks one partition only."),
+          field("Page size", size))),
+      h("div", { class: "grow" }), summary),
+    problem, tabs, panel, more);
+
+  let asked = null; // {body, headers} of the query whose rows are shown
+  let rows = [];
+  let pages = [];
+  let continuation = null;
+  let shown = "table";
+  let plan = null; // a promise, once somebody has looked
+
+  async function start() {
+    problem.hidden = true;
+    sessionStorage.setItem(stored, text.value);
+    try {
+      asked = request();
+    } catch (error) {
+      return refuse(error);
+    }
+    rows = [];
+    pages = [];
+    plan = null;
+    continuation = null;
+    await next();
+  }
+
+  function request() {
+    const given = json(parameters.value, "The parameters") ?? {};
+    const list = Array.isArray(given) ? given : Object.entries(given).map(([name, value]) => ({ name: name.startsWith("@") ? name : `@${name}`, value }));
+    const key = json(scope.value, "The partition key");
+    const components = key === undefined ? undefined : Array.isArray(key) ? key : [key];
+    const headers = { "x-ms-max-item-count": size.value, "x-ms-documentdb-populatequerymetrics": "true" };
+    if (components) headers["x-ms-documentdb-partitionkey"] = api.headerJson(components);
+    return { body: { query: text.value, parameters: list }, headers, components };
+  }
+
+  function json(typed, what) {
+    if (!typed.trim()) return undefined;
+    const wrong = flaw(typed);
+    if (wrong) throw new Error(`${what} must be JSON: ${wrong.why}.`);
+    return JSON.parse(typed);
+  }
+
+  async function next() {
+    run.disabled = true;
+    more.disabled = true;
+    if (!rows.length) fill(panel, loading("Running"));
+    const began = performance.now();
+    try {
+      const headers = { ...asked.headers };
+      if (continuation) headers["x-ms-continuation"] = continuation;
+      const answer = await api.query([...api.container(database, container), "docs"], asked.body, headers, signal);
+      const documents = parts(answer.text).find(([name]) => name === "Documents")[1];
+      rows.push(...parts(documents));
+      pages.push({
+        charge: Number(answer.headers.get("x-ms-request-charge")),
+        milliseconds: performance.now() - began,
+        metrics: metricsOf(answer.headers.get("x-ms-documentdb-query-metrics")),
+        index: answer.headers.get("x-ms-cosmos-index-utilization"),
+      });
+      continuation = answer.headers.get("x-ms-continuation");
+      draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!rows.length) {
+        fill(panel);
+        tabs.hidden = true;
+        summary.textContent = "";
+      }
+      refuse(error);
+    } finally {
+      run.disabled = false;
+      more.disabled = false;
+    }
+  }
+
+  function refuse(error) {
+    const place = error.findings?.find((each) => each.location)?.location;
+    problem.textContent = error.message;
+    if (place) {
+      const before = text.value.slice(0, place.start).split("\n");
+      problem.textContent += `\nLine ${before.length}, column ${before.at(-1).length + 1}`;
+      text.mark(place.start, place.end);
+    }
+    problem.hidden = false;
+  }
+
+  const charge = () => pages.reduce((sum, page) => sum + page.charge, 0);
+
+  function draw() {
+    const time = pages.reduce((sum, page) => sum + page.milliseconds, 0);
+    summary.textContent = `${plural(rows.length, "row")}${continuation ? " so far" : ""} · ${charge().toFixed(2)} RU · ${time.toFixed(0)} ms`;
+    tabs.hidden = false;
+    more.hidden = !continuation || shown === "plan";
+    const ids = Object.keys(TABS);
+    fill(tabs, ids.map((name) => h("button", {
+      type: "button",
+      role: "tab",
+      "aria-selected": String(name === shown),
+      tabindex: name === shown ? "0" : "-1",
+      onclick: () => turn(name),
+      onkeydown: (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (step) turn(ids[(ids.indexOf(name) + step + ids.length) % ids.length], true);
+      },
+    }, TABS[name])));
+    panel.setAttribute("aria-label", TABS[shown]);
+    if (shown === "plan") drawPlan();
+    else if (!rows.length) fill(panel, empty("No rows", "The query is fine; nothing fits it."));
+    else if (shown === "table") fill(panel, resultTable(rows));
+    else fill(panel, codeShown(jsonSpans, pretty(`[${rows.join(",")}]`), "Result as JSON"));
+  }
+
+  function turn(name, hasFocus = false) {
+    shown = name;
+    draw();
+    if (hasFocus) tabs.querySelector("[aria-selected=true]").focus();
+  }
+
+  async function drawPlan() {
+    const place = h("div", {}, loading("Asking for the plan"));
+    fill(panel, h("div", { class: "plan" }, place, metricsTable(pages)));
+    const { body: { query, parameters: list }, components } = asked;
+    plan ??= api.admin("POST", ["explain"], { database, container, query, parameters: list, partitionKey: components }, signal);
+    try {
+      const found = await plan;
+      fill(place,
+        h("dl", { class: "figures" },
+          figure("Index used", found.index ?? "none"),
+          found.looked !== undefined && figure("Items looked at", number(found.looked)),
+          found.returned !== undefined && figure("Rows returned", number(found.returned))),
+        codeShown((plain) => [["", plain]], found.tree, "Plan"));
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      const text = error.status === 404 ? "This server does not show query plans." : error.status === 403 ? "This key may not ask for plans." : error.message;
+      fill(place, h("p", { class: "note" }, text));
+    }
+  }
+
+  body.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+      event.preventDefault();
+      start();
+    }
+  });
+  return {
+    dispose() {
+      sessionStorage.setItem(stored, text.value);
+      aborter.abort();
+    },
+  };
+}
+
+const figure = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+
+function metricsOf(header) {
+  return Object.fromEntries((header ?? "").split(";").filter(Boolean).map((pair) => {
+    const [name, value] = pair.split("=");
+    return [name, Number(value)];
+  }));
+}
+
+const METRICS = [
+  ["Charge", (page) => `${page.charge.toFixed(2)} RU`],
+  ["Rows", (page) => number(page.metrics.outputDocumentCount ?? 0)],
+  ["Items read", (page) => number(page.metrics.retrievedDocumentCount ?? 0)],
+  ["Bytes read", (page) => bytes(page.metrics.retrievedDocumentSize ?? 0)],
+  ["Reading", (page) => milliseconds(page.metrics.documentLoadTimeInMs)],
+  ["Evaluating", (page) => milliseconds(page.metrics.VMExecutionTimeInMs)],
+  ["In all, on the server", (page) => milliseconds(page.metrics.totalExecutionTimeInMs)],
+];
+const milliseconds = (n) => `${(n ?? 0).toFixed(2)} ms`;
+
+function metricsTable(pages) {
+  return h("div", { class: "table-wrap" }, h("table", {},
+    h("caption", {}, "Metrics of each page"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Page"), METRICS.map(([name]) => h("th", { scope: "col", class: "num" }, name)))),
+    h("tbody", {}, pages.map((page, index) => h("tr", {}, h("th", { scope: "row" }, index + 1), METRICS.map(([, show]) => h("td", { class: "num" }, show(page))))))));
+}
+
+/** Rows as a table: a column for each property, or one for values that have none. */
+function resultTable(rows) {
+  const split = rows.map((row) => (row.startsWith("{") ? new Map(parts(row)) : null));
+  const names = new Set(split.flatMap((members) => (members ? [...members.keys()] : [])));
+  const columns = [...names].filter((name) => !name.startsWith("_")).concat([...names].filter((name) => name.startsWith("_") && name === "_ts")).slice(0, MOST_COLUMNS);
+  const hasPlain = split.some((members) => !members);
+  return h("div", { class: "table-wrap result" }, h("table", {},
+    h("thead", {}, h("tr", {}, hasPlain && h("th", { scope: "col" }, "value"), columns.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row, index) => h("tr", {},
+      hasPlain && valueCell(split[index] ? undefined : row),
+      columns.map((name) => valueCell(split[index]?.get(name))))))));
+}
+
+function valueCell(raw) {
+  if (raw === undefined) return h("td", { class: "absent" });
+  if (raw[0] === '"') return h("td", { title: JSON.parse(raw) }, JSON.parse(raw));
+  const kind = /^-?\d/.test(raw) ? "num c-number" : "mono c-word";
+  const text = raw[0] === "{" || raw[0] === "[" ? raw.replace(/\s+/g, " ") : raw;
+  return h("td", { class: kind, title: text }, text);
+}
