@@ -59,9 +59,9 @@ export function timeBars(label, series) {
     const slot = plot / buckets.length;
     const bar = Math.max(1, slot - Math.min(6, slot * 0.25));
     const size = buckets[0].to - buckets[0].from;
-    const height = series.reduce((sum, each) => sum + each.height + GAP, 0) + AXIS - 6;
+    const height = series.reduce((sum, each) => sum + each.height + GAP, 0) + AXIS - 2;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-    let top = GAP - 8;
+    let top = GAP - 4;
     for (const [row, each] of series.entries()) {
       const most = nice(Math.max(...buckets.map((b) => b[each.key])));
       const y = (value) => top + each.height - (value / most) * each.height;
@@ -87,7 +87,7 @@ export function timeBars(label, series) {
     const every = Math.ceil(buckets.length / Math.max(1, Math.floor(plot / room)));
     buckets.forEach((bucket, index) => {
       if (index % every) return;
-      root.append(svg("text", { x: LEFT + index * slot, y: top - GAP + 16, class: "tick" }, clockText(bucket.from, size)));
+      root.append(svg("text", { x: LEFT + index * slot, y: top - GAP + 16, class: "tick", "text-anchor": "middle" }, clockText(bucket.from, size)));
     });
     frame.replaceChildren(root);
     choose(chosen !== null && chosen < buckets.length ? chosen : null);

@@ -23,9 +23,19 @@ export function itemsView(body, place) {
   const filter = h("input", { type: "search", placeholder: "Filter by id", "aria-label": "Filter by id", spellcheck: "false", autocomplete: "off" });
   const count = h("span", { class: "muted", role: "status" });
   const rows = h("tbody");
+  const byEnd = h("th", { scope: "col" }, h("button", { type: "button", class: "sort", title: "First those that end first", onclick: () => {
+    isSorted = !isSorted;
+    byEnd.setAttribute("aria-sort", isSorted ? "ascending" : "none");
+    arrange();
+  } }, "Ends in"));
+  let isSorted = false;
   const table = h("div", { class: "table-wrap items-table", hidden: true }, h("table", {},
-    h("thead", {}, h("tr", {}, ["Id", "Partition key", "Ends in", "Because of", "Last change"].map((name, i) =>
-      h("th", { scope: "col", class: ["", "key", "", "reason", "changed"][i] }, name)))),
+    h("thead", {}, h("tr", {},
+      h("th", { scope: "col" }, "Id"),
+      h("th", { scope: "col", class: "key" }, "Partition key"),
+      byEnd,
+      h("th", { scope: "col", class: "reason" }, "Because of"),
+      h("th", { scope: "col", class: "changed" }, "Last change"))),
     rows));
   const state = h("div", {}, loading("Loading items"));
   const more = button("Load more", () => load({ isMore: true }), { hidden: true });
@@ -95,17 +105,20 @@ export function itemsView(body, place) {
   /** Brings the rows in line with what the server holds; rows that stay keep their place. */
   function show(items, isMore) {
     const seen = new Set();
+    let number = isMore ? known.size : 0;
     for (const item of items) {
       const key = keyOf(item, definition.partitionKey);
       const name = JSON.stringify([...key, item.id]);
       seen.add(name);
       const row = known.get(name) ?? add(name, item, key);
       row.item = item;
+      row.place = number++;
       Object.assign(row, lifetime(item, defaultTtl));
       row.node.classList.remove("ended");
       draw(row);
     }
     if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row);
+    arrange();
     const text = filter.value.trim();
     table.hidden = !known.size;
     more.hidden = !continuation;
@@ -117,6 +130,18 @@ export function itemsView(body, place) {
         button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" })));
     }
     tick();
+  }
+
+  /** Rows in the order of their ends, or as the server gives them. */
+  function arrange() {
+    const order = [...known.values()];
+    if (isSorted) order.sort((a, b) => (a.ends ?? Infinity) - (b.ends ?? Infinity) || a.place - b.place);
+    else order.sort((a, b) => a.place - b.place);
+    const nodes = order.map((row) => row.node);
+    if (nodes.every((node, i) => i === 0 || nodes[i - 1].compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING)) return;
+    const focused = document.activeElement;
+    rows.append(...nodes);
+    if (rows.contains(focused)) focused.focus();
   }
 
   function add(name, item, key) {

@@ -78,7 +78,7 @@ export function lifetimesView(body, { database, container }) {
       tile("Never end", status.immortal),
       tile("Waiting for removal", status.backlog, status.backlog.items ? "warn" : ""),
       h("div", {}, h("dt", {}, "Removal lags by"), h("dd", {}, status.purgeLagSeconds ? span(status.purgeLagSeconds) : "nothing")),
-      h("div", {}, h("dt", {}, "Removed per second"), h("dd", {}, purged === null ? "–" : purged < 10 ? purged.toFixed(1) : number(Math.round(purged)))),
+      h("div", {}, h("dt", {}, "Removed per second"), h("dd", {}, purged === null ? "–" : purged > 0 && purged < 10 ? purged.toFixed(1) : number(Math.round(purged)))),
       h("div", {}, h("dt", {}, "Removed so far"), h("dd", {}, number(status.purgedTotal), h("small", {}, ` ${bytes(status.purgedBytes)}`))),
       h("div", {}, h("dt", {}, "Next end"), h("dd", { class: "next" })));
     tick();

@@ -216,9 +216,11 @@ function resultTable(rows) {
   const split = rows.map((row) => (row.startsWith("{") ? new Map(parts(row)) : null));
   const names = new Set(split.flatMap((members) => (members ? [...members.keys()] : [])));
   const columns = [...names].filter((name) => !name.startsWith("_")).concat([...names].filter((name) => name.startsWith("_") && name === "_ts")).slice(0, MOST_COLUMNS);
+  const isNumeric = (name) => split.every((members) => /^(?:-?\d|undefined)/.test(String(members?.get(name))));
   const hasPlain = split.some((members) => !members);
   return h("div", { class: "table-wrap result" }, h("table", {},
-    h("thead", {}, h("tr", {}, hasPlain && h("th", { scope: "col" }, "value"), columns.map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, hasPlain && h("th", { scope: "col" }, "value"),
+      columns.map((name) => h("th", { scope: "col", class: isNumeric(name) ? "num" : null }, name)))),
     h("tbody", {}, rows.map((row, index) => h("tr", {},
       hasPlain && valueCell(split[index] ? undefined : row),
       columns.map((name) => valueCell(split[index]?.get(name))))))));

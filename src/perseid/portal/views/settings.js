@@ -24,15 +24,17 @@ export function settingsView(body, { database, container }) {
         api.readOffer(definition._rid, signal),
       ]);
       fill(body, h("div", { class: "cards" },
-        ttlCard(definition, status),
-        status && safetyCard(status),
-        own
-          ? throughputCard(own, "Throughput", load)
-          : card("Throughput", h("p", { class: "muted" }, "This container shares the throughput of its database.")),
-        indexingCard(definition),
-        factsCard(definition),
-        card("Delete this container", h("p", { class: "muted" }, "Its items go with it."),
-          h("footer", {}, button("Delete container", remove, { kind: "danger quiet" })))));
+        h("div", { class: "stack" },
+          ttlCard(definition, status),
+          status && safetyCard(status)),
+        h("div", { class: "stack" },
+          own
+            ? throughputCard(own, "Throughput", load)
+            : card("Throughput", h("p", { class: "muted" }, "This container shares the throughput of its database.")),
+          indexingCard(definition),
+          factsCard(definition),
+          card("Delete this container", h("p", { class: "muted" }, "Its items go with it."),
+            h("footer", {}, button("Delete container", remove, { kind: "danger quiet" }))))));
     } catch (error) {
       if (error.name !== "AbortError") fill(body, failure(error, load));
     }
@@ -154,7 +156,7 @@ export function settingsView(body, { database, container }) {
       await api.changeContainer(database, container, { indexingPolicy: JSON.parse(box.value) });
       toast("Indexing policy saved");
       await load();
-    }, box.node, h("footer", {}, reset, button("Save", null, { kind: "primary", type: "submit" }))), "indexing");
+    }, box.node, h("footer", {}, reset, button("Save", null, { kind: "primary", type: "submit" }))));
   }
 
   function factsCard(definition) {

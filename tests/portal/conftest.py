@@ -1,0 +1,77 @@
+"""A server whose clock stands still until a test moves it, and a browser to look at it with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from tests.support.running import running
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.portal.browsing import browser, find_chromium, tab
+from tests.portal.scenes import enter
+
+HERE = Path(__file__).parent
+expect.set_options(timeout=15_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has the browser; the others do something else meanwhile."""
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.xdist_group("portal"))
+
+
+@pytest.fixture(scope="package")
+def clock() -> MovableClock:
+    clock = MovableClock()
+    clock.set(math.ceil(clock.freeze()))
+    return clock
+
+
+@pytest.fixture(scope="package")
+def settings(clock: MovableClock) -> Iterator[Settings]:
+    with running(Settings(memory=True), clock) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def endpoint(settings: Settings) -> str:
+    return settings.endpoint
+
+
+@pytest.fixture(scope="package")
+def key(settings: Settings) -> str:
+    return settings.key
+
+
+# Not for the session: as long as it runs no other test can start an event loop in this thread.
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    if find_chromium() is None:
+        pytest.skip("no Chromium: install one with your package manager, or set PERSEID_CHROMIUM")
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def fresh(chromium: Browser) -> Iterator[Page]:
+    """A tab that nobody has signed in to; nothing may go wrong in it unseen."""
+    with tab(chromium) as (page, wrong):
+        yield page
+        assert not wrong, wrong
+
+
+@pytest.fixture
+def page(fresh: Page, endpoint: str, key: str) -> Page:
+    """A tab that is signed in."""
+    enter(fresh, endpoint, key)
+    return fresh

@@ -1,0 +1,312 @@
+"""Items: the list that counts down, and the editor."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from perseid import ttl
+from perseid.clock import MovableClock
+from perseid.ttl import Policy
+from tests.portal.scenes import visit
+from tests.support.raw import RawClient
+
+
+def put(raw: RawClient, container: str, id_: str, **rest: Any) -> dict[str, Any]:
+    reply = raw.post(f"{container}/docs", {"id": id_, "pk": "p", **rest}, pk='["p"]', upsert="true")
+    assert reply.status in (200, 201), reply
+    stored: dict[str, Any] = reply.json
+    return stored
+
+
+def read(raw: RawClient, container: str, id_: str) -> Any:
+    reply = raw.get(f"{container}/docs/{id_}", pk='["p"]')
+    return reply.json if reply.status == 200 else None
+
+
+def set_default(raw: RawClient, container: str, default_ttl: int) -> None:
+    body = raw.get(container).json | {"defaultTtl": default_ttl}
+    assert raw.put(container, body).status == 200
+
+
+def list_items(page: Page, container: str) -> None:
+    visit(page, f"{place(container)}/items")
+
+
+def edit(page: Page, container: str, id_: str) -> Locator:
+    visit(page, f"{place(container)}/items/{quote(json.dumps(['p']), safe='')}/{id_}")
+    editor = page.get_by_label("Item as JSON")
+    expect(editor).to_be_visible()
+    return editor
+
+
+def place(container: str) -> str:
+    _, _, database, _, name = container.split("/")
+    return f"{database}/{name}"
+
+
+def row(page: Page, id_: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=id_, exact=True))
+
+
+def test_each_row_says_when_the_item_ends_and_why(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    set_default(raw, container, 3600)
+    put(raw, container, "inherits")
+    put(raw, container, "own", ttl=90)
+    put(raw, container, "stays", ttl=-1)
+    list_items(page, container)
+    expect(row(page, "inherits")).to_contain_text(re.compile("1h 00m.*container"))
+    expect(row(page, "own")).to_contain_text(re.compile("1m 30s.*item"))
+    expect(row(page, "stays")).to_contain_text(re.compile("never.*never"))
+
+
+def test_an_item_dies_on_the_screen(page: Page, raw: RawClient, container: str) -> None:
+    """The panel moves the test clock; the countdown follows, and at its end the row goes."""
+    set_default(raw, container, -1)
+    put(raw, container, "mayfly", ttl=30)
+    put(raw, container, "oak")
+    list_items(page, container)
+    expect(row(page, "mayfly")).to_contain_text("30s")
+    page.get_by_role("button", name="Server clock").click()
+    page.get_by_role("button", name="+ 10 s").click()
+    expect(row_behind(page, "mayfly")).to_contain_text("20s")
+    page.get_by_label("Seconds to move forward").fill("19")
+    page.get_by_role("button", name="Move forward").click()
+    expect(row_behind(page, "mayfly")).to_contain_text("1s")
+    assert read(raw, container, "mayfly") is not None
+    page.get_by_label("Seconds to move forward").fill("1")
+    page.get_by_role("button", name="Move forward").click()
+    expect(row_behind(page, "mayfly")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(row(page, "oak")).to_be_visible()
+    assert read(raw, container, "mayfly") is None
+
+
+def row_behind(page: Page, id_: str) -> Locator:
+    """A row under a dialog, where roles do not reach."""
+    return page.locator("tr").filter(has=page.locator(f"a:text-is('{id_}')"))
+
+
+def test_a_clock_that_somebody_else_moves_is_noticed(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    set_default(raw, container, 100)
+    put(raw, container, "mayfly")
+    list_items(page, container)
+    expect(row(page, "mayfly")).to_contain_text("1m 40s")
+    clock.advance(60)
+    expect(row(page, "mayfly")).to_contain_text("40s")
+    clock.advance(40)
+    expect(row(page, "mayfly")).to_have_count(0)
+    expect(page.get_by_role("heading", name="No items")).to_be_visible()
+
+
+def test_an_item_that_was_given_more_time_stays(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    set_default(raw, container, 50)
+    put(raw, container, "cat")
+    list_items(page, container)
+    expect(row(page, "cat")).to_contain_text("50s")
+    clock.advance(40)
+    put(raw, container, "cat")  # elsewhere, while the page is open
+    clock.advance(15)
+    expect(row(page, "cat")).to_contain_text("35s")
+
+
+def test_a_running_clock_counts_down(page: Page, raw: RawClient, container: str) -> None:
+    set_default(raw, container, 100)
+    put(raw, container, "mayfly")
+    list_items(page, container)
+    page.get_by_role("button", name="Server clock").click()
+    page.get_by_role("button", name="Let it run").click()
+    expect(row_behind(page, "mayfly")).to_contain_text(re.compile("1m 3[0-8]s"))
+    page.get_by_role("button", name="Freeze").click()
+    expect(page.get_by_role("button", name="Let it run")).to_be_visible()
+
+
+def test_pages_and_the_filter(page: Page, raw: RawClient, container: str) -> None:
+    for number in range(103):
+        put(raw, container, f"i{number:03d}")
+    list_items(page, container)
+    expect(page.get_by_text("100 items shown")).to_be_visible()
+    page.get_by_role("button", name="Load more").click()
+    expect(page.get_by_text("103 items")).to_be_visible()
+    expect(page.get_by_role("button", name="Load more")).to_be_hidden()
+    page.get_by_label("Filter by id").fill("I05")
+    expect(page.get_by_text("10 items")).to_be_visible()
+    page.get_by_label("Filter by id").fill("nothing")
+    expect(page.get_by_role("heading", name="No item matches")).to_be_visible()
+
+
+def test_a_new_item_with_a_ttl(page: Page, raw: RawClient, container: str) -> None:
+    set_default(raw, container, 3600)
+    list_items(page, container)
+    page.get_by_role("button", name="New item").first.click()
+    editor = page.get_by_label("Item as JSON")
+    expect(editor).to_have_value(re.compile('"pk": ""'))
+    editor.fill('{"id": "made", "pk": "p", "big": 12345678901234567890}')
+    page.get_by_role("button", name="1 min", exact=True).click()
+    expect(page.get_by_text("After saving: ends 1 minute later")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="made")).to_be_visible()
+    expect(row(page, "made")).to_contain_text("1m 00s")
+    assert read(raw, container, "made")["ttl"] == 60
+    assert read(raw, container, "made")["big"] == 12345678901234567890
+    expect(page.get_by_label("Item as JSON")).to_have_value(re.compile("12345678901234567890"))
+
+
+def test_adding_a_ttl_is_an_update(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    """T-209: the editor adds `ttl` and saves; `_ts` is renewed."""
+    set_default(raw, container, 3600)
+    before = put(raw, container, "a", note="kept")
+    clock.advance(5)
+    edit(page, container, "a")
+    page.get_by_role("button", name="1 day").click()
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved")).to_be_visible()
+    after = read(raw, container, "a")
+    assert (after["ttl"], after["note"]) == (86_400, "kept")
+    assert after["_ts"] == before["_ts"] + 5
+    expect(page.get_by_role("region", name="Lifetime")).to_contain_text("Its own ttl ends it 1 day")
+    page.get_by_role("button", name="Container's default").click()
+    page.get_by_role("button", name="Save").click()
+    expect(row(page, "a")).to_contain_text("container")
+    assert "ttl" not in read(raw, container, "a")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ('{"id": "a", "pk": "p", "ttl": 0}', "The input ttl '0' is invalid"),
+        ('{"id": "a", "pk": "other"}', "Partition key provided"),
+        ('{"id": "a", "pk": "p",}', "This is not JSON"),
+        ("[]", "object"),
+    ],
+)
+def test_what_cannot_be_saved_is_said(
+    page: Page, raw: RawClient, container: str, typed: str, said: str
+) -> None:
+    set_default(raw, container, 3600)
+    stored = put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill(typed)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text(said)
+    assert read(raw, container, "a") == stored
+
+
+@pytest.mark.parametrize("choice", ["Take theirs", "Save mine over it"])
+def test_a_conflict_shows_both_and_has_two_ways_out(
+    page: Page, raw: RawClient, container: str, choice: str
+) -> None:
+    put(raw, container, "a", name="before")
+    editor = edit(page, container, "a")
+    editor.fill('{"id": "a", "pk": "p", "name": "mine"}')
+    put(raw, container, "a", name="theirs")
+    page.get_by_role("button", name="Save").click()
+    dialog = page.get_by_role("dialog", name="Somebody has changed this item")
+    expect(dialog).to_contain_text('-   "name": "theirs"')
+    expect(dialog).to_contain_text('"name": "mine"')
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert read(raw, container, "a")["name"] == "theirs"  # nothing happens by itself
+    page.get_by_role("button", name="Save").click()
+    dialog.get_by_role("button", name=choice).click()
+    expect(dialog).to_have_count(0)
+    kept = "theirs" if choice == "Take theirs" else "mine"
+    expect(editor).to_have_value(re.compile(kept))
+    assert read(raw, container, "a")["name"] == kept
+
+
+def test_an_item_that_ended_under_the_editor_can_be_saved_as_new(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    set_default(raw, container, 60)
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill('{"id": "a", "pk": "p", "again": true}')
+    clock.advance(60)
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save as new").click()
+    expect(row(page, "a")).to_contain_text("1m 00s")
+    assert read(raw, container, "a")["again"] is True
+
+
+def test_an_item_is_deleted_after_a_question(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    edit(page, container, "a")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert read(raw, container, "a") is not None
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="No items")).to_be_visible()
+    assert read(raw, container, "a") is None
+
+
+def test_changes_are_not_lost_by_a_click(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill("{}")
+    page.get_by_role("link", name="Query").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(editor).to_have_value("{}")
+    page.get_by_role("link", name="Query").click()
+    page.get_by_role("button", name="Discard changes").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+
+
+def test_the_server_explains_an_item(page: Page, raw: RawClient, container: str) -> None:
+    set_default(raw, container, 60)
+    put(raw, container, "a")
+    edit(page, container, "a")
+    page.get_by_text("System properties").click()
+    page.get_by_role("button", name="Ask the server").click()
+    expect(page.get_by_role("dialog")).to_contain_text("T-022")
+
+
+def test_while_time_to_live_is_off_the_editor_says_so(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    put(raw, container, "a", ttl=5)
+    edit(page, container, "a")
+    expect(page.get_by_role("region", name="Lifetime")).to_contain_text("never ends")
+    page.get_by_role("link", name="Switch it on").click()
+    expect(page.get_by_role("heading", name="Time to Live")).to_be_visible()
+
+
+# Values that items have at `ttl`, sensible or not.
+TTLS: list[Any] = [
+    None, True, -1, 0, 1, 20, 60.0, 1.5, -2, 2_147_483_647, 2_147_483_648, "20", [], {}, "absent",
+]  # fmt: skip
+
+
+def test_the_countdown_follows_the_servers_rule(page: Page) -> None:
+    """lifetime.js says when an item ends as ttl.py does, for every cell of the matrix."""
+    cases = []
+    for default_ttl, value in product((None, -1, 10), TTLS):
+        document: dict[str, Any] = {"_ts": 1000}
+        if value != "absent":
+            document["ttl"] = value
+        # Stored while the setting was off, so an invalid value is there and counts as absent.
+        own = ttl.stored_item_ttl(document, Policy(None))
+        cases.append((document, default_ttl, ttl.expires_at(1000, own, Policy(default_ttl))))
+    found = page.evaluate(
+        """async (cases) => {
+            const { lifetime } = await import("./lifetime.js");
+            return cases.map(([item, defaultTtl]) => lifetime(item, defaultTtl).ends);
+        }""",
+        [[document, default_ttl] for document, default_ttl, _ in cases],
+    )
+    assert found == [end for _, _, end in cases]

@@ -1,0 +1,143 @@
+"""The key: asked for once, kept for the tab, on every request; or none, if none is needed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+
+from perseid.config import Settings
+from tests.portal.browsing import tab
+from tests.portal.scenes import enter
+from tests.support.running import running
+
+OTHER_KEY = base64.b64encode(b"somebody else's key").decode()
+
+
+def test_a_visitor_is_asked_for_the_key_once(fresh: Page, endpoint: str, key: str) -> None:
+    fresh.goto(f"{endpoint}_explorer/")
+    fresh.get_by_label("Account key").fill(key)
+    fresh.get_by_role("button", name="Connect").click()
+    expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
+    fresh.reload()
+    expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
+    assert fresh.evaluate("localStorage.length") == 0
+    assert fresh.context.cookies() == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (OTHER_KEY, "The input authorization token can't serve the request"),
+        ("not base64!", "keys are base64"),
+    ],
+)
+def test_a_wrong_key_is_refused_with_the_reason(
+    fresh: Page, endpoint: str, typed: str, said: str
+) -> None:
+    fresh.goto(f"{endpoint}_explorer/")
+    fresh.get_by_label("Account key").fill(typed)
+    fresh.get_by_role("button", name="Connect").click()
+    expect(fresh.get_by_role("alert")).to_contain_text(said)
+    assert fresh.evaluate("sessionStorage.length") == 0
+
+
+def test_a_connection_string_holds_a_key(fresh: Page, endpoint: str, key: str) -> None:
+    fresh.goto(f"{endpoint}_explorer/")
+    fresh.get_by_label("Account key").fill(f"AccountEndpoint={endpoint};AccountKey={key};")
+    fresh.keyboard.press("Enter")
+    expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
+
+
+def test_the_emulators_key_takes_one_click(fresh: Page, endpoint: str) -> None:
+    fresh.goto(f"{endpoint}_explorer/")
+    fresh.get_by_role("button", name="Use the emulator's key").click()
+    expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
+
+
+def test_a_key_in_the_address_is_taken_out_of_it(fresh: Page, endpoint: str, key: str) -> None:
+    enter(fresh, endpoint, key)
+    assert fresh.url == f"{endpoint}_explorer/"
+    assert "key" not in fresh.evaluate("JSON.stringify(history.state)")
+
+
+def test_forgetting_the_key_asks_again(page: Page) -> None:
+    page.get_by_role("button", name="Forget the key").click()
+    expect(page.get_by_label("Account key")).to_be_focused()
+    assert page.evaluate("sessionStorage.getItem('perseid.key')") is None
+
+
+def test_nothing_but_files_and_health_is_asked_for_unsigned(
+    fresh: Page, endpoint: str, key: str, container: str
+) -> None:
+    unsigned: list[str] = []
+
+    def note(request: Request) -> None:
+        path = urlsplit(request.url).path
+        if not path.startswith("/_explorer/") and "authorization" not in request.headers:
+            unsigned.append(path)
+        assert key not in str(request.headers)
+
+    fresh.on("request", note)
+    enter(fresh, endpoint, key)
+    database = container.split("/")[2]
+    for view in ("items", "query", "settings", "lifetimes"):
+        fresh.goto(f"{endpoint}_explorer/#/{database}/c/{view}")
+        expect(fresh.get_by_role("status").first).to_be_attached()
+    assert set(unsigned) <= {"/_perseid/health"}
+
+
+def test_a_server_without_authorization_asks_for_no_key(chromium: Browser) -> None:
+    open_server = running(Settings(memory=True, no_auth=True))
+    with open_server as found, tab(chromium) as (page, wrong):
+        page.goto(f"{found.endpoint}_explorer/")
+        expect(page.get_by_text("no key needed")).to_be_visible()
+        expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
+        assert not wrong
+
+
+def test_a_read_only_key_sees_items_and_is_told_what_it_may_not_do(chromium: Browser) -> None:
+    with (
+        running(Settings(memory=True, read_only_key=OTHER_KEY)) as found,
+        tab(chromium) as (page, wrong),
+    ):
+        enter(page, found.endpoint, OTHER_KEY)
+        page.get_by_role("button", name="New database").first.click()
+        page.get_by_role("dialog").get_by_label("Name").fill("mine")
+        page.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("alert")).to_contain_text("The key used can only read")
+        assert not wrong
+
+
+def test_a_server_that_is_gone_is_said_to_be_gone(chromium: Browser) -> None:
+    with tab(chromium) as (page, _):
+        with running(Settings(memory=True)) as found:
+            enter(page, found.endpoint, found.key)
+        page.get_by_role("button", name="Refresh").click()
+        expect(page.get_by_text("The server does not answer").first).to_be_visible()
+
+
+MESSAGES: list[Any] = ["", "abc", "x" * 55, "x" * 56, "x" * 64, "x" * 200, "žluťoučký kůň"]
+
+
+def test_signatures_are_the_same_without_the_browsers_help(page: Page) -> None:
+    """Pages that a browser does not consider secure get no WebCrypto."""
+    for key in (b"k", b"k" * 64, b"k" * 100):
+        text = base64.b64encode(key).decode()
+        made = page.evaluate(
+            """async ([key, messages]) => {
+                const { signer } = await import("./signing.js");
+                const helped = await signer(key);
+                const alone = await signer(key, null);
+                return Promise.all(messages.map(async (m) => [await helped(m), await alone(m)]));
+            }""",
+            [text, MESSAGES],
+        )
+        for message, (helped, alone) in zip(MESSAGES, made, strict=True):
+            digest = hmac.new(key, message.encode(), hashlib.sha256).digest()
+            assert helped == alone == base64.b64encode(digest).decode()

@@ -1,0 +1,95 @@
+"""Databases and containers: made, found and deleted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.portal.scenes import visit
+from tests.support.raw import RawClient
+
+
+def test_a_database_and_a_container_are_created_and_deleted(
+    page: Page, raw: RawClient, name: str
+) -> None:
+    page.get_by_role("button", name="New database").first.click()
+    page.get_by_role("dialog").get_by_label("Name").fill(name)
+    page.get_by_role("radio", name="Manual").check()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    assert raw.get(f"/dbs/{name}").status == 200
+
+    page.get_by_role("button", name=f"New container in {name}").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("orders")
+    dialog.get_by_label("Partition key").fill("/tenant, /user")
+    dialog.get_by_role("radio", name=re.compile("^On Items")).check()
+    dialog.get_by_label("Seconds").fill("90")
+    dialog.get_by_text("Throughput and unique keys").click()
+    dialog.get_by_label("Unique keys").fill("/email; /a, /b")
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("link", name="orders").first).to_be_visible()
+    expect(page).to_have_url(re.compile(f"#/{name}/orders/items$"))
+    made = raw.get(f"/dbs/{name}/colls/orders").json
+    assert made["partitionKey"]["paths"] == ["/tenant", "/user"]
+    assert made["defaultTtl"] == 90
+    keys = [each["paths"] for each in made["uniqueKeyPolicy"]["uniqueKeys"]]
+    assert keys == [["/email"], ["/a", "/b"]]
+
+    visit(page, f"{name}/orders/settings")
+    page.get_by_role("button", name="Delete container").click()
+    delete = page.get_by_role("button", name="Delete", exact=True)
+    expect(delete).to_be_disabled()  # until the name is typed
+    page.get_by_label("Type orders to confirm").fill("orders")
+    delete.click()
+    expect(page.get_by_role("heading", name="No containers yet")).to_be_visible()
+    assert raw.get(f"/dbs/{name}/colls/orders").status == 404
+
+    page.get_by_role("button", name="Delete database").click()
+    page.get_by_label(f"Type {name} to confirm").fill(name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name=name)).to_have_count(0)
+    assert raw.get(f"/dbs/{name}").status == 404
+
+
+def test_a_refusal_stays_in_the_dialog(page: Page, database: str, raw: RawClient) -> None:
+    visit(page, database.removeprefix("/dbs/"))
+    page.get_by_role("button", name="New container", exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("c")
+    dialog.get_by_label("Partition key").fill("no slash")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Partition key paths must contain")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert raw.get(f"{database}/colls").json["_count"] == 0
+
+
+def test_a_container_that_is_not_there(page: Page, database: str) -> None:
+    visit(page, f"{database.removeprefix('/dbs/')}/nowhere/items")
+    expect(page.get_by_role("alert")).to_contain_text("That did not work")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+
+
+@pytest.mark.parametrize("odd", ["with space", "ünï€ode", "50%", "a&b=c+d"])
+def test_names_that_need_escaping(page: Page, raw: RawClient, database: str, odd: str) -> None:
+    body = {"id": odd, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
+    assert raw.post(f"{database}/colls", body).status == 201
+    item = {"id": odd, "pk": odd}
+    path = f"{database}/colls/{odd}/docs"
+    reply = raw.request(
+        "POST", path, item, {"x-ms-documentdb-partitionkey": '["%s"]' % _ascii(odd)}
+    )
+    assert reply.status == 201
+    visit(page, database.removeprefix("/dbs/"))
+    page.get_by_role("main").get_by_role("link", name=odd).click()
+    page.get_by_role("row").get_by_role("link", name=odd).click()
+    expect(page.get_by_label("Item as JSON")).to_have_value(re.compile(re.escape(f'"pk": "{odd}"')))
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
