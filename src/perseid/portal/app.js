@@ -84,7 +84,7 @@ function open() {
   nav.node.addEventListener("click", (event) => {
     if (event.target.closest("a")) isDrawerOpen(false);
   });
-  nav.node.addEventListener("keydown", (event) => {
+  app.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && app.classList.contains("drawer-open")) {
       isDrawerOpen(false);
       menu.focus();

@@ -28,10 +28,20 @@ export function pretty(text, indent = "  ") {
     } else if (token === ",") {
       out += token + line();
     } else {
-      out += token === ":" ? ": " : token;
+      out += token === ":" ? ": " : legible(token);
     }
   });
   return out;
+}
+
+/** A string with its letters as letters, where a client sent them as \u escapes. */
+function legible(token) {
+  if (token[0] !== '"' || !token.includes("\\u")) return token;
+  try {
+    return JSON.stringify(JSON.parse(token));
+  } catch {
+    return token;
+  }
 }
 
 /** The members of an array as texts, or those of an object as [name, text]. */

@@ -7,8 +7,8 @@ export function throughputChoice({ none = null, manual = null, autoscale = null 
   const group = newId("throughput");
   const kinds = {
     ...(none && { none: [none, null] }),
-    manual: ["Manual", numberBox("Request units per second", manual ?? 400, 100)],
-    autoscale: ["Autoscale", numberBox("At most, request units per second", autoscale ?? 1000, 1000)],
+    manual: ["Manual", numberBox("Request units per second", manual ?? 400)],
+    autoscale: ["Autoscale", numberBox("At most, request units per second", autoscale ?? 1000)],
   };
   const start = autoscale ? "autoscale" : manual || !none ? "manual" : "none";
   const radios = {};
@@ -33,6 +33,7 @@ export function throughputChoice({ none = null, manual = null, autoscale = null 
   };
 }
 
-function numberBox(label, value, step) {
-  return h("input", { type: "number", class: "seconds", "aria-label": label, value: String(value), step, min: step, required: true });
+/** Which figures are allowed is for the server to say, in its own words. */
+function numberBox(label, value) {
+  return h("input", { type: "number", class: "seconds", "aria-label": label, value: String(value), step: "any", required: true });
 }

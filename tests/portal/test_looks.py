@@ -1,0 +1,126 @@
+"""Every page at every width: fits, has names for readers of the screen, works with the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from tests.portal.browsing import DESKTOP, PHONE, tab
+from tests.portal.scenes import SCENES, enter, items, stock, visit
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+NAMELESS = """() => [...document.querySelectorAll("button, a, input, select, textarea")]
+    .filter((node) => node.checkVisibility())
+    .filter((node) => !(node.getAttribute("aria-label") || node.textContent.trim()
+        || node.labels?.length))
+    .map((node) => node.outerHTML)"""
+TOO_WIDE = """() => [...document.querySelectorAll("body *")]
+    .filter((node) => node.checkVisibility())
+    .filter((node) => !node.closest(".table-wrap, .code, .tree, pre, svg, .skip"))
+    .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
+    .map((node) => node.outerHTML.slice(0, 120))"""
+CONTRASTS = """() => {
+    const light = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((c) => c / 255)
+            .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ground = (node) => {
+        for (; node; node = node.parentElement) {
+            const color = getComputedStyle(node).backgroundColor;
+            if (!/, 0\\)$|transparent/.test(color)) return color;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    return [...document.querySelectorAll("main *, .topbar *, .tree *")]
+        .filter((node) => node.checkVisibility() && !node.disabled)
+        .filter((node) => !node.closest("svg, .code-text"))
+        .filter((node) => [...node.childNodes].some((c) => c.nodeType === 3 && c.data.trim()))
+        .map((node) => {
+            const [a, b] = [light(getComputedStyle(node).color), light(ground(node))];
+            const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            return [contrast, node.outerHTML.slice(0, 100)];
+        })
+        .filter(([contrast]) => contrast < 4.5);
+}"""
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Settings]:
+    time = MovableClock()
+    with running(Settings(memory=True), time) as found:
+        with closing(RawClient(found.endpoint, found.key)) as raw:
+            stock(raw, time)
+        yield found
+
+
+@pytest.mark.parametrize("look", ["desktop", "phone", "dark"])
+def test_every_page_fits_and_can_be_read(shop: Settings, chromium: Browser, look: str) -> None:
+    size = PHONE if look == "phone" else DESKTOP
+    with tab(chromium, size=size, is_dark=look == "dark") as (page, wrong):
+        enter(page, shop.endpoint, shop.key)
+        for scene in SCENES:
+            visit(page, "")
+            scene(page)
+            for check in (NAMELESS, TOO_WIDE, CONTRASTS):
+                assert page.evaluate(check) == [], (scene.__name__, look)
+            page.keyboard.press("Escape")
+        assert not wrong
+
+
+def test_the_drawer_on_a_phone(shop: Settings, chromium: Browser) -> None:
+    with tab(chromium, size=PHONE) as (page, wrong):
+        enter(page, shop.endpoint, shop.key)
+        menu = page.get_by_role("button", name="Databases")
+        menu.click()
+        page.get_by_role("button", name="Containers of shop").click()
+        page.get_by_role("link", name="sessions", exact=True).click()
+        expect(page.get_by_role("link", name="otp-4711")).to_be_visible()
+        expect(page.get_by_role("navigation", name="Databases and containers")).to_have_count(0)
+        menu.click()
+        page.keyboard.press("Escape")
+        expect(menu).to_be_focused()
+        page.get_by_role("link", name="otp-4711").click()
+        page.get_by_role("button", name="Back to the list").click()
+        expect(page.get_by_role("link", name="otp-4711")).to_be_visible()
+        assert not wrong
+
+
+def test_an_item_is_reached_and_saved_with_the_keyboard_alone(
+    shop: Settings, chromium: Browser
+) -> None:
+    with tab(chromium) as (page, wrong):
+        enter(page, shop.endpoint, shop.key)
+        items(page)
+        press_until(page, "Tab", "otp-4711")
+        page.keyboard.press("Enter")
+        editor = page.get_by_label("Item as JSON")
+        expect(editor).to_be_visible()
+        press_until(page, "Tab", "Item as JSON")
+        page.keyboard.press("Control+s")
+        expect(page.get_by_text("Saved")).to_be_visible()
+        assert not wrong
+
+
+def press_until(page: Page, key: str, name: str) -> None:
+    """Presses a key until what has the focus has that name; each stop must be seen."""
+    for _ in range(120):
+        page.keyboard.press(key)
+        found, style = page.evaluate(
+            """() => {
+                const node = document.activeElement;
+                const marked = node.matches("textarea") ? node.parentElement : node;
+                const name = node.getAttribute("aria-label") || node.textContent;
+                return [name, getComputedStyle(marked).outlineStyle];
+            }"""
+        )
+        assert style != "none", f"no visible focus on {found}"
+        if found == name:
+            return
+    pytest.fail(f"{name} is not reached with {key}")

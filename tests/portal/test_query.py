@@ -1,0 +1,120 @@
+"""The query editor: rows, pages, figures, and what is wrong with a query."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.portal.scenes import visit
+from tests.support.raw import RawClient
+
+
+@pytest.fixture
+def asked(page: Page, raw: RawClient, container: str) -> Page:
+    """The query page of a container with thirty items in three partitions."""
+    for number in range(30):
+        body = {"id": f"i{number:02d}", "pk": f"p{number % 3}", "n": number}
+        if number == 7:
+            body["big"] = 12345678901234567890
+        assert raw.post(f"{container}/docs", body, pk=json.dumps([body["pk"]])).status == 201
+    _, _, database, _, name = container.split("/")
+    visit(page, f"{database}/{name}/query")
+    return page
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_label("Query", exact=True).fill(text)
+    page.keyboard.press("Control+Enter")
+
+
+def test_rows_as_a_table_and_as_json(asked: Page) -> None:
+    ask(asked, "SELECT c.id, c.n, c.big FROM c WHERE c.n IN (7, 8) ORDER BY c.n")
+    expect(asked.get_by_role("row")).to_have_count(3)  # a heading and two rows
+    expect(asked.get_by_role("row", name="i07 7 12345678901234567890")).to_be_visible()
+    expect(asked.get_by_text(re.compile(r"2 rows · \d+\.\d\d RU"))).to_be_visible()
+    asked.get_by_role("tab", name="Table").focus()
+    asked.keyboard.press("ArrowRight")
+    shown = asked.get_by_label("Result as JSON").inner_text()
+    assert json.loads(shown) == [
+        {"id": "i07", "n": 7, "big": 12345678901234567890},
+        {"id": "i08", "n": 8},
+    ]
+
+
+def test_values_without_properties(asked: Page) -> None:
+    ask(asked, "SELECT VALUE COUNT(1) FROM c")
+    expect(asked.get_by_role("columnheader", name="value")).to_be_visible()
+    expect(asked.get_by_role("cell", name="30")).to_be_visible()
+
+
+def test_no_rows(asked: Page) -> None:
+    ask(asked, "SELECT * FROM c WHERE c.n > 1000")
+    expect(asked.get_by_role("heading", name="No rows")).to_be_visible()
+
+
+def test_pages_are_loaded_one_by_one(asked: Page) -> None:
+    asked.get_by_text("Options").click()
+    asked.get_by_label("Page size").select_option("25")
+    ask(asked, "SELECT * FROM c ORDER BY c.n")
+    expect(asked.get_by_role("row")).to_have_count(26)
+    expect(asked.get_by_text("25 rows so far")).to_be_visible()
+    asked.get_by_role("button", name="Load more").click()
+    expect(asked.get_by_role("row")).to_have_count(31)
+    expect(asked.get_by_role("button", name="Load more")).to_be_hidden()
+
+
+def test_parameters_and_a_partition(asked: Page) -> None:
+    asked.get_by_text("Options").click()
+    asked.get_by_label("Parameters").fill('{"@least": 20}')
+    asked.get_by_label("Partition key").fill('"p1"')
+    ask(asked, "SELECT VALUE c.id FROM c WHERE c.n >= @least")
+    expect(asked.get_by_role("cell")).to_have_text(["i22", "i25", "i28"])
+    asked.get_by_label("Parameters").fill("{")
+    ask(asked, "SELECT 1")
+    expect(asked.get_by_role("alert")).to_contain_text("The parameters must be JSON")
+
+
+def test_an_error_shows_its_place(asked: Page) -> None:
+    ask(asked, "SELECT *\nFRM c")
+    expect(asked.get_by_role("alert")).to_contain_text("Line 2, column")
+    chosen = asked.evaluate("document.activeElement.selectionStart")
+    assert chosen >= len("SELECT *\n")
+
+
+def test_the_metrics_and_the_plan(asked: Page) -> None:
+    ask(asked, "SELECT * FROM c WHERE c.n < 10")
+    asked.get_by_role("tab", name="Plan").click()
+    expect(asked.get_by_role("table", name="Metrics of each page")).to_contain_text("RU")
+    expect(asked.get_by_text("Asking for the plan")).to_have_count(0)
+    told = asked.get_by_text("Index used").or_(asked.get_by_text("does not show query plans"))
+    expect(told).to_be_visible()
+
+
+def test_the_text_survives_a_look_elsewhere(asked: Page) -> None:
+    asked.get_by_label("Query", exact=True).fill("SELECT 42")
+    asked.get_by_role("link", name="Items").click()
+    asked.get_by_role("link", name="Query").click()
+    expect(asked.get_by_label("Query", exact=True)).to_have_value("SELECT 42")
+
+
+JSON_TEXTS = [
+    '{"a":1.0,"b":[1e400,-0,12345678901234567890],"c":{},"d":[],"e":"{\\"x\\": [1]}","2":1,"1":2}',
+    "[]",
+    '"plain"',
+    '[{"a":[[]]},null,true]',
+]
+
+
+@pytest.mark.parametrize("text", JSON_TEXTS)
+def test_json_is_laid_out_without_being_read(page: Page, text: str) -> None:
+    laid_out = page.evaluate(
+        "async (text) => (await import('./json.js')).pretty(text)",
+        text,
+    )
+    assert json.loads(laid_out, parse_float=str, parse_int=str) == json.loads(
+        text, parse_float=str, parse_int=str
+    )
+    assert re.sub(r"\s", "", laid_out) == re.sub(r"\s", "", text)
