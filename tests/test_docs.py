@@ -38,3 +38,15 @@ def test_the_first_example_of_the_readme_runs(endpoint: str) -> None:
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
     names["client"].__exit__()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_pictures_and_pages_that_are_linked_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_picture_is_shown_somewhere() -> None:
+    text = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    for picture in (ROOT / "docs" / "images").iterdir():
+        assert f"images/{picture.name}" in text

@@ -7,17 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.support.running import running
-
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-from playwright.sync_api import Browser, Page, expect
-
 from tests.portal.browsing import browser, find_chromium, tab
 from tests.portal.scenes import enter
+from tests.support.running import running
 
 HERE = Path(__file__).parent
 expect.set_options(timeout=15_000)

@@ -131,6 +131,38 @@ def clock(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
+def conflict(page: Page) -> None:
+    """Somebody else saves the item that is open here."""
+    item(page)
+    page.get_by_label("Item as JSON").fill(
+        '{\n  "id": "otp-4711",\n  "user": "ada",\n  "device": "watch",\n  "ttl": 45\n}'
+    )
+    page.evaluate(
+        """async () => {
+            const api = await import("./api.js");
+            const path = [...api.container("shop", "sessions"), "docs", "otp-4711"];
+            const key = { "x-ms-documentdb-partitionkey": '["ada"]' };
+            const { json } = await api.call("GET", path, { headers: key });
+            await api.call("PUT", path, { headers: key, body: { ...json, code: 815 } });
+        }"""
+    )
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Somebody has changed this item")
+
+
+def new_container(page: Page) -> None:
+    page.get_by_role("heading", name="Overview").wait_for()
+    visit(page, "shop")
+    page.get_by_role("button", name="New container", exact=True).click()
+    page.get_by_role("dialog").get_by_label("Name").fill("receipts")
+    page.get_by_role("dialog").get_by_role("radio").nth(2).check()
+
+
+def connect(page: Page) -> None:
+    page.get_by_role("button", name="Forget the key").click()
+    expect(page.get_by_label("Account key")).to_be_visible()
+
+
 SCENES: Final[tuple[Callable[[Page], None], ...]] = (
     overview,
     database,
@@ -141,6 +173,9 @@ SCENES: Final[tuple[Callable[[Page], None], ...]] = (
     settings,
     lifetimes,
     clock,
+    new_container,
+    conflict,
+    connect,
 )
 
 
@@ -168,7 +203,9 @@ def main(target: Path) -> None:
                 with tab(started, size=size, is_dark=is_dark) as (page, wrong):
                     enter(page, found.endpoint, found.key)
                     scene(page)
-                    page.screenshot(path=target / f"portal-{scene.__name__}{suffix}.png")
+                    page.screenshot(
+                        path=target / f"portal-{scene.__name__.replace('_', '-')}{suffix}.png"
+                    )
                     assert not wrong, wrong
 
 

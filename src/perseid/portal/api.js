@@ -35,6 +35,7 @@ function readable(body) {
 }
 
 let sign = null; // null while nobody is signed in, and when the server asks for no signature
+let isTrying = false; // a key is being tried: whoever entered it hears of a refusal
 let skew = 0; // milliseconds that this machine's clock is behind the server's
 
 /** Signs in with a base64 key; throws if it is none, or not this account's. */
@@ -47,12 +48,15 @@ export async function signIn(key) {
   }
   const before = sign;
   sign = made;
+  isTrying = true;
   try {
     await matchClocks();
     await call("GET", ["dbs"], { headers: { "x-ms-max-item-count": "1" } });
   } catch (error) {
     sign = before;
     throw error;
+  } finally {
+    isTrying = false;
   }
   sessionStorage.setItem(STORED, key);
 }
@@ -111,7 +115,7 @@ export async function call(method, names, { body, headers = {}, search = "", sig
   }
   if (response.status >= 400) {
     const refusal = new Refusal(response.status, parsed(text));
-    if (response.status === 401 && sign) {
+    if (response.status === 401 && sign && !isTrying) {
       document.dispatchEvent(new CustomEvent("unauthorized", { detail: refusal }));
     }
     throw refusal;

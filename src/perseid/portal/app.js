@@ -3,8 +3,8 @@
 import * as api from "./api.js";
 import { clock } from "./clock.js";
 import { clockButton } from "./clock-panel.js";
-import { button, confirm, failure, fill, h, iconButton, loading } from "./dom.js";
-import { go, link, parse, TABS } from "./routes.js";
+import { confirm, failure, fill, h, iconButton, loading } from "./dom.js";
+import { link, parse, TABS } from "./routes.js";
 import { tree } from "./tree.js";
 import { connectView } from "./views/connect.js";
 import { databaseView } from "./views/database.js";
@@ -154,7 +154,5 @@ document.addEventListener("unauthorized", ({ detail }) => {
   api.signOut();
   connect(detail.message);
 });
-// A resource that vanished while it was shown: go where there is something to see.
-document.addEventListener("vanished", () => go({}));
 
 start();

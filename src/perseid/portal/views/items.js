@@ -3,6 +3,7 @@
 import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { button, empty, failure, fill, h, iconButton, loading, moment, plural } from "../dom.js";
+import { flaw } from "../json.js";
 import { keyOf, keyText } from "../keys.js";
 import { because, countdown, lifetime } from "../lifetime.js";
 import { go, link } from "../routes.js";
@@ -15,6 +16,14 @@ const LEAVING = 700; // milliseconds a dead row takes to go; the same as in the 
 const SOON = 60;
 
 const REASONS = { item: "item", container: "container", none: "never" };
+
+/** The item an address names, null for a new one, undefined for the list alone. */
+function targetOf(rest) {
+  if (rest.length === 1 && rest[0] === "new") return null;
+  if (rest.length !== 2 || flaw(rest[0])) return undefined;
+  const key = JSON.parse(rest[0]);
+  return Array.isArray(key) ? { key, id: rest[1] } : undefined;
+}
 
 export function itemsView(body, place) {
   const { database, container } = place;
@@ -211,19 +220,21 @@ export function itemsView(body, place) {
   function edit({ rest }) {
     editor?.dispose();
     editor = null;
-    const isOpen = rest.length === 1 || rest.length === 2;
+    const target = targetOf(rest);
+    const isOpen = target !== undefined;
     pane.hidden = !isOpen;
     body.classList.toggle("editing", isOpen);
     for (const row of known.values()) {
-      if (isOpen && row.address === link({ ...place, rest })) row.node.setAttribute("aria-selected", "true");
-      else row.node.removeAttribute("aria-selected");
+      const isChosen = isOpen && row.address === link({ ...place, rest });
+      row.node.classList.toggle("chosen", isChosen);
+      row.node.querySelector("a").setAttribute("aria-current", String(isChosen));
     }
     if (!isOpen) return;
     editor = itemEditor(pane, {
       database,
       container,
       definition,
-      target: rest.length === 2 ? { key: JSON.parse(rest[0]), id: rest[1] } : null,
+      target,
       onchange: () => load(),
       onclose: () => go({ ...place, tab: "items", rest: [] }),
       onmade: (key, id) => go({ ...place, tab: "items", rest: [JSON.stringify(key), id] }),

@@ -91,9 +91,8 @@ export function settingsView(body, { database, container }) {
         if (await confirmGuard(error, guarded)) await put(guarded.confirmationToken);
         return;
       }
-      toast("Time to Live saved", { action: { label: "Undo", run: takeBack } });
-      document.dispatchEvent(new Event("catalog"));
       await load();
+      toast("Time to Live saved", { action: { label: "Undo", run: takeBack } });
     }
 
     const node = form(submit, choice.node, preview, h("footer", {}, undo, save));
@@ -120,8 +119,8 @@ export function settingsView(body, { database, container }) {
     try {
       const done = await api.admin("POST", api.ttl(database, container, "undo"), undefined, undefined, { headers });
       const late = done.alreadyPurged ? `; ${plural(done.alreadyPurged, "item")} had been removed already` : "";
-      toast(`Undone: ${plural(done.revived.items, "item")} live again${late}`);
       await load();
+      toast(`Undone: ${plural(done.revived.items, "item")} live again${late}`);
     } catch (error) {
       const guarded = error.status === 412 && error.body?.preview;
       if (guarded && (await confirmGuard(error, guarded))) return takeBack(guarded.confirmationToken);
@@ -154,8 +153,8 @@ export function settingsView(body, { database, container }) {
         throw new Error(`This is not JSON: ${wrong.why}${wrong.line ? ` (line ${wrong.line})` : ""}.`);
       }
       await api.changeContainer(database, container, { indexingPolicy: JSON.parse(box.value) });
-      toast("Indexing policy saved");
       await load();
+      toast("Indexing policy saved");
     }, box.node, h("footer", {}, reset, button("Save", null, { kind: "primary", type: "submit" }))));
   }
 
@@ -191,8 +190,8 @@ export function throughputCard(offer, title, onsaved) {
   });
   return card(title, form(async () => {
     await api.changeOffer(offer, choice.value);
+    await onsaved();
     toast("Throughput saved");
-    onsaved();
   }, choice.node, h("footer", {}, button("Save", null, { kind: "primary", type: "submit" }))));
 }
 
