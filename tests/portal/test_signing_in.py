@@ -89,6 +89,7 @@ def test_nothing_but_files_and_health_is_asked_for_unsigned(
     for view in ("items", "query", "settings", "lifetimes"):
         fresh.goto(f"{endpoint}_explorer/#/{database}/c/{view}")
         expect(fresh.get_by_role("status").first).to_be_attached()
+    fresh.remove_listener("request", note)
     assert set(unsigned) <= {"/_perseid/health"}
 
 

@@ -54,8 +54,9 @@ export function settingsView(body, { database, container }) {
 
     const isChanged = () => (choice.value ?? null) !== current;
 
+    /** Saving waits for the preview: nobody should save what they have not seen. */
     function look() {
-      save.disabled = !isChanged();
+      save.disabled = true;
       clearTimeout(wait);
       asking?.abort();
       seen = null;
@@ -69,12 +70,13 @@ export function settingsView(body, { database, container }) {
         seen = await api.admin("POST", api.ttl(database, container, "preview"), { defaultTtl: choice.value ?? null }, asking.signal);
         fill(preview, previewShown(seen));
       } catch (error) {
-        if (error.name !== "AbortError") fill(preview, h("p", { class: "problem" }, error.message));
+        if (error.name === "AbortError") return;
+        fill(preview, h("p", { class: "problem" }, error.message));
       }
+      save.disabled = false;
     }
 
     async function submit() {
-      if (!seen) await ask();
       const dies = seen?.diesNow.items ?? 0;
       if (dies && !(await confirm(`${plural(dies, "item")} will end at once`,
         "They are older than the new setting allows. They cannot be read any more as soon as you save; undo brings back those that are not removed from disk yet.",
