@@ -89,7 +89,6 @@ export function queryView(body, { database, container }) {
         charge: Number(answer.headers.get("x-ms-request-charge")),
         milliseconds: performance.now() - began,
         metrics: metricsOf(answer.headers.get("x-ms-documentdb-query-metrics")),
-        index: answer.headers.get("x-ms-cosmos-index-utilization"),
       });
       continuation = answer.headers.get("x-ms-continuation");
       draw();
@@ -160,13 +159,12 @@ export function queryView(body, { database, container }) {
       fill(place,
         h("dl", { class: "figures" },
           figure("Index used", found.index ?? "none"),
-          found.looked !== undefined && figure("Items looked at", number(found.looked)),
-          found.returned !== undefined && figure("Rows returned", number(found.returned))),
+          figure("Items looked at", number(found.looked)),
+          figure("Rows on the first page", number(found.returned))),
         codeShown((plain) => [["", plain]], found.tree, "Plan"));
     } catch (error) {
       if (error.name === "AbortError") return;
-      const text = error.status === 404 ? "This server does not show query plans." : error.status === 403 ? "This key may not ask for plans." : error.message;
-      fill(place, h("p", { class: "note" }, text));
+      fill(place, h("p", { class: "note" }, error.status === 403 ? "This key may not ask for plans." : error.message));
     }
   }
 
