@@ -76,6 +76,14 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
+def exact(text: bytes) -> Any:
+    """JSON that is known to be valid, decoded with each number kept as its text.
+
+    A number becomes an `orjson.Fragment`: encoding the value again writes it as it was.
+    """
+    return json.loads(text.decode(), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+
+
 def parse(raw: bytes) -> Document:
     """A document from a request body."""
     value = parse_json(raw)

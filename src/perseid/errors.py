@@ -131,6 +131,12 @@ class UnsupportedMediaType(CosmosError):
     status, code = 415, "UnsupportedMediaType"
 
 
+class FailedDependency(CosmosError):
+    """Only within the answer to a batch: another of its operations failed."""
+
+    status, code = 424, "FailedDependency"
+
+
 class TooManyRequests(CosmosError):
     status, code = 429, "TooManyRequests"
     sub_status = 3200

@@ -19,6 +19,8 @@ IS_QUERY: Final = "x-ms-documentdb-isquery"
 IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
 IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
 IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
+BATCH_GOES_ON: Final = "x-ms-cosmos-batch-continue-on-error"
 PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
 RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
 SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
@@ -73,6 +75,11 @@ def flag(request: Request, name: str) -> bool:
     """A boolean header; Python clients write True, JavaScript ones true."""
     value = request.header(name)
     return value is not None and value.lower() == "true"
+
+
+def wants_minimal(request: Request) -> bool:
+    """Prefer: return=minimal; whoever wrote an item does not want to read it."""
+    return (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal"
 
 
 def integer(request: Request, name: str, default: int) -> int:

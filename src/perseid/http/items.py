@@ -17,16 +17,17 @@ from perseid.http.headers import (
     is_indexed,
     page_size,
     range_index,
+    wants_minimal,
 )
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.model import Container, Row
 from perseid.partition import canonical, parse_header
-from perseid.service import items, lifetimes, tokens
+from perseid.service import items, lifetimes, patching, tokens
 from perseid.service.account import Account
-from perseid.service.items import Draft, Written
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
+from perseid.service.transactions import Draft, Outcome, not_found
 from perseid.store.protocol import Scan
 
 # A response holds 4 MB; the envelope around the items takes a little of that.
@@ -57,7 +58,7 @@ async def read(account: Account, request: Request) -> Response:
     row, lsn = await items.read(op, place, item_name(request))
     check_session(request, {place.range_index: lsn})
     if row is None:
-        raise items.not_found()
+        raise not_found()
     factor = charges.consistency_factor(request.level)
     if is_unchanged(row.etag, request.header("if-none-match")):
         headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
@@ -70,7 +71,7 @@ async def read(account: Account, request: Request) -> Response:
 
 async def create(account: Account, request: Request) -> Response:
     op, draft = _draft(account, request)
-    return _written(request, draft, op, await items.create(op, draft))
+    return _written(request, op, await items.create(op, draft))
 
 
 async def upsert(account: Account, request: Request) -> Response:
@@ -78,14 +79,25 @@ async def upsert(account: Account, request: Request) -> Response:
     written = await items.upsert(
         op, draft, request.header("if-match"), request.header("if-none-match")
     )
-    return _written(request, draft, op, written)
+    return _written(request, op, written)
 
 
 async def replace(account: Account, request: Request) -> Response:
     op, draft = _draft(account, request)
     name = await items.resolve_id(op, draft.place, item_name(request))
     written = await items.replace(op, name, draft, request.header("if-match"))
-    return _written(request, draft, op, written)
+    return _written(request, op, written)
+
+
+async def patch(account: Account, request: Request) -> Response:
+    op = begin(account, container_of(account, request), request.now)
+    place = items.place_of(op.container, request.header(PARTITION_KEY))
+    request.range_index = place.range_index
+    wanted = patching.parse(request.body, op.container.key)
+    name = await items.resolve_id(op, place, item_name(request))
+    if_match = request.header("if-match")
+    written = await items.patch(op, place, name, wanted, if_match, is_indexed=is_indexed(request))
+    return _written(request, op, written)
 
 
 async def delete(account: Account, request: Request) -> Response:
@@ -94,7 +106,7 @@ async def delete(account: Account, request: Request) -> Response:
     request.range_index = place.range_index
     name = await items.resolve_id(op, place, item_name(request))
     gone = await items.delete(op, place, name, request.header("if-match"))
-    charge = charges.delete(gone.row.size, gone.row.terms)
+    charge = items.charge_of(op.container, gone)
     return Response(204, container_headers(op.container, place.range_index, gone.lsn, charge))
 
 
@@ -156,20 +168,14 @@ def _draft(account: Account, request: Request) -> tuple[Operation, Draft]:
     return begin(account, container, request.now), draft
 
 
-def _written(request: Request, draft: Draft, op: Operation, written: Written) -> Response:
+def _written(request: Request, op: Operation, written: Outcome) -> Response:
     container = op.container
-    row = written.row
-    if written.old is None:
-        status = 201
-        charge = charges.create(row.size, row.terms, len(draft.unique))
-    else:
-        status = 200
-        charge = items.replace_charge(container, written, draft.document.value)
-    headers = container_headers(container, draft.place.range_index, written.lsn, charge)
-    headers += _item_headers(request, op, row)
-    if (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal":
-        return Response(status, headers)
-    return Response(status, headers, row.body)
+    charge = items.charge_of(container, written)
+    headers = container_headers(container, request.range_index, written.lsn, charge)
+    headers += _item_headers(request, op, written.row)
+    if wants_minimal(request):
+        return Response(written.status, headers)
+    return Response(written.status, headers, written.row.body)
 
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:

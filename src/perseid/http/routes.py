@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from perseid.errors import MethodNotAllowed, NotFound
-from perseid.http import containers, databases, feeds, items, offers, queries
+from perseid.http import batches, containers, databases, feeds, items, offers, queries
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
@@ -60,6 +60,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         GET=feeds.read_feed,
         create=items.create,
         upsert=items.upsert,
+        batch=batches.run,
         query=queries.query,
         plan=queries.plan,
     ),
@@ -67,6 +68,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         "docs",
         GET=items.read,
         PUT=items.replace,
+        PATCH=items.patch,
         DELETE=items.delete,
     ),
     (("dbs", "colls", "pkranges"), False): _routes("pkranges", GET=containers.read_ranges),

@@ -12,12 +12,18 @@ from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
+from perseid.service.batches import Result
 from perseid.service.query_plans import QueryPlan
 from perseid.store.protocol import Change
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
     """`{"code": …, "message": …}` with the envelope clients search for their texts in."""
+    text = f"{error.context}{_message(error)}\r\nActivityId: {activity_id}, Perseid/{__version__}"
+    return orjson.dumps({"code": error.code, "message": text, **error.details})
+
+
+def _message(error: CosmosError) -> str:
     if isinstance(error, QueryError):
         findings = [
             {
@@ -28,13 +34,24 @@ def error_body(error: CosmosError, activity_id: str) -> bytes:
             }
             for problem in error.problems
         ]
-        message = "Message: " + orjson.dumps({"errors": findings}).decode()
-    elif error.listed:
-        message = "Message: " + orjson.dumps({"Errors": [error.message]}).decode()
-    else:
-        message = error.message
-    text = f"{error.context}{message}\r\nActivityId: {activity_id}, Perseid/{__version__}"
-    return orjson.dumps({"code": error.code, "message": text, **error.details})
+        return "Message: " + orjson.dumps({"errors": findings}).decode()
+    if error.listed:
+        return "Message: " + orjson.dumps({"Errors": [error.message]}).decode()
+    return error.message
+
+
+def batch_entry(result: Result) -> dict[str, Any]:
+    """What became of one operation of a batch; an item is in it as the text it is."""
+    entry: dict[str, Any] = {"statusCode": result.status, "requestCharge": result.charge}
+    error, outcome = result.error, result.outcome
+    if error is not None:
+        entry["subStatusCode"] = error.sub_status
+        entry["message"] = _message(error)
+    elif outcome is not None and result.status != 204:
+        entry["eTag"] = outcome.row.etag
+        if result.has_body:
+            entry["resourceBody"] = orjson.Fragment(outcome.row.body)
+    return entry
 
 
 def query_plan(plan: QueryPlan) -> bytes:

@@ -22,7 +22,7 @@ from perseid.query.executor import (
 )
 from perseid.query.functions import CallContext, lookup
 from perseid.query.nodes import Call, Identifier, Query, walk
-from perseid.query.parser import parse
+from perseid.query.parser import parse, parse_condition
 
 __all__ = [
     "CallContext",
@@ -30,6 +30,7 @@ __all__ = [
     "CompiledQuery",
     "Execution",
     "Paging",
+    "compile_condition",
     "compile_query",
     "prepare",
     "rows_of",
@@ -54,6 +55,12 @@ def compile_query(text: str, computed: Computed = ()) -> CompiledQuery:
     """
     remember = _compile_short if len(text) <= _SHORT_TEXT else _compile_long
     return remember(text, computed)
+
+
+@lru_cache(maxsize=256)
+def compile_condition(text: str) -> CompiledQuery:
+    """The query that gives a document back if it meets the condition `FROM c WHERE …`."""
+    return compile_program(bind(parse_condition(text), text, {}), text)
 
 
 def validate_computed(name: str, text: str) -> None:

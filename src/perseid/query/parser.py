@@ -81,6 +81,15 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Query:
     return query
 
 
+def parse_condition(text: str) -> Query:
+    """The tree of `FROM c WHERE …`, which selects its document or does not."""
+    parser = _Parser(text)
+    query = parser.condition()
+    parser.expect(END)
+    _limit_depth(query, MAX_DEPTH)
+    return query
+
+
 def literal(value: Any, *, start: int = 0, end: int = 0) -> Literal:
     """A constant as a node."""
     return Literal(value, canonical(value), start=start, end=end)
@@ -192,6 +201,16 @@ class _Parser:
             select, sources, where, group_by, order_by, rank, offset, limit,
             start=start, end=self.tokens[self.at - 1].end,
         )  # fmt: skip
+
+    def condition(self) -> Query:
+        start = self.expect("FROM").start
+        source = self.source()
+        self.expect("WHERE")
+        where = self.expression()
+        select = Select("STAR", (), False, None, start=start, end=start)
+        return Query(
+            select, (source,), where, (), (), False, None, None, start=start, end=where.end
+        )
 
     def select(self, start: int) -> Select:
         distinct = self.accept("DISTINCT")

@@ -1,31 +1,28 @@
-"""Items: create, read, replace, upsert, delete, list. What is allowed and what comes back.
+"""Items: create, read, replace, upsert, patch, delete. What is allowed and what comes back.
 
-Each write is a pure decision over the rows it touches (see store.protocol); a dead row counts as
-absent everywhere, and is swept along by the write that takes its place.
+Each write is a pure decision over the rows it touches (see store.protocol), made of steps that a
+batch uses as well; a dead row counts as absent everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import orjson
 
-from perseid import charges, ids, partition, ttl
-from perseid.documents import Document, seal
-from perseid.errors import BadRequest, Conflict, Forbidden, NotFound, PartitionKeyMismatch
-from perseid.model import Container, ItemKey, Row, item_number
+from perseid import charges, documents, ids, partition, ttl
+from perseid.documents import Document
+from perseid.errors import BadRequest, Conflict, PartitionKeyMismatch
+from perseid.model import Container, ItemKey, Row
 from perseid.service import unique_keys
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.operation import Operation
-from perseid.service.preconditions import check_if_absent, check_if_match
-from perseid.store.protocol import Decision, Put, Remove, View
+from perseid.service.patching import Patch
+from perseid.service.preconditions import check_if_absent, check_if_match, is_unchanged
+from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
+from perseid.store.protocol import Decision, View
 
-_NOT_FOUND: Final = (
-    "Entity with the specified id does not exist in the system."
-    " More info: https://aka.ms/cosmosdb-tsg-not-found"
-)
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
 _KEY_MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header."
@@ -37,34 +34,6 @@ _KEY_INCOMPLETE: Final = (
     " match partition key field values specified in the document. The container's key has"
     " {levels} level(s), the request gives {given}."
 )
-_UNIQUE: Final = "Unique index constraint violation."
-
-
-class Place(NamedTuple):
-    """A logical partition: its stored key and the physical range that holds it."""
-
-    pk: bytes
-    range_index: int
-
-
-class Written(NamedTuple):
-    """An accepted write: the row as it is now (for a delete, as it was), and what it replaced."""
-
-    row: Row
-    old: Row | None
-    lsn: int
-
-
-class Draft(NamedTuple):
-    """A document that passed every check that needs no other document."""
-
-    id: str
-    place: Place
-    epk: bytes
-    document: Document
-    ttl: int | None
-    terms: int
-    unique: tuple[bytes, ...]
 
 
 def place_of(container: Container, header: str | None) -> Place:
@@ -106,14 +75,27 @@ def draft(
             raise PartitionKeyMismatch(_KEY_MISMATCH)
     partition.check_size(components)
     place, epk = _locate(container, pk)
+    return _drafted(container, document, item_id, place, bytes.fromhex(epk), is_indexed=is_indexed)
+
+
+def _drafted(
+    container: Container,
+    document: Document,
+    item_id: str,
+    place: Place,
+    epk: bytes,
+    *,
+    is_indexed: bool,
+) -> Draft:
+    value = document.value
     return Draft(
         id=item_id,
         place=place,
-        epk=bytes.fromhex(epk),
+        epk=epk,
         document=document,
         ttl=ttl.stored_item_ttl(value, container.policy),
         terms=charges.count_terms(value, container.index) if is_indexed else 0,
-        unique=unique_keys.entries(container, pk, value) if container.unique_keys else (),
+        unique=unique_keys.entries(container, place.pk, value) if container.unique_keys else (),
     )
 
 
@@ -143,142 +125,155 @@ async def resolve_id(op: Operation, place: Place, name: str) -> str:
     return name if row is None else row.id
 
 
-async def create(op: Operation, new: Draft) -> Written:
-    key = ItemKey(new.place.pk, new.id)
-
-    def decide(view: View) -> Decision[Written]:
-        changes: list[Put | Remove] = []
-        if _live(op, view, key, changes) is not None:
-            raise Conflict(ALREADY_EXISTS)
-        row = _put(op, new, None, view, changes)
-        return Decision(changes, Written(row, None, view.lsn))
-
-    return await op.store.write(op.container, new.place.range_index, (key,), decide)
+async def create(op: Operation, new: Draft) -> Outcome:
+    return await perform(op, creation(new))
 
 
 async def upsert(
     op: Operation, new: Draft, if_match: str | None, if_none_match: str | None = None
-) -> Written:
+) -> Outcome:
     """Creates or replaces; `if_none_match="*"` allows the first only."""
+    return await perform(op, upsertion(new, if_match, if_none_match))
+
+
+async def replace(op: Operation, item_id: str, new: Draft, if_match: str | None) -> Outcome:
+    """Replaces an item; the new body may carry another id, if that one is free."""
+    return await perform(op, replacement(item_id, new, if_match))
+
+
+async def patch(
+    op: Operation,
+    place: Place,
+    item_id: str,
+    wanted: Patch,
+    if_match: str | None,
+    *,
+    is_indexed: bool = True,
+) -> Outcome:
+    return await perform(op, patching(place, item_id, wanted, if_match, is_indexed=is_indexed))
+
+
+async def delete(op: Operation, place: Place, item_id: str, if_match: str | None) -> Outcome:
+    return await perform(op, deletion(place, item_id, if_match))
+
+
+async def perform(op: Operation, step: Step) -> Outcome:
+    """Runs one operation as a transaction of its own."""
+
+    def decide(view: View) -> Decision[Outcome]:
+        work = Transaction(op, view)
+        outcome = step.run(work)
+        return Decision(work.changes, outcome)
+
+    return await op.store.write(op.container, step.place.range_index, step.keys, decide)
+
+
+# Operations as steps: a transaction may hold one of them, or those of a whole batch.
+
+
+def creation(new: Draft) -> Step:
     key = ItemKey(new.place.pk, new.id)
 
-    def decide(view: View) -> Decision[Written]:
-        changes: list[Put | Remove] = []
-        old = _live(op, view, key, changes)
+    def run(work: Transaction) -> Outcome:
+        if work.clear(key) is not None:
+            raise Conflict(ALREADY_EXISTS)
+        return Outcome(201, work.put(new, None), work.view.lsn, None, new)
+
+    return Step(new.place, (key,), run)
+
+
+def upsertion(new: Draft, if_match: str | None, if_none_match: str | None) -> Step:
+    key = ItemKey(new.place.pk, new.id)
+
+    def run(work: Transaction) -> Outcome:
+        old = work.clear(key)
         if old is not None:
             check_if_match(old.etag, if_match)
             check_if_absent(if_none_match)
-        row = _put(op, new, old, view, changes)
-        return Decision(changes, Written(row, old, view.lsn))
+        row = work.put(new, old)
+        return Outcome(201 if old is None else 200, row, work.view.lsn, old, new)
 
-    return await op.store.write(op.container, new.place.range_index, (key,), decide)
+    return Step(new.place, (key,), run)
 
 
-async def replace(op: Operation, item_id: str, new: Draft, if_match: str | None) -> Written:
-    """Replaces an item; the new body may carry another id, if that one is free."""
+def replacement(item_id: str, new: Draft, if_match: str | None) -> Step:
     key, new_key = ItemKey(new.place.pk, item_id), ItemKey(new.place.pk, new.id)
 
-    def decide(view: View) -> Decision[Written]:
-        old = _existing(op, view, key)
+    def run(work: Transaction) -> Outcome:
+        old = work.existing(key)
         check_if_match(old.etag, if_match)
-        changes: list[Put | Remove] = []
-        if new_key != key and _live(op, view, new_key, changes) is not None:
+        if new_key != key and work.clear(new_key) is not None:
             raise Conflict(ALREADY_EXISTS)
-        row = _put(op, new, old, view, changes)
-        return Decision(changes, Written(row, old, view.lsn))
+        return Outcome(200, work.put(new, old), work.view.lsn, old, new)
 
-    keys = (key,) if key == new_key else (key, new_key)
-    return await op.store.write(op.container, new.place.range_index, keys, decide)
+    return Step(new.place, (key,) if key == new_key else (key, new_key), run)
 
 
-async def delete(op: Operation, place: Place, item_id: str, if_match: str | None) -> Written:
+def patching(
+    place: Place, item_id: str, wanted: Patch, if_match: str | None, *, is_indexed: bool = True
+) -> Step:
     key = ItemKey(place.pk, item_id)
 
-    def decide(view: View) -> Decision[Written]:
-        old = _existing(op, view, key)
+    def run(work: Transaction) -> Outcome:
+        old = work.existing(key)
         check_if_match(old.etag, if_match)
-        return Decision([Remove(old)], Written(old, old, view.lsn))
+        wanted.check_condition(old.body, work.op.now)
+        container = work.op.container
+        document = documents.parse(wanted.apply(old.body))
+        new = _redraft(container, old, place, document, is_indexed=is_indexed)
+        row = work.put(new, old)
+        return Outcome(200, row, work.view.lsn, old, new, len(wanted.operations))
 
-    return await op.store.write(op.container, place.range_index, (key,), decide)
+    return Step(place, (key,), run)
 
 
-def not_found() -> NotFound:
-    """For an item that is absent or dead: nothing tells the two apart."""
-    return NotFound(_NOT_FOUND, charge=charges.MISS)
+def deletion(place: Place, item_id: str, if_match: str | None) -> Step:
+    key = ItemKey(place.pk, item_id)
+
+    def run(work: Transaction) -> Outcome:
+        old = work.existing(key)
+        check_if_match(old.etag, if_match)
+        work.remove(old)
+        return Outcome(204, old, work.view.lsn, old)
+
+    return Step(place, (key,), run)
 
 
-def replace_charge(container: Container, written: Written, new: dict[str, Any]) -> float:
-    """What a write cost that put one document in the place of another."""
-    assert written.old is not None  # noqa: S101  (the caller looked)
+def reading(place: Place, item_id: str, known: str | None) -> Step:
+    """A read inside a transaction; `known` is the version that need not be sent again."""
+    key = ItemKey(place.pk, item_id)
+
+    def run(work: Transaction) -> Outcome:
+        row = work.existing(key)
+        return Outcome(304 if is_unchanged(row.etag, known) else 200, row, work.view.lsn)
+
+    return Step(place, (key,), run)
+
+
+def _redraft(
+    container: Container, old: Row, place: Place, document: Document, *, is_indexed: bool
+) -> Draft:
+    """What a patch has made of an item: still the same one, and checked like any other body."""
+    value = document.value
+    pk = partition.canonical(partition.extract(container.key, value))
+    if value.get("id") != old.id or pk != old.pk:
+        raise PartitionKeyMismatch("A patch may change neither the id nor the partition key.")
+    return _drafted(container, document, old.id, place, old.epk, is_indexed=is_indexed)
+
+
+def charge_of(container: Container, outcome: Outcome, factor: int = 1) -> float:
+    """What an operation cost; `factor` is that of the consistency level, for reads."""
+    row, old, draft = outcome.row, outcome.old, outcome.draft
+    if draft is None:
+        if outcome.status == 204:
+            return charges.delete(row.size, row.terms)
+        return factor * (charges.MISS if outcome.status == 304 else charges.point_read(row.size))
+    if old is None:
+        return charges.create(row.size, row.terms, len(draft.unique))
     # An item kept out of the index has no terms, whatever it holds.
-    old = orjson.loads(written.old.body) if written.old.terms else {}
-    changed = charges.changed_terms(old, new if written.row.terms else {}, container.index)
-    return charges.replace(written.old.size, written.row.size, changed)
-
-
-def _existing(op: Operation, view: View, key: ItemKey) -> Row:
-    row = view.rows[key]
-    if row is None or not ttl.is_live(row.ts, row.ttl, op.horizon):
-        raise not_found()
-    return row
-
-
-def _live(op: Operation, view: View, key: ItemKey, changes: list[Put | Remove]) -> Row | None:
-    """The live row of the key; a dead one is removed by the same transaction."""
-    row = view.rows[key]
-    if row is not None and not ttl.is_live(row.ts, row.ttl, op.horizon):
-        changes.append(Remove(row, expired=True))
-        return None
-    return row
-
-
-def _put(
-    op: Operation, new: Draft, old: Row | None, view: View, changes: list[Put | Remove]
-) -> Row:
-    """Adds the write of `new`, in the place of `old` if there is one."""
-    _claim(op, new.unique, old, view, changes)
-    container = op.container
-    version = item_number(new.place.range_index, view.lsn, len(changes))
-    number = version if old is None else old.number
-    etag = ids.make_etag(op.ts, container.number << 60 | version)
-    rid = ids.child_rid(container.rid, "document", number)
-    body = seal(new.document.text, rid, container.docs_link, etag, op.ts)
-    size = new.document.size + len(body) - len(new.document.text)
-    row = Row(
-        number, new.place.pk, new.id, new.epk, op.ts, new.ttl,
-        view.lsn, etag, size, new.terms, body,
-    )  # fmt: skip
-    _check_room(op, row, old, view)
-    changes.append(Put(row, old, new.unique))
-    return row
-
-
-def _check_room(op: Operation, row: Row, old: Row | None, view: View) -> None:
-    """403 when the logical partition would grow too large; the dead do not count."""
-    limit = op.account.settings.partition_limit
-    if view.size + row.size <= limit:  # then no partition of the range can be near it
-        return
-    if view.weigh(row.pk, op.horizon) + row.size - (0 if old is None else old.size) > limit:
-        raise Forbidden(
-            "Partition key reached maximum size of 20 GB. Learn more:"
-            " https://aka.ms/CosmosDB/sql/errors/full-pk",
-            sub_status=1014,
-        )
-
-
-def _claim(
-    op: Operation,
-    entries: Sequence[bytes],
-    own: Row | None,
-    view: View,
-    changes: list[Put | Remove],
-) -> None:
-    """Refuses values that a live item holds; those of dead items are free, and swept along."""
-    for entry in entries:
-        holder = view.holders.get(entry)
-        if holder is None or (own is not None and holder.number == own.number):
-            continue
-        if ttl.is_live(holder.ts, holder.ttl, op.horizon):
-            raise Conflict(_UNIQUE, listed=True)
-        if not any(change.row.number == holder.number for change in changes):
-            changes.append(Remove(holder, expired=True))
+    before = orjson.loads(old.body) if old.terms else {}
+    after = draft.document.value if row.terms else {}
+    changed = charges.changed_terms(before, after, container.index)
+    if outcome.patches:
+        return charges.patch(old.size, row.size, changed, outcome.patches)
+    return charges.replace(old.size, row.size, changed)

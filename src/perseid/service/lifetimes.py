@@ -16,8 +16,8 @@ from perseid.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from perseid.model import Container, ItemKey, Row
 from perseid.service import policies, tokens
 from perseid.service.account import Account
-from perseid.service.items import Place, not_found
 from perseid.service.operation import Operation
+from perseid.service.transactions import Place, not_found
 from perseid.store.protocol import Note, PutResource, Span, Tally
 from perseid.ttl import NEVER, Horizon, Policy
 

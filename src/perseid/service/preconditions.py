@@ -1,4 +1,4 @@
-"""If-Match and If-None-Match, decided in one place for every kind of resource."""
+"""Preconditions: If-Match and If-None-Match, decided in one place for every kind of resource."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ _FAILED = (
 )
 
 
+def failed() -> PreconditionFailed:
+    return PreconditionFailed(_FAILED)
+
+
 def check_if_match(etag: str, if_match: str | None) -> None:
     """412 unless the existing resource is the version the caller means; `*` means any."""
     if if_match is not None and if_match != "*" and not same_etag(etag, if_match):
-        raise PreconditionFailed(_FAILED)
+        raise failed()
 
 
 def check_if_absent(if_none_match: str | None) -> None:
     """412 for a writer who asked that there be nothing yet, and there is something."""
     if if_none_match == "*":
-        raise PreconditionFailed(_FAILED)
+        raise failed()
 
 
 def is_unchanged(etag: str, if_none_match: str | None) -> bool:

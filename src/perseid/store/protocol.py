@@ -69,8 +69,9 @@ class Remove(NamedTuple):
 class View(NamedTuple):
     """What a decision sees: the rows it asked for, and the holders of entries it claimed.
 
-    `holders` is empty at first. If a decision puts items with unique entries, the store looks up
-    who holds them and asks once more with the answer, so a decision must be repeatable.
+    `holders` is empty at first. If a decision puts items with unique entries, or relies on some,
+    the store looks up who holds them and asks again with the answer, so a decision must be
+    repeatable.
     """
 
     rows: Mapping[ItemKey, Row | None]
@@ -82,10 +83,15 @@ class View(NamedTuple):
 
 
 class Decision(NamedTuple, Generic[T]):
-    """What to write, and what to tell the caller once that is durable."""
+    """What to write, and what to tell the caller once that is durable.
+
+    `relies_on` are entries of the unique-key index that matter although nothing claims them: a
+    refusal stands only if the holders of those that came before it are known.
+    """
 
     changes: Sequence[Put | Remove]
     result: T
+    relies_on: Sequence[bytes] = ()
 
 
 class Scan(NamedTuple):

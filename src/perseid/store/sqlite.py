@@ -341,7 +341,7 @@ class SqliteStore:
             if isinstance(change, Put)
             for entry in change.unique
             if entry not in holders
-        ]:
+        ] + [entry for entry in decision.relies_on if entry not in holders]:
             for entry in claimed:
                 columns = execute(sql.holder, (entry,)).get
                 holders[entry] = None if columns is None else Row._make(columns)

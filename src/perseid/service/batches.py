@@ -1,0 +1,352 @@
+"""Batches: several operations in one request, all or nothing, or each on its own.
+
+A transactional batch is one decision over all of its keys, so it has one LSN and one `_ts`, and
+each operation sees what those before it did. In a bulk request each operation is a transaction of
+its own; they are queued together, in order, and share commits with whatever else is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from perseid import charges, documents
+from perseid.errors import (
+    BadRequest,
+    CosmosError,
+    FailedDependency,
+    PartitionKeyMismatch,
+    RangeGone,
+    RequestEntityTooLarge,
+)
+from perseid.model import Container, ItemKey
+from perseid.service import items, patching
+from perseid.service.operation import Operation
+from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
+from perseid.store.protocol import Decision, Put, View
+
+MOST_OPERATIONS: Final = 100
+LARGEST_RESPONSE: Final = 4 * 1024 * 1024
+# What an entry of the response takes besides the item.
+_ENTRY: Final = 128
+
+
+class Options(NamedTuple):
+    """How the operations of a batch are to be read."""
+
+    container: Container
+    header: str | None  # the partition key of all of them, if they have one in common
+    is_indexed: bool
+    with_bodies: bool  # of what was written; what is read always comes with its body
+
+
+class Result(NamedTuple):
+    """What became of one operation: its outcome, or why it did not happen."""
+
+    status: int
+    charge: float
+    outcome: Outcome | None = None
+    error: CosmosError | None = None
+    has_body: bool = False
+
+
+class Results(NamedTuple):
+    """Of all operations, in their order, and the LSN behind the last of them."""
+
+    results: list[Result]
+    lsn: int
+
+    @property
+    def charge(self) -> float:
+        return charges.batch(result.charge for result in self.results)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether each did what it was asked for; a body that was not sent again is not that."""
+        return all(200 <= result.status < 300 for result in self.results)
+
+
+class Member(NamedTuple):
+    """An operation of a batch, ready to run, or the reason why it never will be."""
+
+    kind: str
+    step: Step | CosmosError
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+def parse(raw: bytes, options: Options) -> list[Member]:
+    """The operations of a request body; what is wrong with a single one shows in its result."""
+    documents.parse_named(raw)
+    operations = documents.exact(raw)
+    if not isinstance(operations, list):
+        raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')
+    if not operations:
+        raise BadRequest("Batch request has no operations.")
+    if len(operations) > MOST_OPERATIONS:
+        raise BadRequest(
+            "Batch request has more operations than what is supported."
+            f" It has {len(operations)}, the most is {MOST_OPERATIONS}."
+        )
+    return [_read(operation, options) for operation in operations]
+
+
+def _read(operation: Any, options: Options) -> Member:
+    kind = operation.get("operationType") if isinstance(operation, dict) else None
+    try:
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise BadRequest(f"The operationType must be one of {', '.join(_KINDS)}.")
+        return Member(kind, _KINDS[kind](_Reader(operation, options)))
+    except CosmosError as error:
+        return Member(str(kind), error)
+
+
+class _Reader:
+    """The parts of one operation, each checked when it is asked for."""
+
+    def __init__(self, operation: dict[str, Any], options: Options) -> None:
+        self._operation = operation
+        self._options = options
+
+    @property
+    def key(self) -> str | None:
+        """The operation's own partition key, which must be the batch's if that has one."""
+        own, common = self._text("partitionKey"), self._options.header
+        if own is None or common is None:
+            return common if own is None else own
+        container = self._options.container
+        if items.place_of(container, own) != items.place_of(container, common):
+            raise PartitionKeyMismatch(
+                "The partitionKey of the operation is not the one the batch is for."
+            )
+        return common
+
+    @property
+    def place(self) -> Place:
+        return items.place_of(self._options.container, self.key)
+
+    @property
+    def id(self) -> str:
+        name = self._text("id")
+        if name is None:
+            raise BadRequest("The operation needs the 'id' of an item.")
+        return name
+
+    @property
+    def draft(self) -> Draft:
+        options = self._options
+        document = documents.parse(orjson.dumps(self._body))
+        return items.draft(options.container, document, self.key, is_indexed=options.is_indexed)
+
+    @property
+    def patch(self) -> Step:
+        options = self._options
+        wanted = patching.read(self._body, options.container.key)
+        return items.patching(
+            self.place, self.id, wanted, self.if_match, is_indexed=options.is_indexed
+        )
+
+    @property
+    def if_match(self) -> str | None:
+        return self._text("ifMatch")
+
+    @property
+    def if_none_match(self) -> str | None:
+        return self._text("ifNoneMatch")
+
+    @property
+    def _body(self) -> Any:
+        if "resourceBody" not in self._operation:
+            raise BadRequest("The operation needs a 'resourceBody'.")
+        return self._operation["resourceBody"]
+
+    def _text(self, name: str) -> str | None:
+        value = self._operation.get(name)
+        if value is not None and not isinstance(value, str):
+            raise BadRequest(f"The '{name}' of an operation must be a string.")
+        return value
+
+
+_KINDS: Final[dict[str, Callable[[_Reader], Step]]] = {
+    "Create": lambda its: items.creation(its.draft),
+    "Upsert": lambda its: items.upsertion(its.draft, its.if_match, its.if_none_match),
+    # The service gives 304 for either header when it names the version there is.
+    "Read": lambda its: items.reading(its.place, its.id, its.if_none_match or its.if_match),
+    "Replace": lambda its: items.replacement(its.id, its.draft, its.if_match),
+    "Delete": lambda its: items.deletion(its.place, its.id, its.if_match),
+    "Patch": lambda its: its.patch,
+}
+
+
+# All or nothing ---------------------------------------------------------------------------------
+
+
+async def run_atomic(
+    op: Operation, place: Place, members: Sequence[Member], options: Options, factor: int
+) -> Results:
+    """Runs the operations as one transaction of one logical partition."""
+    keys = {key for _, step in members if isinstance(step, Step) for key in step.keys}
+
+    def decide(view: View) -> Decision[tuple[list[Outcome], CosmosError | None, int]]:
+        work = Transaction(op, view)
+        room = _Room()
+        outcomes: list[Outcome] = []
+        try:
+            for position, member in enumerate(members):
+                outcomes.append(_run(member, work, room, position, options))
+        except CosmosError as error:
+            claimed = [
+                entry
+                for change in work.changes
+                if isinstance(change, Put)
+                for entry in change.unique
+            ]
+            return Decision((), (outcomes, error, view.lsn - 1), claimed)
+        lsn = view.lsn if work.changes else view.lsn - 1
+        return Decision(work.changes, (outcomes, None, lsn))
+
+    outcomes, error, lsn = await op.store.write(
+        op.container, place.range_index, _ordered(keys), decide
+    )
+    if error is not None:
+        results = [_DEPENDENT] * len(members)
+        results[len(outcomes)] = _refused(error)
+    else:
+        results = [
+            _done(member, outcome, options, factor)
+            for member, outcome in zip(members, outcomes, strict=True)
+        ]
+    return Results(results, lsn)
+
+
+def _ordered(keys: set[ItemKey]) -> tuple[ItemKey, ...]:
+    return tuple(sorted(keys))
+
+
+# Each on its own --------------------------------------------------------------------------------
+
+
+async def run_each(
+    op: Operation,
+    range_index: int | None,
+    members: Sequence[Member],
+    options: Options,
+    factor: int,
+    *,
+    goes_on: bool,
+) -> Results:
+    """Runs each operation as a transaction; `goes_on` says what happens after one has failed."""
+    _check_range(members, range_index)
+    room = _Room()
+
+    async def run(position: int, member: Member) -> Result:
+        step = member.step
+        if isinstance(step, CosmosError):
+            return _refused(step)
+
+        def decide(view: View) -> Decision[Outcome]:
+            work = Transaction(op, view)
+            outcome = _run(member, work, room, position, options)
+            return Decision(work.changes, outcome)
+
+        try:
+            outcome = await op.store.write(op.container, step.place.range_index, step.keys, decide)
+        except CosmosError as error:
+            room.give_back(position)
+            return _refused(error)
+        return _done(member, outcome, options, factor)
+
+    if goes_on:
+        # Queued in this order before any of them is run, so they share their commits.
+        results = list(await asyncio.gather(*map(run, range(len(members)), members)))
+    else:
+        results = []
+        for position, member in enumerate(members):
+            has_failed = bool(results) and results[-1].status >= 400
+            results.append(_DEPENDENT if has_failed else await run(position, member))
+    lsns = await op.store.lsns(op.container)
+    return Results(results, lsns[range_index_of(members, range_index)])
+
+
+def range_index_of(members: Sequence[Member], given: int | None) -> int:
+    """The range whose position the response tells: the one asked for, or that of the first."""
+    if given is not None:
+        return given
+    steps = (member.step for member in members if isinstance(member.step, Step))
+    return next((step.place.range_index for step in steps), 0)
+
+
+def _check_range(members: Sequence[Member], range_index: int | None) -> None:
+    """410 when the client took a key for one of another range: it must look again."""
+    for member in members:
+        step = member.step
+        if (
+            range_index is not None
+            and isinstance(step, Step)
+            and step.place.range_index != range_index
+        ):
+            raise RangeGone(
+                "An operation's partition key does not belong to the range the request names."
+            )
+
+
+# Both -------------------------------------------------------------------------------------------
+
+
+class _Room:
+    """What is left of the largest response, by operation, so that asking twice takes once."""
+
+    def __init__(self) -> None:
+        self._taken: dict[int, int] = {}
+
+    def take(self, position: int, size: int) -> None:
+        """413 before anything is written whose answer would not fit."""
+        self._taken[position] = size + _ENTRY
+        if sum(self._taken.values()) > LARGEST_RESPONSE:
+            self.give_back(position)
+            raise RequestEntityTooLarge(
+                "The response would be larger than 4 MB with this operation.", sub_status=3402
+            )
+
+    def give_back(self, position: int) -> None:
+        self._taken.pop(position, None)
+
+
+def _run(
+    member: Member, work: Transaction, room: _Room, position: int, options: Options
+) -> Outcome:
+    if isinstance(member.step, CosmosError):
+        raise member.step
+    outcome = member.step.run(work)
+    if _has_body(member, outcome, options):
+        room.take(position, len(outcome.row.body))
+    return outcome
+
+
+def _has_body(member: Member, outcome: Outcome, options: Options) -> bool:
+    if outcome.status in (204, 304):
+        return False
+    return options.with_bodies or member.kind == "Read"
+
+
+def _done(member: Member, outcome: Outcome, options: Options, factor: int) -> Result:
+    charge = items.charge_of(options.container, outcome, factor)
+    has_body = _has_body(member, outcome, options)
+    return Result(outcome.status, charge, outcome, None, has_body)
+
+
+def _refused(error: CosmosError) -> Result:
+    charge = charges.REJECTED if error.charge is None else error.charge
+    return Result(error.status, charge, None, error)
+
+
+_DEPENDENT: Final = Result(
+    FailedDependency.status,
+    0.0,
+    None,
+    FailedDependency("Another operation of the batch has failed, so this one was not done."),
+)

@@ -1,0 +1,185 @@
+"""A transaction while it is decided: what its operations see, and what they have changed so far.
+
+One operation or a whole batch, the rules are the same: each sees the effects of those before it. A
+dead row counts as absent everywhere, and is swept along by the write that takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from perseid import charges, ids, ttl
+from perseid.documents import Document, seal
+from perseid.errors import Conflict, Forbidden, NotFound
+from perseid.model import ItemKey, Row, item_number
+from perseid.service.operation import Operation
+from perseid.store.protocol import Put, Remove, View
+
+_NOT_FOUND: Final = (
+    "Entity with the specified id does not exist in the system."
+    " More info: https://aka.ms/cosmosdb-tsg-not-found"
+)
+_UNIQUE: Final = "Unique index constraint violation."
+
+
+class Place(NamedTuple):
+    """A logical partition: its stored key and the physical range that holds it."""
+
+    pk: bytes
+    range_index: int
+
+
+class Draft(NamedTuple):
+    """A document that passed every check that needs no other document."""
+
+    id: str
+    place: Place
+    epk: bytes
+    document: Document
+    ttl: int | None
+    terms: int
+    unique: tuple[bytes, ...]
+
+
+class Outcome(NamedTuple):
+    """What an operation has done: the row as it is now (of a deleted item, as it was last).
+
+    `old` is the row it replaced and `draft` what was written, if anything was; `patches` counts
+    the operations of a patch.
+    """
+
+    status: int
+    row: Row
+    lsn: int
+    old: Row | None = None
+    draft: Draft | None = None
+    patches: int = 0
+
+
+class Step(NamedTuple):
+    """One operation on items: the keys it looks at, and what it does in a transaction."""
+
+    place: Place
+    keys: tuple[ItemKey, ...]
+    run: Callable[[Transaction], Outcome]
+
+
+def not_found() -> NotFound:
+    """For an item that is absent or dead: nothing tells the two apart."""
+    return NotFound(_NOT_FOUND, charge=charges.MISS)
+
+
+class Transaction:
+    """The view of the store, and on top of it the changes made so far."""
+
+    __slots__ = ("_claims", "_growth", "_puts", "_rows", "_touched", "changes", "op", "view")
+
+    def __init__(self, op: Operation, view: View) -> None:
+        self.op = op
+        self.view = view
+        self.changes: list[Put | Remove] = []
+        self._rows: dict[ItemKey, Row | None] = {}
+        self._claims: dict[bytes, Row] = {}  # entries of the unique-key index
+        self._touched: set[int] = set()  # items whose entries in the store no longer count
+        self._puts = 0
+        self._growth = 0  # bytes, of what is alive
+
+    def find(self, key: ItemKey) -> Row | None:
+        """The live row of the key."""
+        row = self._row(key)
+        return row if row is not None and self._is_live(row) else None
+
+    def existing(self, key: ItemKey) -> Row:
+        row = self.find(key)
+        if row is None:
+            raise not_found()
+        return row
+
+    def clear(self, key: ItemKey) -> Row | None:
+        """The live row of the key; a dead one is removed, to make room."""
+        row = self._row(key)
+        if row is not None and not self._is_live(row):
+            self._remove(row, expired=True)
+            return None
+        return row
+
+    def remove(self, row: Row) -> None:
+        self._growth -= row.size
+        self._remove(row, expired=False)
+
+    def put(self, new: Draft, old: Row | None) -> Row:
+        """Writes `new`, in the place of `old` if there is one."""
+        self._claim(new.unique, old)
+        op, view = self.op, self.view
+        container = op.container
+        version = item_number(new.place.range_index, view.lsn, self._puts)
+        number = version if old is None else old.number
+        etag = ids.make_etag(op.ts, container.number << 60 | version)
+        rid = ids.child_rid(container.rid, "document", number)
+        body = seal(new.document.text, rid, container.docs_link, etag, op.ts)
+        size = new.document.size + len(body) - len(new.document.text)
+        row = Row(
+            number, new.place.pk, new.id, new.epk, op.ts, new.ttl,
+            view.lsn, etag, size, new.terms, body,
+        )  # fmt: skip
+        self._check_room(row, old)
+        self._puts += 1
+        self._growth += size if old is None else size - old.size
+        if old is not None and old.id != row.id:
+            self._rows[old.key] = None
+        self._rows[row.key] = row
+        if new.unique:
+            self._release(number)
+            self._claims.update(dict.fromkeys(new.unique, row))
+        self.changes.append(Put(row, old, new.unique))
+        return row
+
+    def _row(self, key: ItemKey) -> Row | None:
+        rows = self._rows
+        return rows[key] if key in rows else self.view.rows[key]
+
+    def _is_live(self, row: Row) -> bool:
+        return ttl.is_live(row.ts, row.ttl, self.op.horizon)
+
+    def _remove(self, row: Row, *, expired: bool) -> None:
+        self._rows[row.key] = None
+        self._release(row.number)
+        self.changes.append(Remove(row, expired))
+
+    def _claim(self, entries: tuple[bytes, ...], own: Row | None) -> None:
+        """Refuses values that a live item holds; those of dead items are free, and swept along."""
+        for entry in entries:
+            holder = self._holder(entry)
+            if holder is None or (own is not None and holder.number == own.number):
+                continue
+            if self._is_live(holder):
+                raise Conflict(_UNIQUE, listed=True)
+            self._remove(holder, expired=True)
+
+    def _holder(self, entry: bytes) -> Row | None:
+        if entry in self._claims:
+            return self._claims[entry]
+        row = self.view.holders.get(entry)
+        return None if row is None or row.number in self._touched else row
+
+    def _release(self, number: int) -> None:
+        self._touched.add(number)
+        if self._claims:
+            self._claims = {
+                entry: row for entry, row in self._claims.items() if row.number != number
+            }
+
+    def _check_room(self, row: Row, old: Row | None) -> None:
+        """403 when the logical partition would grow too large; the dead do not count."""
+        op, view = self.op, self.view
+        limit = op.account.settings.partition_limit
+        added = self._growth + row.size
+        if view.size + added <= limit:  # then no partition of the range can be near it
+            return
+        if view.weigh(row.pk, op.horizon) + added - (0 if old is None else old.size) > limit:
+            raise Forbidden(
+                "Partition key reached maximum size of 20 GB. Learn more:"
+                " https://aka.ms/CosmosDB/sql/errors/full-pk",
+                sub_status=1014,
+            )
