@@ -266,7 +266,7 @@ def _index(array: list[Any], name: str, change: Change) -> int:
 
 
 def _number(text: orjson.Fragment) -> int | float:
-    number: int | float = orjson.loads(text.contents)
+    number: int | float = orjson.loads(orjson.dumps(text))
     return number
 
 
