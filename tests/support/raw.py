@@ -111,6 +111,18 @@ class RawClient:
     def put(self, path: str, body: Any, **headers: str) -> Reply:
         return self.request("PUT", path, body, _named(headers))
 
+    def patch(self, path: str, body: Any, **headers: str) -> Reply:
+        return self.request("PATCH", path, body, _named(headers))
+
+    def batch(self, path: str, operations: Any, *, atomic: bool = True, **headers: str) -> Reply:
+        """A transactional batch on the items of a container, or a bulk request."""
+        sent = {
+            "x-ms-cosmos-is-batch-request": "True",
+            "x-ms-cosmos-batch-atomic": str(atomic),
+            "x-ms-cosmos-batch-continue-on-error": str(not atomic),
+        }
+        return self.request("POST", f"{path}/docs", operations, sent | _named(headers))
+
     def delete(self, path: str, **headers: str) -> Reply:
         return self.request("DELETE", path, headers=_named(headers))
 
