@@ -1,0 +1,406 @@
+"""Lifetimes in patches, batches and bulk requests (T-004 … T-006, T-058 … T-061, T-073, T-078 …
+T-079, T-087, T-094, T-113)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from perseid.config import Settings
+from tests.support.operations import codes
+from tests.support.raw import Reply
+from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+
+KEY: Final = '["p"]'
+TOUCH: Final = [{"op": "set", "path": "/v", "value": 1}]
+UNIQUE: Final = {"uniqueKeys": [{"paths": ["/email"]}]}
+
+
+def patch(shelf: Shelf, id_: str, body: Any, **headers: str) -> Reply:
+    return shelf.raw.patch(f"{shelf.path}/docs/{id_}", body, pk=KEY, **headers)
+
+
+def batch(shelf: Shelf, *operations: Any) -> Reply:
+    return shelf.raw.batch(shelf.path, list(operations), pk=KEY)
+
+
+def bulk(shelf: Shelf, *operations: Any) -> Reply:
+    return shelf.raw.batch(shelf.path, list(operations), atomic=False, pk=KEY)
+
+
+def create(id_: str, ttl: object = ABSENT, **rest: Any) -> dict[str, Any]:
+    body = {"id": id_, "pk": "p", **rest} | ({} if ttl is ABSENT else {"ttl": ttl})
+    return {"operationType": "Create", "resourceBody": body}
+
+
+def as_kind(kind: str, id_: str, ttl: object = ABSENT) -> dict[str, Any]:
+    operation = create(id_, ttl) | {"operationType": kind, "id": id_}
+    if kind == "Patch":
+        operation["resourceBody"] = TOUCH
+    if kind in ("Read", "Delete"):
+        del operation["resourceBody"]
+    return operation
+
+
+def told(message: str) -> str:
+    """The text in the envelope of a validator."""
+    envelope = json.loads(message.partition("\r\n")[0].removeprefix("Message: "))
+    (text,) = envelope["Errors"]
+    assert isinstance(text, str)
+    return text
+
+
+# Every write is a new beginning ------------------------------------------------------------------
+
+
+WRITES: Final[dict[str, Callable[[Shelf], Reply]]] = {
+    "patch": lambda shelf: patch(shelf, "a", TOUCH),
+    "patch of nothing new": lambda shelf: patch(
+        shelf, "a", [{"op": "set", "path": "/pk2", "value": 1}]
+    ),
+    "batch replace": lambda shelf: batch(shelf, as_kind("Replace", "a")),
+    "batch upsert": lambda shelf: batch(shelf, as_kind("Upsert", "a")),
+    "batch patch": lambda shelf: batch(shelf, as_kind("Patch", "a")),
+    "bulk replace": lambda shelf: bulk(shelf, as_kind("Replace", "a")),
+    "bulk patch": lambda shelf: bulk(shelf, as_kind("Patch", "a")),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_restarts_the_countdown(shelves: Shelves, write: str) -> None:
+    shelf = shelves.make(10)  # T-004
+    ts = shelf.create("a", pk2=1)["_ts"]
+    shelf.clock.set(ts + 8)
+    assert WRITES[write](shelf).status == 200
+    assert shelf.read("a").json["_ts"] == ts + 8
+    shelf.clock.set(ts + 17)
+    assert shelf.seen("a") == {"a"}
+    shelf.clock.set(ts + 18)
+    assert shelf.seen("a") == set()
+
+
+STALE: Final = '"00000000-0000-0000-0000-000000000000"'
+FAILURES: Final[dict[str, Callable[[Shelf], Reply]]] = {
+    "patch condition": lambda shelf: patch(
+        shelf, "a", {"operations": TOUCH, "condition": "from c where false"}
+    ),
+    "patch etag": lambda shelf: patch(shelf, "a", TOUCH, if_match=STALE),
+    "patch operation": lambda shelf: patch(shelf, "a", [{"op": "remove", "path": "/no"}]),
+    "patched ttl": lambda shelf: patch(shelf, "a", [{"op": "set", "path": "/ttl", "value": 0}]),
+    "batch read": lambda shelf: batch(shelf, as_kind("Read", "a")),
+    "batch rolled back": lambda shelf: batch(
+        shelf, as_kind("Replace", "a", 99), as_kind("Delete", "no")
+    ),
+    "batch bad ttl": lambda shelf: batch(shelf, as_kind("Patch", "a"), create("b", 0)),
+    "bulk etag": lambda shelf: bulk(shelf, as_kind("Replace", "a", 99) | {"ifMatch": STALE}),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_what_fails_touches_nothing(shelves: Shelves, failure: str) -> None:
+    shelf = shelves.make(10)  # T-005
+    stored = shelf.create("a")
+    shelf.clock.advance(8)
+    FAILURES[failure](shelf)
+    assert shelf.read("a").json == stored
+    shelf.clock.advance(2)
+    assert shelf.seen("a") == set()
+
+
+def test_a_batch_has_one_ts_and_one_now(shelves: Shelves) -> None:
+    shelf = shelves.make(10)  # T-006, T-036
+    shelf.clock.set(shelves.now + 1.999)
+    reply = batch(shelf, create("a"), create("b", 5), as_kind("Patch", "a"), create("c"))
+    assert {entry["resourceBody"]["_ts"] for entry in reply.json} == {shelves.now}
+    assert {item["_ts"] for item in shelf.query("SELECT c._ts FROM c")} == {shelves.now}
+
+
+def test_a_batch_on_a_running_clock_has_one_ts() -> None:
+    """T-006: whatever second it began in, all of it is of that one."""
+    clock = frozen_clock()
+    clock.resume()
+    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make(1000)
+        for turn in range(20):
+            reply = batch(shelf, *(create(f"{turn}-{number}") for number in range(100)))
+            assert len({entry["resourceBody"]["_ts"] for entry in reply.json}) == 1
+
+
+# Validation --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0, -2, None, 1.5, "60", True, 2147483648, [], {}])
+@pytest.mark.parametrize("kind", ["Create", "Upsert", "Replace"])
+def test_a_bad_ttl_fails_its_batch(shelves: Shelves, kind: str, value: object) -> None:
+    shelf = shelves.make(100)  # T-059, T-060, T-061
+    shelf.create("there", 7)
+    reply = batch(shelf, create("a"), as_kind(kind, "there", value), create("b"))
+    assert (reply.status, codes(reply)) == (207, [424, 400, 424])
+    assert f"The input ttl '{json.dumps(value)}' is invalid." in told(reply.json[1]["message"])
+    assert float(reply.headers["x-ms-request-charge"]) > 0
+    assert shelf.seen("a", "b", "there") == {"there"}
+    assert shelf.read("there").json["ttl"] == 7
+
+
+def test_a_bad_ttl_fails_alone_in_bulk(shelves: Shelves) -> None:
+    shelf = shelves.make(100)  # T-059
+    reply = bulk(shelf, create("a"), create("b", 0), create("c", -1))
+    assert codes(reply) == [201, 400, 201]
+    assert shelf.seen("a", "b", "c") == {"a", "c"}
+
+
+def test_ttl_is_checked_before_existence(shelves: Shelves) -> None:
+    shelf = shelves.make(100)  # T-058
+    shelf.create("a")
+    assert codes(batch(shelf, create("a", 0))) == [400]
+    assert codes(batch(shelf, as_kind("Replace", "no", 0))) == [400]
+
+
+def test_with_ttl_off_any_value_is_kept(shelves: Shelves) -> None:
+    shelf = shelves.make()  # T-055, T-056
+    assert codes(batch(shelf, create("a", "never"))) == [201]
+    assert patch(shelf, "a", [{"op": "set", "path": "/ttl", "value": [0]}]).status == 200
+    assert shelf.set_default(5).status == 200
+    assert patch(shelf, "a", TOUCH).status == 400  # what is written next must be valid
+    assert patch(shelf, "a", [{"op": "set", "path": "/ttl", "value": 9}]).status == 200
+
+
+# The dead ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dead(shelves: Shelves) -> Shelf:
+    """A shelf with the items `dead` and `alive`, and no sweeper."""
+    shelf = shelves.make(-1)
+    shelf.create("dead", 5, v=7)
+    shelf.create("alive")
+    shelf.clock.advance(5)
+    return shelf
+
+
+@pytest.mark.parametrize("condition", [None, "from c where true", "from c where c.v = 7"])
+@pytest.mark.parametrize("if_match", [None, "*", STALE, "own"])
+def test_the_dead_cannot_be_patched(
+    shelves: Shelves, condition: str | None, if_match: str | None
+) -> None:
+    shelf = shelves.make(-1)  # T-073
+    etag = shelf.create("dead", 5, v=7)["_etag"]
+    shelf.clock.advance(5)
+    headers = {} if if_match is None else {"if_match": etag if if_match == "own" else if_match}
+    wanted = {"operations": TOUCH, "condition": condition}
+    assert_gone(patch(shelf, "dead", wanted, **headers))
+    # Not even one whose operations could not be done.
+    assert_gone(patch(shelf, "dead", [{"op": "remove", "path": "/no"}], **headers))
+    assert shelf.seen("dead") == set()
+
+
+@pytest.mark.parametrize("kind", ["Read", "Replace", "Patch", "Delete"])
+@pytest.mark.parametrize("etag", [None, "*", STALE])
+def test_the_dead_fail_a_batch(dead: Shelf, kind: str, etag: str | None) -> None:
+    """T-078"""
+    before = dead.read("alive").json
+    operation = as_kind(kind, "dead") | ({} if etag is None else {"ifMatch": etag})
+    reply = batch(dead, create("new"), as_kind("Replace", "alive"), operation)
+    assert (reply.status, codes(reply)) == (207, [424, 424, 404])
+    assert dead.seen("new", "dead", "alive") == {"alive"}
+    assert dead.read("alive").json == before
+    assert codes(bulk(dead, operation, as_kind("Read", "alive"))) == [404, 200]
+
+
+@pytest.mark.parametrize("kind", ["Create", "Upsert"])
+@pytest.mark.parametrize("send", [batch, bulk])
+def test_the_dead_make_room_in_a_batch(dead: Shelf, kind: str, send: Callable[..., Reply]) -> None:
+    """T-079"""
+    first = as_kind(kind, "dead") | {"ifMatch": STALE}
+    reply = send(dead, first, as_kind("Read", "dead"), as_kind("Patch", "dead"), create("dead"))
+    assert codes(reply) == ([424, 424, 424, 409] if send is batch else [201, 200, 200, 409])
+    reply = batch(
+        dead, as_kind("Upsert", "dead"), as_kind("Read", "dead"), as_kind("Patch", "dead")
+    )
+    assert codes(reply) == [201 if send is batch else 200, 200, 200]
+    found = dead.read("dead").json
+    assert (found["v"], found.get("ttl")) == (1, None)
+    assert dead.seen("dead", "alive") == {"dead", "alive"}
+
+
+def test_a_rename_takes_the_place_of_the_dead(dead: Shelf) -> None:
+    renamed = as_kind("Replace", "dead") | {"id": "alive"}
+    assert codes(batch(dead, renamed, as_kind("Read", "dead"))) == [200, 200]
+    assert dead.seen("dead", "alive") == {"dead"}
+
+
+def test_rolling_back_leaves_the_dead_where_they_were(dead: Shelf) -> None:
+    usage = dead.raw.get(dead.admin).json
+    reply = batch(dead, create("dead"), create("alive"))
+    assert codes(reply) == [424, 409]
+    assert dead.seen("dead", "alive") == {"alive"}
+    assert dead.raw.get(dead.admin).json == usage
+
+
+# Unique keys -------------------------------------------------------------------------------------
+
+
+def test_values_of_the_dead_are_free_in_a_batch(shelves: Shelves) -> None:
+    shelf = shelves.make(-1, uniqueKeyPolicy=UNIQUE)  # T-087
+    shelf.create("old", 5, email="x")
+    shelf.create("older", 5, email="y")
+    shelf.create("kept", email="z")
+    shelf.clock.advance(5)
+    reply = batch(
+        shelf,
+        create("new", email="x"),
+        create("newer", email="y"),
+        create("old", email="w"),
+        as_kind("Delete", "new"),
+        as_kind("Upsert", "kept") | {"resourceBody": {"id": "kept", "pk": "p", "email": "x"}},
+    )
+    assert codes(reply) == [201, 201, 201, 204, 200]
+    assert shelf.seen("old", "older", "new", "newer", "kept") == {"old", "newer", "kept"}
+    taken = batch(shelf, create("a", email="q"), create("b", email="x"))
+    assert codes(taken) == [424, 409]
+    wanted = [{"op": "set", "path": "/email", "value": "z"}]
+    assert patch(shelf, "newer", wanted).status == 200  # given up by `kept`
+    assert patch(shelf, "old", wanted).status == 409
+
+
+def test_a_rolled_back_batch_takes_no_values(shelves: Shelves) -> None:
+    shelf = shelves.make(-1, uniqueKeyPolicy=UNIQUE)  # T-087
+    shelf.create("old", 5, email="x")
+    shelf.clock.advance(5)
+    assert codes(batch(shelf, create("a", email="x"), as_kind("Read", "no"))) == [424, 404]
+    assert shelf.post({"id": "b", "pk": "p", "email": "x"}).status == 201
+
+
+def test_a_patch_takes_the_value_of_the_dead(shelves: Shelves) -> None:
+    shelf = shelves.make(-1, uniqueKeyPolicy=UNIQUE)  # T-087
+    shelf.create("old", 5, email="x")
+    shelf.create("b", email="y")
+    wanted = [{"op": "replace", "path": "/email", "value": "x"}]
+    assert patch(shelf, "b", wanted).status == 409
+    shelf.clock.advance(5)
+    assert patch(shelf, "b", wanted).status == 200
+    assert shelf.seen("old", "b") == {"b"}
+
+
+# The size of a partition -------------------------------------------------------------------------
+
+
+def test_a_batch_counts_what_it_has_written_itself() -> None:
+    """T-094: its own items take room, what it deletes gives room, the dead take none."""
+    clock = frozen_clock()
+    with serving(Settings(memory=True, no_sweeper=True, partition_limit=2000), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make(10)
+
+        def large(id_: str) -> dict[str, Any]:
+            return create(id_, v="x" * 600)
+
+        reply = batch(shelf, large("a"), large("b"), large("c"))
+        assert codes(reply) == [424, 424, 403]
+        assert reply.json[2]["subStatusCode"] == 1014
+        assert codes(batch(shelf, large("a"), large("b"))) == [201, 201]
+        assert codes(batch(shelf, large("c"))) == [403]
+        assert codes(batch(shelf, as_kind("Delete", "a"), large("c"))) == [204, 201]
+        assert codes(batch(shelf, as_kind("Replace", "b"), large("d"))) == [200, 201]
+        assert codes(batch(shelf, large("e"), as_kind("Delete", "d"))) == [403, 424]
+        clock.advance(10)
+        assert codes(batch(shelf, large("a"), large("b"))) == [201, 201]
+        assert shelf.seen("a", "b", "c", "d") == {"a", "b"}
+
+
+# Patching a lifetime -----------------------------------------------------------------------------
+
+
+PATCHES: Final = [
+    # before, operation, ttl afterwards or ABSENT
+    (20, {"op": "set", "path": "/ttl", "value": 40}, 40),
+    (ABSENT, {"op": "set", "path": "/ttl", "value": 40}, 40),
+    (20, {"op": "add", "path": "/ttl", "value": 40}, 40),
+    (ABSENT, {"op": "add", "path": "/ttl", "value": -1}, -1),
+    (20, {"op": "replace", "path": "/ttl", "value": -1}, -1),
+    (20, {"op": "incr", "path": "/ttl", "value": 15}, 35),
+    (20, {"op": "incr", "path": "/ttl", "value": -15}, 5),
+    (20, {"op": "incr", "path": "/ttl", "value": -21}, -1),
+    (20, {"op": "incr", "path": "/ttl", "value": 15.0}, 35),
+    (ABSENT, {"op": "incr", "path": "/ttl", "value": 15}, 15),
+    (20, {"op": "remove", "path": "/ttl"}, ABSENT),
+    (20, {"op": "move", "from": "/ttl", "path": "/was"}, ABSENT),
+    (20, {"op": "move", "from": "/w", "path": "/ttl"}, 33),
+    (ABSENT, {"op": "move", "from": "/w", "path": "/ttl"}, 33),
+    (20, {"op": "set", "path": "/TTL", "value": 0}, 20),
+    (20, {"op": "set", "path": "/part/ttl", "value": 0}, 20),
+]
+PATCH_IDS: Final = range(len(PATCHES))
+
+
+@pytest.mark.parametrize(("before", "operation", "after"), PATCHES, ids=PATCH_IDS)
+@pytest.mark.parametrize("default", [10, -1])
+def test_a_lifetime_can_be_patched(
+    shelves: Shelves, default: int, before: object, operation: dict[str, Any], after: Any
+) -> None:
+    shelf = shelves.make(default)  # T-113
+    shelf.create("a", before, w=33, part={})
+    shelf.clock.advance(3)
+    reply = patch(shelf, "a", [operation])
+    assert reply.status == 200, reply
+    assert reply.json.get("ttl", ABSENT) == after
+    ts = reply.json["_ts"]
+    assert ts == shelves.now
+    lifetime = default if after is ABSENT else after
+    if lifetime == -1:
+        shelf.clock.advance(1_000_000)
+        assert shelf.seen("a") == {"a"}
+    else:
+        shelf.clock.set(ts + lifetime - 1)
+        assert shelf.seen("a") == {"a"}
+        shelf.clock.set(ts + lifetime)
+        assert shelf.seen("a") == set()
+
+
+BAD: Final = [
+    ({"op": "incr", "path": "/ttl", "value": -20}, "0"),
+    ({"op": "incr", "path": "/ttl", "value": -30}, "-10"),
+    ({"op": "incr", "path": "/ttl", "value": 0.5}, "20.5"),
+    ({"op": "incr", "path": "/ttl", "value": 2147483647}, "2147483667"),
+    ({"op": "set", "path": "/ttl", "value": 0}, "0"),
+    ({"op": "set", "path": "/ttl", "value": None}, "null"),
+    ({"op": "set", "path": "/ttl", "value": "60"}, '"60"'),
+    ({"op": "add", "path": "/ttl", "value": 2147483648}, "2147483648"),
+    ({"op": "replace", "path": "/ttl", "value": -2}, "-2"),
+    ({"op": "move", "from": "/w", "path": "/ttl"}, '"w"'),
+    ({"op": "move", "from": "/part", "path": "/ttl"}, "{}"),
+]
+
+
+@pytest.mark.parametrize(("operation", "shown"), BAD, ids=range(len(BAD)))
+def test_a_patched_lifetime_must_be_valid(
+    shelves: Shelves, operation: dict[str, Any], shown: str
+) -> None:
+    shelf = shelves.make(10)  # T-113
+    stored = shelf.create("a", 20, w="w", part={})
+    shelf.clock.advance(3)
+    reply = patch(shelf, "a", [{"op": "set", "path": "/v", "value": 1}, operation])
+    assert reply.status == 400
+    text = f"The input ttl '{shown}' is invalid."
+    assert (
+        text in json.loads(reply.json["message"].split("\r\n")[0][len("Message: ") :])["Errors"][0]
+    )
+    entry = batch(shelf, as_kind("Patch", "a") | {"resourceBody": [operation]}).json[0]
+    assert entry["statusCode"] == 400
+    assert text in told(entry["message"])
+    assert shelf.read("a").json == stored
+
+
+# Bulk and the purge ------------------------------------------------------------------------------
+
+
+def test_what_a_batch_sweeps_is_counted_once(dead: Shelf) -> None:
+    assert codes(batch(dead, create("dead"), as_kind("Delete", "dead"))) == [201, 204]
+    assert dead.seen("dead", "alive") == {"alive"}
+    status = dead.raw.get(dead.admin).json
+    assert status["purgedTotal"] == 1
+    assert status["backlog"]["items"] == 0
