@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,6 +195,51 @@ def test_kill_9(data: Path) -> None:
     with serving(data) as server:
         stream.check(server)
     assert len(stream.acknowledged) >= KILLS
+
+
+def test_a_batch_is_whole_or_absent_after_a_kill(data: Path) -> None:
+    """Whatever was acknowledged is there; of the others all items are, or none."""
+    members, random = 40, Random(5)
+    sent: list[str] = []
+    acknowledged: set[str] = set()
+    lock = threading.Lock()
+
+    def write(server: Process, target: int) -> None:
+        client = server.client()
+        try:
+            while True:
+                with lock:
+                    name = f"b{len(sent)}"
+                    sent.append(name)
+                operations = [
+                    {"operationType": "Create", "resourceBody": {"id": f"{name}-{n}", "pk": 1}}
+                    for n in range(members)
+                ]
+                reply = client.batch("/dbs/d/colls/c", operations, pk="[1]")
+                assert reply.status == 200
+                with lock:
+                    acknowledged.add(name)
+                    if len(acknowledged) == target:
+                        server.child.kill()
+        except (OSError, http.client.HTTPException):
+            pass  # the server is gone, or going
+        finally:
+            client.close()
+
+    for _ in range(4):
+        with serving(data, "--durability", "full") as server:
+            target = len(acknowledged) + random.randint(1, 40)
+            writers = [threading.Thread(target=write, args=(server, target)) for _ in range(4)]
+            for writer in writers:
+                writer.start()
+            for writer in writers:
+                writer.join()
+    with serving(data) as server:
+        client = server.client()
+        found = Counter(item["id"].partition("-")[0] for item in feed(client, DOCS))
+        client.close()
+    assert acknowledged <= found.keys() <= set(sent)
+    assert set(found.values()) == {members}
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
