@@ -206,7 +206,7 @@ def client(settings: Settings) -> Iterator[RawClient]:
 
 
 @examples(
-    max_examples=120,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
