@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import accumulate
 from typing import Any, Final
 
 import orjson
@@ -29,6 +30,10 @@ _TAIL: Final = re.compile(
 )
 _ESCAPED_COLON: Final = re.compile(rb"\\u003[aA]")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEPS: Final = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
+_NOT_BRACKETS: Final = bytes(set(range(256)) - _STEPS.keys())
 
 
 class Document:
@@ -187,12 +192,6 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_depth(raw: bytes) -> None:
-    depth = 0
-    for token in _TOKEN.finditer(raw):
-        mark = token.group()
-        if mark in b"{[":
-            depth += 1
-            if depth > DEEPEST:
-                raise BadRequest(f"The request body is nested deeper than {DEEPEST} levels.")
-        elif mark in b"}]":
-            depth -= 1
+    brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > DEEPEST:
+        raise BadRequest(f"The request body is nested deeper than {DEEPEST} levels.")

@@ -22,7 +22,7 @@ from perseid.errors import (
     RangeGone,
     RequestEntityTooLarge,
 )
-from perseid.model import Container, ItemKey
+from perseid.model import Container
 from perseid.service import items, patching
 from perseid.service.operation import Operation
 from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
@@ -30,6 +30,7 @@ from perseid.store.protocol import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
 LARGEST_RESPONSE: Final = 4 * 1024 * 1024
+_FEW_PATCHES: Final = 4
 # What an entry of the response takes besides the item.
 _ENTRY: Final = 128
 
@@ -209,8 +210,10 @@ async def run_atomic(
         lsn = view.lsn if work.changes else view.lsn - 1
         return Decision(work.changes, (outcomes, None, lsn))
 
+    # A patch decodes its item, which may be large.
+    is_heavy = sum(member.kind == "Patch" for member in members) > _FEW_PATCHES
     outcomes, error, lsn = await op.store.write(
-        op.container, place.range_index, _ordered(keys), decide
+        op.container, place.range_index, tuple(sorted(keys)), decide, is_heavy=is_heavy
     )
     if error is not None:
         results = [_DEPENDENT] * len(members)
@@ -221,10 +224,6 @@ async def run_atomic(
             for member, outcome in zip(members, outcomes, strict=True)
         ]
     return Results(results, lsn)
-
-
-def _ordered(keys: set[ItemKey]) -> tuple[ItemKey, ...]:
-    return tuple(sorted(keys))
 
 
 # Each on its own --------------------------------------------------------------------------------

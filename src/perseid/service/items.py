@@ -6,6 +6,7 @@ batch uses as well; a dead row counts as absent everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import lru_cache
 from typing import Final
 
@@ -125,23 +126,23 @@ async def resolve_id(op: Operation, place: Place, name: str) -> str:
     return name if row is None else row.id
 
 
-async def create(op: Operation, new: Draft) -> Outcome:
-    return await perform(op, creation(new))
+def create(op: Operation, new: Draft) -> Awaitable[Outcome]:
+    return perform(op, creation(new))
 
 
-async def upsert(
+def upsert(
     op: Operation, new: Draft, if_match: str | None, if_none_match: str | None = None
-) -> Outcome:
+) -> Awaitable[Outcome]:
     """Creates or replaces; `if_none_match="*"` allows the first only."""
-    return await perform(op, upsertion(new, if_match, if_none_match))
+    return perform(op, upsertion(new, if_match, if_none_match))
 
 
-async def replace(op: Operation, item_id: str, new: Draft, if_match: str | None) -> Outcome:
+def replace(op: Operation, item_id: str, new: Draft, if_match: str | None) -> Awaitable[Outcome]:
     """Replaces an item; the new body may carry another id, if that one is free."""
-    return await perform(op, replacement(item_id, new, if_match))
+    return perform(op, replacement(item_id, new, if_match))
 
 
-async def patch(
+def patch(
     op: Operation,
     place: Place,
     item_id: str,
@@ -149,12 +150,12 @@ async def patch(
     if_match: str | None,
     *,
     is_indexed: bool = True,
-) -> Outcome:
-    return await perform(op, patching(place, item_id, wanted, if_match, is_indexed=is_indexed))
+) -> Awaitable[Outcome]:
+    return perform(op, patching(place, item_id, wanted, if_match, is_indexed=is_indexed))
 
 
-async def delete(op: Operation, place: Place, item_id: str, if_match: str | None) -> Outcome:
-    return await perform(op, deletion(place, item_id, if_match))
+def delete(op: Operation, place: Place, item_id: str, if_match: str | None) -> Awaitable[Outcome]:
+    return perform(op, deletion(place, item_id, if_match))
 
 
 async def perform(op: Operation, step: Step) -> Outcome:
@@ -177,7 +178,7 @@ def creation(new: Draft) -> Step:
     def run(work: Transaction) -> Outcome:
         if work.clear(key) is not None:
             raise Conflict(ALREADY_EXISTS)
-        return Outcome(201, work.put(new, None), work.view.lsn, None, new)
+        return Outcome(201, work.put(key, new, None), work.view.lsn, None, new)
 
     return Step(new.place, (key,), run)
 
@@ -190,7 +191,7 @@ def upsertion(new: Draft, if_match: str | None, if_none_match: str | None) -> St
         if old is not None:
             check_if_match(old.etag, if_match)
             check_if_absent(if_none_match)
-        row = work.put(new, old)
+        row = work.put(key, new, old)
         return Outcome(201 if old is None else 200, row, work.view.lsn, old, new)
 
     return Step(new.place, (key,), run)
@@ -204,7 +205,7 @@ def replacement(item_id: str, new: Draft, if_match: str | None) -> Step:
         check_if_match(old.etag, if_match)
         if new_key != key and work.clear(new_key) is not None:
             raise Conflict(ALREADY_EXISTS)
-        return Outcome(200, work.put(new, old), work.view.lsn, old, new)
+        return Outcome(200, work.put(new_key, new, old), work.view.lsn, old, new)
 
     return Step(new.place, (key,) if key == new_key else (key, new_key), run)
 
@@ -221,7 +222,7 @@ def patching(
         container = work.op.container
         document = documents.parse(wanted.apply(old.body))
         new = _redraft(container, old, place, document, is_indexed=is_indexed)
-        row = work.put(new, old)
+        row = work.put(key, new, old)
         return Outcome(200, row, work.view.lsn, old, new, len(wanted.operations))
 
     return Step(place, (key,), run)

@@ -108,9 +108,10 @@ class Transaction:
         self._growth -= row.size
         self._remove(row, expired=False)
 
-    def put(self, new: Draft, old: Row | None) -> Row:
-        """Writes `new`, in the place of `old` if there is one."""
-        self._claim(new.unique, old)
+    def put(self, key: ItemKey, new: Draft, old: Row | None) -> Row:
+        """Writes `new` as the item of its key, in the place of `old` if there is one."""
+        if new.unique:
+            self._claim(new.unique, old)
         op, view = self.op, self.view
         container = op.container
         version = item_number(new.place.range_index, view.lsn, self._puts)
@@ -126,9 +127,9 @@ class Transaction:
         self._check_room(row, old)
         self._puts += 1
         self._growth += size if old is None else size - old.size
-        if old is not None and old.id != row.id:
+        if old is not None and old.id != new.id:
             self._rows[old.key] = None
-        self._rows[row.key] = row
+        self._rows[key] = row
         if new.unique:
             self._release(number)
             self._claims.update(dict.fromkeys(new.unique, row))

@@ -7,7 +7,7 @@ and applies what it returns in one transaction. So the rules exist once, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.conditions import Filter, Order, Path, Place
@@ -92,6 +92,13 @@ class Decision(NamedTuple, Generic[T]):
     changes: Sequence[Put | Remove]
     result: T
     relies_on: Sequence[bytes] = ()
+
+    def entries(self) -> Iterator[bytes]:
+        """The entries of the unique-key index whose holders matter."""
+        yield from self.relies_on
+        for change in self.changes:
+            if isinstance(change, Put):
+                yield from change.unique
 
 
 class Scan(NamedTuple):
@@ -276,8 +283,13 @@ class Store(Protocol):
         range_index: int,
         keys: Sequence[ItemKey],
         decide: Callable[[View], Decision[T]],
+        *,
+        is_heavy: bool = False,
     ) -> T:
-        """Decides and applies in one transaction of one range; returns when that is durable."""
+        """Decides and applies in one transaction of one range; returns when that is durable.
+
+        A heavy decision takes so long that nobody else should wait for it.
+        """
         ...
 
     async def scan(self, container: Container, scan: Scan) -> Page:

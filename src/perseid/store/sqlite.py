@@ -306,9 +306,13 @@ class SqliteStore:
         range_index: int,
         keys: Sequence[ItemKey],
         decide: Callable[[View], Decision[T]],
+        *,
+        is_heavy: bool = False,
     ) -> T:
         return await self._writer.submit(
-            lambda: self._decide(container, range_index, keys, decide), is_atomic=True
+            lambda: self._decide(container, range_index, keys, decide),
+            is_atomic=True,
+            is_heavy=is_heavy,
         )
 
     def _decide(
@@ -335,19 +339,15 @@ class SqliteStore:
             return int(execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
 
         decision = decide(View(rows, holders, lsn, position.size, weigh))
-        while claimed := [
-            entry
-            for change in decision.changes
-            if isinstance(change, Put)
-            for entry in change.unique
-            if entry not in holders
-        ] + [entry for entry in decision.relies_on if entry not in holders]:
-            for entry in claimed:
+        has_unique = bool(container.unique_keys)
+        while has_unique and (
+            wanted := [entry for entry in decision.entries() if entry not in holders]
+        ):
+            for entry in wanted:
                 columns = execute(sql.holder, (entry,)).get
                 holders[entry] = None if columns is None else Row._make(columns)
             decision = decide(View(rows, holders, lsn, position.size, weigh))
         if decision.changes:
-            has_unique = bool(container.unique_keys)
             if container.number in self._logs.kept:
                 ts = self._logs.time_of(decision.changes)
                 with self._savepoint():
