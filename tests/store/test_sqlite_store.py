@@ -568,6 +568,47 @@ def test_a_second_thought_may_claim_more(
     assert seen == [{}, {b"x": None}, {b"x": None, b"y": None}]
 
 
+@pytest.mark.parametrize("is_heavy", [False, True])
+def test_a_refusal_learns_who_holds_what_it_relies_on(
+    store: SqliteStore, unique_container: Container, run: Run[Any], is_heavy: bool
+) -> None:
+    """It writes nothing, and is asked again all the same; in the thread it is as on the loop."""
+    holder = run(store.write(unique_container, 0, [], claiming("1", b"x")))
+    seen: list[dict[bytes, Row | None]] = []
+
+    def decide(view: View) -> Decision[str]:
+        seen.append(dict(view.holders))
+        return Decision((), "refused", (b"x", b"y"))
+
+    told = run(store.write(unique_container, 0, [], decide, is_heavy=is_heavy))
+    assert told == "refused"
+    assert seen == [{}, {b"x": holder, b"y": None}]
+    assert run(store.lsns(unique_container))[0] == holder.lsn
+
+
+def test_changes_of_one_item_are_applied_in_order(
+    store: SqliteStore, unique_container: Container, run: Run[Any]
+) -> None:
+    def decide(view: View) -> Decision[Row]:
+        made = row(view.lsn, "1")
+        renamed = made._replace(id="2")
+        again = row(view.lsn, "1", position=1)
+        changes = [
+            Put(made, None, (b"x",)),
+            Put(renamed, made, (b"y",)),
+            Put(again, None, (b"x",)),
+            Remove(renamed),
+        ]
+        return Decision(changes, again)
+
+    left = run(store.write(unique_container, 0, [], decide, is_heavy=True))
+    assert run(scanned(store, unique_container, Scan())) == [left]
+    assert run(store.lsns(unique_container))[0] == left.lsn
+    with pytest.raises(Conflict):
+        run(store.write(unique_container, 0, [], claiming("3", b"x")))
+    run(store.write(unique_container, 0, [], claiming("3", b"y")))
+
+
 def test_entries_are_freed_by_replace_and_remove(
     store: SqliteStore, unique_container: Container, run: Run[Any]
 ) -> None:
