@@ -593,7 +593,7 @@ def test_changes_of_one_item_are_applied_in_order(
         made = row(view.lsn, "1")
         renamed = made._replace(id="2")
         again = row(view.lsn, "1", position=1)
-        changes = [
+        changes: list[Put | Remove] = [
             Put(made, None, (b"x",)),
             Put(renamed, made, (b"y",)),
             Put(again, None, (b"x",)),

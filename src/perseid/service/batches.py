@@ -66,7 +66,7 @@ class Results(NamedTuple):
 
     @property
     def is_success(self) -> bool:
-        """Whether each did what it was asked for; a body that was not sent again is not that."""
+        """Whether all have a status of success; 304 is none, though nothing is undone for it."""
         return all(200 <= result.status < 300 for result in self.results)
 
 
@@ -281,13 +281,10 @@ def range_index_of(members: Sequence[Member], given: int | None) -> int:
 
 def _check_range(members: Sequence[Member], range_index: int | None) -> None:
     """410 when the client took a key for one of another range: it must look again."""
-    for member in members:
-        step = member.step
-        if (
-            range_index is not None
-            and isinstance(step, Step)
-            and step.place.range_index != range_index
-        ):
+    if range_index is None:
+        return
+    for _, step in members:
+        if isinstance(step, Step) and step.place.range_index != range_index:
             raise RangeGone(
                 "An operation's partition key does not belong to the range the request names."
             )

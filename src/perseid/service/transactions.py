@@ -85,14 +85,10 @@ class Transaction:
         self._puts = 0
         self._growth = 0  # bytes, of what is alive
 
-    def find(self, key: ItemKey) -> Row | None:
-        """The live row of the key."""
-        row = self._row(key)
-        return row if row is not None and self._is_live(row) else None
-
     def existing(self, key: ItemKey) -> Row:
-        row = self.find(key)
-        if row is None:
+        """The live row of the key; 404 without one."""
+        row = self._row(key)
+        if row is None or not self._is_live(row):
             raise not_found()
         return row
 
