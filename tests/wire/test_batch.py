@@ -163,6 +163,14 @@ def test_reads_alone_move_nothing(raw: RawClient, container: str) -> None:
     assert int(reply.headers["lsn"]) == lsn(raw, container) == before
 
 
+def test_the_change_feed_shows_what_a_batch_left(raw: RawClient, container: str) -> None:
+    run(raw, container, create("1", n=1), create("2"), increase("1"), delete("2"), create("3"))
+    run(raw, container, create("4"), delete("no"))
+    reply = raw.get(f"{container}/docs", a_im="Incremental feed")
+    assert [found["id"] for found in reply.json["Documents"]] == ["1", "3"]
+    assert len({found["_lsn"] for found in reply.json["Documents"]}) == 1
+
+
 # Preconditions -----------------------------------------------------------------------------------
 
 
