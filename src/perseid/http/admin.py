@@ -6,8 +6,8 @@ The table at the end is the documentation's source: docs/admin.md lists each of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
 from perseid import __version__, ttl
@@ -17,7 +17,7 @@ from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import explaining, items, lifetimes, queries
+from perseid.service import explaining, imports, items, lifetimes, queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
@@ -213,6 +213,28 @@ async def explain_query(office: Office, request: Request) -> Response:
     return _answer(await explaining.explain(op, query, scope, _EXPLAINED_ROWS))
 
 
+# Items in numbers
+
+
+async def import_items(office: Office, request: Request) -> Response:
+    """?existing=replace&lifetimes=restart&age=0: JSON lines, each stored or refused by itself."""
+    options = _options(request, existing="replace", lifetimes="restart", age="0")
+    for name, choices in (("existing", imports.EXISTING), ("lifetimes", imports.LIFETIMES)):
+        if options[name] not in choices:
+            raise BadRequest(f"{name} is one of {', '.join(choices)}; not '{options[name]}'.")
+    manner = imports.Manner(
+        existing=cast(imports.Existing, options["existing"]),
+        lifetimes=cast(imports.Lifetimes, options["lifetimes"]),
+        age=_positive(options, "age", 2**40, least=0),
+    )
+    if manner.age and manner.lifetimes == "keep":
+        raise BadRequest("Items either keep the lifetimes they bring or get an age; not both.")
+    container = _container(office, request)
+    lines = request.body.split(b"\n")
+    tally = await imports.store(office.account, container, lines, manner, request.now)
+    return _answer(asdict(tally))
+
+
 # The sweeper and the figures
 
 
@@ -291,6 +313,7 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "ttl/*/*/undo": {"POST": undo},
     "ttl/*/*/drain": {"POST": drain},
     "ttl/*/*/audit": {"GET": audit},
+    "import/*/*": {"POST": import_items},
     "sweeper": {"GET": read_sweeper},
     "sweeper/pause": {"POST": pause_sweeper},
     "sweeper/resume": {"POST": resume_sweeper},
@@ -300,6 +323,7 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "metrics.json": {"GET": read_metrics_json},
 }
 OPEN: Final = frozenset(("certificate.pem", "health", "ready"))  # need no signature
+_ABOUT_CONTAINERS: Final = frozenset(("import", "ttl"))  # followed by the names of one
 _CLOCK_MOVES: Final = frozenset(("clock/freeze", "clock/resume", "clock/advance", "clock/set"))
 
 
@@ -307,9 +331,9 @@ def route(office: Office, request: Request) -> tuple[Handler, bool]:
     """The handler, and whether anyone may call it; sets the names in the path."""
     parts = request.path[len(PREFIX) :].rstrip("/").split("/")
     name = "/".join(parts)
-    if name not in ROUTES and parts[0] == "ttl" and len(parts) >= 3:
+    if name not in ROUTES and parts[0] in _ABOUT_CONTAINERS and len(parts) >= 3:
         request.names = parts[1:3]
-        name = "/".join(["ttl", "*", "*", *parts[3:]])
+        name = "/".join([parts[0], "*", "*", *parts[3:]])
     methods = ROUTES.get(name)
     is_hidden = name in _CLOCK_MOVES and not isinstance(office.account.clock, MovableClock)
     if methods is None or is_hidden:

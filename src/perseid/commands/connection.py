@@ -1,0 +1,218 @@
+"""A signed keep-alive connection to a server, for commands.
+
+Every failure is a click.ClickException with a sentence that says what to do: exit code 1 if the
+server refused or is not there, 2 if the command itself was wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import http.client
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from email.utils import formatdate
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+import click
+
+from perseid import clock
+from perseid.config import Settings
+
+DEFAULT_ENDPOINT: Final = Settings().endpoint
+_CONNECT_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
+
+
+class Reply(NamedTuple):
+    """An answer, whatever its status; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Refused(click.ClickException):
+    """The server answered, and the answer is no."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Connection:
+    """Connects with its first request; serves one thread at a time."""
+
+    def __init__(self, endpoint: str, key: str) -> None:
+        self.endpoint = endpoint
+        self._target = split(endpoint)
+        self._secret = secret_of(key)
+        self._open: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def request(
+        self,
+        method: str,
+        names: Sequence[str],
+        signed_for: tuple[str, str],
+        *,
+        options: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Sends one request; `names` make its path, `signed_for` is resource type and link."""
+        url = "/" + "/".join(quote(name, safe="") for name in names)
+        if options:
+            url += f"?{urlencode(options)}"
+        sent = self._signed(method, *signed_for) | dict(headers or {})
+        was_open = self._open is not None
+        try:
+            return self._exchange(method, url, body, sent)
+        except http.client.RemoteDisconnected:
+            # A server may close a connection that has been idle; a read can be asked again.
+            if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent):
+                raise self._no_http() from None
+            return self._exchange(method, url, body, sent)
+
+    def _signed(self, method: str, kind: str, link: str) -> dict[str, str]:
+        date = formatdate(clock.wall(), usegmt=True)
+        payload = f"{method.lower()}\n{kind}\n{link}\n{date.lower()}\n\n"
+        signature = base64.b64encode(hmac.digest(self._secret, payload.encode(), "sha256")).decode()
+        return {
+            "authorization": quote(f"type=master&ver=1.0&sig={signature}", safe=""),
+            "content-type": "application/json",
+            "x-ms-date": date,
+            "x-ms-version": "2020-07-15",
+        }
+
+    def _exchange(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Reply:
+        try:
+            if self._open is None:
+                self._open = open_connection(self._target)
+                self._open.connect()
+                self._open.sock.settimeout(_ANSWER_SECONDS)
+            self._open.request(method, url, body, dict(headers))
+            response = self._open.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Reply(response.status, found, response.read())
+        except http.client.RemoteDisconnected:
+            self.close()
+            raise
+        except ssl.SSLError as exc:
+            self.close()
+            raise click.ClickException(
+                f"No HTTPS with {self.endpoint}: {exc.reason or exc}."
+                " A server without --tls wants http:// in the endpoint."
+            ) from exc
+        except (http.client.HTTPException, ConnectionResetError) as exc:
+            self.close()
+            raise self._no_http() from exc
+        except OSError as exc:
+            self.close()
+            raise click.ClickException(
+                f"No server answers at {self.endpoint} ({exc.strerror or exc})."
+                " Start one with `perseid serve`, or say where it is with --endpoint or"
+                " PERSEID_ENDPOINT."
+            ) from exc
+
+    def _no_http(self) -> click.ClickException:
+        return click.ClickException(
+            f"{self.endpoint} does not answer in HTTP;"
+            " if the server runs with --tls, the endpoint starts with https://."
+        )
+
+    def judged(self, reply: Reply) -> dict[str, Any]:
+        """The body of a good answer; else the server's own words, without their envelope."""
+        try:
+            value = json.loads(reply.body)
+        except ValueError:
+            value = None
+        is_good = reply.status in (200, 201)
+        if not isinstance(value, dict) or (not is_good and "message" not in value):
+            raise Refused(
+                reply.status,
+                f"{self.endpoint} is not a Perseid server: it answered HTTP {reply.status}.",
+            )
+        if is_good:
+            return value
+        message = plain_message(str(value["message"]))
+        # A date that is off is a 401 as well, and its text says what is wrong.
+        if reply.status == 401 and "current time" not in message:
+            message = (
+                f"{self.endpoint} does not accept this key;"
+                " give one of its master keys with --key or PERSEID_KEY."
+            )
+        raise Refused(reply.status, message)
+
+
+def secret_of(key: str) -> bytes:
+    from perseid.http.auth import decode_key
+
+    try:
+        return decode_key(key)
+    except ValueError:
+        raise click.UsageError("--key must be base64, as Cosmos DB keys are.") from None
+
+
+def plain_message(text: str) -> str:
+    """The sentences of an error body."""
+    text = text.partition("\r\nActivityId:")[0]
+    if text.startswith("Message: "):
+        found = json.loads(text.removeprefix("Message: "))
+        if "errors" in found:  # of a query, with their places in its text
+            return " ".join(each["message"] for each in found["errors"])
+        text = " ".join(found["Errors"])
+    return text
+
+
+def split(endpoint: str) -> SplitResult:
+    """The parts of an endpoint that can be used."""
+    parts = urlsplit(endpoint)
+    try:
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # the port is not a number
+        is_usable = False
+    if not is_usable or parts.path not in ("", "/"):
+        raise click.UsageError(
+            f"--endpoint must look like {DEFAULT_ENDPOINT}, with http or https; not '{endpoint}'."
+        )
+    return parts
+
+
+def open_connection(target: SplitResult) -> http.client.HTTPConnection:
+    host = target.hostname or ""
+    if target.scheme == "http":
+        return http.client.HTTPConnection(host, target.port, timeout=_CONNECT_SECONDS)
+    return http.client.HTTPSConnection(
+        host, target.port, timeout=_CONNECT_SECONDS, context=trust(host)
+    )
+
+
+def trust(host: str) -> ssl.SSLContext:
+    """Whose certificates are good: of this machine, any; of others, what the system trusts."""
+    context = ssl.create_default_context()
+    if Settings(host=host).is_loopback:
+        # `--tls` signs its own certificate, and nobody sits between us and this machine.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
