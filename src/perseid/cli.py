@@ -16,6 +16,8 @@ import click
 
 from perseid import __version__
 from perseid.commands.clock import clock
+from perseid.commands.exporting import export_items
+from perseid.commands.importing import import_items
 from perseid.commands.ttl import ttl
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.store.protocol import StoreError
@@ -29,8 +31,8 @@ def main() -> None:
     """A document database that speaks the Cosmos DB wire protocol and forgets on time."""
 
 
-main.add_command(clock)
-main.add_command(ttl)
+for _command in (clock, export_items, import_items, ttl):
+    main.add_command(_command)
 
 
 def _settings_options(command: F) -> F:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import click
 
-from perseid.commands.admin_client import AdminClient, Answer, talks_to_server
+from perseid.commands.admin_client import AdminClient, talks_to_server
 from perseid.commands.clock import duration_text, instant_text, parse_duration
+from perseid.commands.output import bytes_text, json_text, plain, printed, show, show_table
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    pass
 
 _BAR_WIDTH: Final = 24
-_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def parse_lifetime(text: str) -> float:
@@ -42,10 +42,10 @@ def ttl() -> None:
 def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
     """Show the policy, who lives under it, and who waits to be removed."""
     answer = client.get("ttl", database, container)
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
-    _table(
+    show_table(
         f"{_name(value)} at {instant_text(value['asOf'])}",
         [
             ("default ttl", _policy_text(value["defaultTtl"])),
@@ -78,11 +78,11 @@ def preview(
     """Show what another default ttl would do now, without changing anything."""
     proposed = parse_default_ttl(default_ttl)
     answer = client.post("ttl", database, container, "preview", body={"defaultTtl": proposed})
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
     dies = value["diesNow"]
-    _table(
+    show_table(
         f"{_name(value)} at {instant_text(value['asOf'])}",
         [
             (
@@ -127,12 +127,12 @@ def forecast(
 ) -> None:
     """Show who dies when, under the policy as it is."""
     answer = client.get("ttl", database, container, "forecast", bucket=bucket, count=count)
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
     _histogram(f"{_name(value)} from {instant_text(value['asOf'])}", value["buckets"])
     drain_seconds = value["drainSeconds"]
-    _table(
+    show_table(
         None,
         [
             ("die later", _count_text(value["later"])),
@@ -178,11 +178,11 @@ def explain(
     if proposed is not None:
         body["ttl"] = proposed
     answer = client.post("ttl", database, container, "explain", body=body)
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
     rows: list[tuple[str, object]] = [
-        ("partition key", _json_text(value["partitionKey"])),
+        ("partition key", json_text(value["partitionKey"])),
         ("last written", instant_text(value["_ts"])),
         ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
         ("state", value["because"] if value["live"] else f"dead: {value['because']}"),
@@ -196,7 +196,7 @@ def explain(
     if "proposed" in value:
         ends = instant_text(value["proposed"]["expiresAt"])
         rows.append((f"with ttl {value['proposed']['ttl']}, written now", f"ends {ends}"))
-    _table(f"{value['id']} at {instant_text(value['asOf'])}", rows)
+    show_table(f"{value['id']} at {instant_text(value['asOf'])}", rows)
 
 
 @ttl.command()
@@ -206,11 +206,11 @@ def explain(
 def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
     """Revert the last change of the default ttl; what is not removed yet lives again."""
     answer = client.post("ttl", database, container, "undo")
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
     purged = value["alreadyPurged"]
-    _table(
+    show_table(
         _name(value),
         [
             ("default ttl", _policy_text(value["defaultTtl"])),
@@ -229,10 +229,10 @@ def drain(
 ) -> None:
     """Remove everything dead now, in one container or in all, and wait for it."""
     answer = client.post("ttl", *_scope(database, container), "drain")
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     value = answer.value
-    _table(
+    show_table(
         f"{value['purged']} removed",
         [(_name({"container": path}), count) for path, count in value["containers"].items()],
     )
@@ -255,7 +255,7 @@ def audit(
 ) -> None:
     """Show the log of policy changes, of one container or of all."""
     answer = client.get("ttl", *_scope(database, container), "audit", after=after, limit=limit)
-    if _printed(answer, as_json):
+    if printed(answer, as_json):
         return
     from rich.table import Table
 
@@ -269,7 +269,7 @@ def audit(
             entry.get("caller", ""),
             _entry_text(entry),
         )
-    _show(table)
+    show(table)
 
 
 _ORIGINS: Final = {"item": "item", "container": "container", "none": "policy: it never ends"}
@@ -297,49 +297,13 @@ def _key(text: str) -> list[Any]:
 # How things are shown
 
 
-def _printed(answer: Answer, as_json: bool) -> bool:
-    """Prints the answer as it came if that was asked for."""
-    if as_json:
-        click.echo(answer.text)
-    return as_json
-
-
-def _console() -> Console:
-    """Names and ids are data: nothing in them is markup."""
-    from rich.console import Console
-
-    return Console(markup=False, highlight=False, emoji=False)
-
-
-def _show(table: RenderableType) -> None:
-    _console().print(table)
-
-
-def _table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
-    from rich.table import Table
-
-    table = Table(
-        title=None if title is None else _plain(title),
-        title_justify="left",
-        title_style="bold",
-        show_header=False,
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(_plain(name), _plain(str(value)))
-    _show(table)
-
-
 def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
     """A line for each bar, from first to last, as long as its items are many."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
 
     table = Table(
-        title=_plain(title),
+        title=plain(title),
         title_justify="left",
         title_style="bold",
         box=None,
@@ -357,8 +321,8 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
         drawn = ProgressBar(
             total=most, completed=length, width=_BAR_WIDTH, finished_style="bar.complete"
         )
-        table.add_row(instant_text(bar["from"]), str(items), _bytes_text(bar["bytes"]), drawn)
-    _show(table)
+        table.add_row(instant_text(bar["from"]), str(items), bytes_text(bar["bytes"]), drawn)
+    show(table)
 
 
 def _name(value: Mapping[str, Any]) -> str:
@@ -376,19 +340,11 @@ def _policy_text(default_ttl: float | None) -> str:
 
 
 def _count_text(count: Mapping[str, int]) -> str:
-    return f"{count['items']} items, {_bytes_text(count['bytes'])}"
-
-
-def _bytes_text(size: float) -> str:
-    for unit in _BYTES:
-        if size < 1024 or unit == _BYTES[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+    return f"{count['items']} items, {bytes_text(count['bytes'])}"
 
 
 def _sample_text(sample: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['id']} {_json_text(each['partitionKey'])}" for each in sample)
+    return ", ".join(f"{each['id']} {json_text(each['partitionKey'])}" for each in sample)
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
@@ -403,7 +359,7 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
     for name, text in _SETTINGS.items():
         if name in entry:
             shown.append(f"{text}: {entry[name]}")
-    return _plain("; ".join(shown))
+    return plain("; ".join(shown))
 
 
 _SETTINGS: Final = {
@@ -411,12 +367,3 @@ _SETTINGS: Final = {
     "purgeHoldSeconds": "purge hold",
     "guard": "guard",
 }
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _plain(text: str) -> str:
-    """Without characters that would move the cursor: an id may hold any."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -1,0 +1,72 @@
+"""How far an import or export has come, in a small file beside the data, so that it can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+_HEAD: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`path` is None where nothing can be resumed; `purpose` says what the state belongs to."""
+
+    path: Path | None
+    purpose: dict[str, Any]
+
+    def load(self) -> dict[str, Any] | None:
+        """What was stored last; click.ClickException if it belongs to something else."""
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            stored = json.loads(self.path.read_bytes())
+            state: dict[str, Any] = stored["state"]
+            purpose: dict[str, Any] = stored["purpose"]
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            raise click.ClickException(
+                f"{self.path} cannot be read as the state of an earlier run;"
+                " start over with --restart."
+            ) from exc
+        for name, value in self.purpose.items():
+            if purpose.get(name) != value:
+                raise click.ClickException(
+                    f"{self.path} was left by a run with another {name}"
+                    f" ({purpose.get(name)}, now {value}). Start over with --restart, or keep the"
+                    " states of several runs apart with --checkpoint."
+                )
+        return state
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replaces the file in one step: a crash leaves the old one or the new one."""
+        if self.path is None:
+            return
+        text = json.dumps({"purpose": self.purpose, "state": state}, indent=1)
+        fresh = self.path.with_name(self.path.name + ".new")
+        try:
+            with open(fresh, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, self.path)
+        except OSError as exc:
+            raise click.ClickException(
+                f"Cannot write {self.path}: {exc.strerror}. Choose a place with --checkpoint."
+            ) from exc
+
+    def remove(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def fingerprint(path: Path) -> str:
+    """Tells whether a file is still the one that was begun: its size and its first bytes."""
+    with open(path, "rb") as file:
+        head = hashlib.sha256(file.read(_HEAD)).hexdigest()[:16]
+    return f"{path.stat().st_size}-{head}"

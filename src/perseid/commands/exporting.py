@@ -1,0 +1,252 @@
+"""`perseid export`: the live items of a container into a file, page by page, resumable.
+
+The file carries its name only when it is whole; until then it is FILE.part. What is there is
+always a number of whole pages, plain or as gzip members of their own, so an interrupted export
+goes on behind the last of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import click
+
+from perseid.commands.admin_client import AdminClient, server_options
+from perseid.commands.checkpoint import Checkpoint
+from perseid.commands.connection import Connection, Refused
+from perseid.commands.importing import INTERRUPTED, interruptible
+from perseid.commands.output import print_json, show_table
+from perseid.commands.progress import watched
+from perseid.commands.records import page_records
+from perseid.commands.wire_client import FeedPage, feed_page, read_container
+from perseid.documents import strip_system
+
+_PAGE: Final = 1000
+
+
+class Writer:
+    """Appends pages of items to a stream, as lines or as one array."""
+
+    def __init__(self, stream: IO[bytes], *, is_array: bool, is_gzip: bool, items: int) -> None:
+        self._stream = stream
+        self._is_array = is_array
+        self._is_gzip = is_gzip
+        self.items = items
+
+    def append(self, texts: list[bytes]) -> None:
+        parts = []
+        for text in texts:
+            if self._is_array:
+                parts.append((b"[\n" if self.items == 0 else b",\n") + text)
+            else:
+                parts.append(text + b"\n")
+            self.items += 1
+        self._write(b"".join(parts))
+
+    def close(self) -> None:
+        """Writes what follows the last item."""
+        if self._is_array:
+            self._write(b"[]\n" if self.items == 0 else b"\n]\n")
+
+    def _write(self, content: bytes) -> None:
+        if content:
+            self._stream.write(gzip.compress(content, 6, mtime=0) if self._is_gzip else content)
+            self._stream.flush()
+
+
+@click.command("export")
+@click.argument("database")
+@click.argument("container")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(("lines", "array")),
+    help="One item a line, or one JSON array. Default: array for FILE.json, else lines.",
+)
+@click.option(
+    "--gzip/--no-gzip", "is_gzip", default=None, help="Default: gzip if FILE ends with .gz."
+)
+@click.option(
+    "--system",
+    type=click.Choice(("ts", "all", "none")),
+    default="ts",
+    show_default=True,
+    help="Which system properties to write; with _ts an import can keep lifetimes.",
+)
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Where to note how far the export has come. Default: FILE.export-state beside FILE;"
+    " none for standard output.",
+)
+@click.option("--restart", is_flag=True, help="Begin again although a checkpoint is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@server_options
+def export_items(
+    client: AdminClient,
+    *,
+    database: str,
+    container: str,
+    file: Path,
+    shape: str | None,
+    is_gzip: bool | None,
+    system: str,
+    checkpoint: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> None:
+    """Write the live items of a container to FILE, or to standard output.
+
+    Items come out as they were sent, ttl included, in the order of their creation. After Ctrl-C
+    the same command goes on where it ended; FILE appears when it is complete.
+
+    \b
+    Example:
+      perseid export shop orders orders.jsonl.gz
+      perseid export shop orders | jq .total
+    """
+    path = None if str(file) == "-" else file
+    names = file.name.lower().removesuffix(".gz")
+    is_array = shape == "array" or (shape is None and names.endswith(".json"))
+    if is_gzip is None:
+        is_gzip = file.name.lower().endswith(".gz")
+    with client.connect() as connection:
+        rid = read_container(connection, database, container)["_rid"]
+        total = _count(client, database, container)
+        if path is None:
+            writer = Writer(_stdout(), is_array=is_array, is_gzip=is_gzip, items=0)
+            _copy(_pages(connection, database, container, None), writer, system, total)
+            writer.close()
+            return
+        mark = Checkpoint(
+            checkpoint or path.with_name(path.name + ".export-state"),
+            {
+                "container": f"{database}/{container} {rid}",
+                "form": f"{'array' if is_array else 'lines'} {is_gzip} {system}",
+            },
+        )
+        before, items = _into_file(
+            connection, (database, container), path, mark, restart, system, total,
+            is_array=is_array, is_gzip=is_gzip,
+        )  # fmt: skip
+    if as_json:
+        print_json({"items": items, "before": before, "file": str(path)})
+    else:
+        earlier = [("  by an earlier run", f"{before:,}")] if before else []
+        show_table(None, [("items", f"{items:,}"), *earlier, ("file", str(path))])
+
+
+def _into_file(
+    connection: Connection,
+    place: tuple[str, str],
+    path: Path,
+    mark: Checkpoint,
+    restart: bool,
+    system: str,
+    total: int | None,
+    *,
+    is_array: bool,
+    is_gzip: bool,
+) -> tuple[int, int]:
+    """Items of earlier runs and items in all."""
+    part = path.with_name(path.name + ".part")
+    state = None if restart else mark.load()
+    if state is None or not part.exists():
+        state = {"token": None, "items": 0, "size": 0}
+    before: int = state["items"]
+    try:
+        stream = open(part, "r+b" if before else "wb")  # noqa: SIM115
+    except OSError as exc:
+        raise click.ClickException(f"Cannot write {part}: {exc.strerror}.") from exc
+    with stream, interruptible(True) as stop:
+        stream.truncate(state["size"])  # a page that was written by half is written again
+        stream.seek(0, os.SEEK_END)
+        writer = Writer(stream, is_array=is_array, is_gzip=is_gzip, items=before)
+
+        def done(page: FeedPage) -> None:
+            if page.continuation is not None:
+                os.fsync(stream.fileno())
+                mark.save(
+                    {"token": page.continuation, "items": writer.items, "size": stream.tell()}
+                )
+
+        pages = _pages(connection, *place, state["token"])
+        is_whole = _copy(pages, writer, system, total, stop, done)
+        if is_whole:
+            writer.close()
+            os.fsync(stream.fileno())
+    if not is_whole:
+        click.echo(
+            f"Interrupted after {writer.items} items. Run the same command again to go on.",
+            err=True,
+        )
+        raise SystemExit(INTERRUPTED)
+    os.replace(part, path)
+    mark.remove()
+    return before, writer.items
+
+
+def _copy(
+    pages: Iterator[FeedPage],
+    writer: Writer,
+    system: str,
+    total: int | None,
+    stop: threading.Event | None = None,
+    done: Any = None,
+) -> bool:
+    """Whether all pages were written."""
+    with watched("exporting", total, writer.items) as gauge:
+        for page in pages:
+            writer.append([*_texts(page, system)])
+            if done is not None:
+                done(page)
+            gauge.show(writer.items, writer.items)
+            if stop is not None and stop.is_set() and page.continuation is not None:
+                return False
+    return True
+
+
+def _pages(
+    connection: Connection, database: str, container: str, token: str | None
+) -> Iterator[FeedPage]:
+    while True:
+        page = feed_page(connection, database, container, _PAGE, token)
+        yield page
+        token = page.continuation
+        if token is None:
+            return
+
+
+def _texts(page: FeedPage, system: str) -> Iterator[bytes]:
+    for record in page_records(page.body):
+        if system == "all":
+            yield record.text
+            continue
+        text = strip_system(record.text)
+        if system == "ts":
+            ts = record.value["_ts"]
+            text = text[:-1].rstrip() + f',"_ts":{ts}}}'.encode()
+        yield text
+
+
+def _count(client: AdminClient, database: str, container: str) -> int | None:
+    """How many items there are, for the bar."""
+    try:
+        live: int = client.get("ttl", database, container).value["live"]["items"]
+    except Refused:  # a key that may only read may export, without a bar that knows its end
+        return None
+    return live
+
+
+def _stdout() -> IO[bytes]:
+    # A reader that has seen enough, as `head`, ends the export without a word.
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    return cast(IO[bytes], click.get_binary_stream("stdout"))

@@ -1,0 +1,75 @@
+"""How commands show things to people: tables, sizes, and text that cannot move the cursor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from perseid.commands.admin_client import Answer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def printed(answer: Answer, as_json: bool) -> bool:
+    """Prints the answer as it came if that was asked for."""
+    if as_json:
+        click.echo(answer.text)
+    return as_json
+
+
+def print_json(value: Any) -> None:
+    """For scripts: one line."""
+    click.echo(json_text(value))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Names and ids are data: nothing in them is markup."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False, stderr=stderr)
+
+
+def show(table: RenderableType) -> None:
+    console().print(table)
+
+
+def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
+    """Names on the left, what they are on the right."""
+    from rich.table import Table
+
+    table = Table(
+        title=None if title is None else plain(title),
+        title_justify="left",
+        title_style="bold",
+        show_header=False,
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(plain(name), plain(str(value)))
+    show(table)
+
+
+def bytes_text(size: float) -> str:
+    for unit in _BYTES:
+        if size < 1024 or unit == _BYTES[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def plain(text: str) -> str:
+    """Without characters that would move the cursor: an id may hold any."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -1,0 +1,233 @@
+"""Items in files: JSON lines and JSON arrays, plain or gzipped, item by item and to the byte.
+
+Nothing here holds a whole file. A reader hands out the text of each item as it stands in the
+file, so numbers and escapes arrive as they were; a writer appends whole pages.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, cast
+
+import click
+
+from perseid.documents import LARGEST_BODY
+
+_CHUNK: Final = 1024 * 1024
+# Room for the largest item with much white space in it; a "value" beyond is not an item.
+_LARGEST_ITEM: Final = 4 * LARGEST_BODY
+_SPACE: Final = " \t\r\n"
+# Numbers stay text: nobody here computes with them, and some are longer than Python likes.
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+class Record(NamedTuple):
+    """An item's text on one line, where it stands, and its value with numbers as texts.
+
+    `value` is None where the text is no JSON.
+    """
+
+    number: int  # of the items in the file, from 1
+    line: int  # of the file, from 1; 0 where nobody counts
+    text: bytes
+    value: Any
+
+
+class Source:
+    """A file or standard input that is read once, from its beginning."""
+
+    def __init__(self, path: Path | None, stdin: IO[bytes] | None = None) -> None:
+        self._raw: IO[bytes]
+        if path is None:
+            self._raw = cast(IO[bytes], stdin or click.get_binary_stream("stdin"))
+            self.name = "standard input"
+            self.size: int | None = None
+        else:
+            try:
+                self._raw = open(path, "rb")  # noqa: SIM115
+                self.size = path.stat().st_size
+            except OSError as exc:
+                raise click.ClickException(f"Cannot read {path}: {exc.strerror}.") from exc
+            self.name = str(path)
+        self._is_seekable = path is not None
+        start = self._peek(2)
+        # gzip tells itself; the name of a file need not.
+        self._stream = (
+            cast(IO[bytes], gzip.GzipFile(fileobj=self._joined(start)))
+            if start == b"\x1f\x8b"
+            else self._joined(start)
+        )
+
+    def position(self) -> int | None:
+        """How far the file has been read, in its own bytes."""
+        return self._raw.tell() if self._is_seekable else None
+
+    def records(self) -> Iterator[Record]:
+        """Every item; click.ClickException where the file breaks off or is no JSON at all."""
+        try:
+            yield from self._records()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
+            raise click.ClickException(f"{self.name} is damaged or cut off: {exc}.") from exc
+        except UnicodeDecodeError as exc:
+            raise click.ClickException(f"{self.name} is not UTF-8: {exc.reason}.") from exc
+        except OSError as exc:
+            raise click.ClickException(f"Cannot read {self.name}: {exc.strerror or exc}.") from exc
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _records(self) -> Iterator[Record]:
+        text = Text(self._stream)
+        if text.skip_space() == "[":
+            yield from array_records(text, self.name)
+        else:
+            yield from _lines(text)
+
+    def _peek(self, count: int) -> bytes:
+        start = self._raw.read(count)
+        if self._is_seekable:
+            self._raw.seek(0)
+        return start
+
+    def _joined(self, start: bytes) -> IO[bytes]:
+        return self._raw if self._is_seekable else cast(IO[bytes], _Joined(start, self._raw))
+
+
+class _Joined:
+    """A stream with the bytes put back that were looked at."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start = start
+        self._rest = rest
+
+    def read(self, count: int = -1) -> bytes:
+        if self._start:
+            start, self._start = self._start, b""
+            return start
+        return self._rest.read(count)
+
+
+class Text:
+    """Text that is read as it is needed; what lies behind is forgotten."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self.buffer = ""
+        self.at = 0
+        self.line = 1
+        self._is_over = False
+
+    def more(self) -> bool:
+        """Reads on; False at the end."""
+        if self._is_over:
+            return False
+        chunk = self._stream.read(_CHUNK)
+        self._is_over = not chunk
+        self.buffer = self.buffer[self.at :] + self._decode(chunk, not chunk)
+        self.at = 0
+        return True
+
+    def move(self, to: int) -> None:
+        self.line += self.buffer.count("\n", self.at, to)
+        self.at = to
+
+    def skip_space(self) -> str:
+        """The next character that is not white space, not consumed; "" at the end."""
+        while True:
+            at = self.at
+            while at < len(self.buffer) and self.buffer[at] in _SPACE:
+                at += 1
+            self.move(at)
+            if at < len(self.buffer):
+                return self.buffer[at]
+            if not self.more():
+                return ""
+
+    def take_line(self) -> str:
+        """The rest of the line, consumed; "" only at the end of all lines."""
+        while (end := self.buffer.find("\n", self.at)) < 0:
+            if not self.more():
+                end = len(self.buffer)
+                break
+        found = self.buffer[self.at : end + 1]
+        self.move(min(end + 1, len(self.buffer)))
+        return found
+
+
+def _lines(text: Text) -> Iterator[Record]:
+    number = 0
+    while True:
+        line = text.line
+        found = text.take_line()
+        if not found:
+            return
+        found = found.strip(_SPACE)
+        if found:
+            number += 1
+            yield Record(number, line, found.encode(), _decoded(found))
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def array_records(text: Text, name: str, *, is_whole: bool = True) -> Iterator[Record]:
+    """The elements of an array whose bracket is next; nothing may follow a whole one."""
+    text.move(text.at + 1)
+    number = 0
+    mark = text.skip_space()
+    while mark != "]":
+        number += 1
+        line = text.line
+        value, end = _element(text, name, number)
+        # White space between tokens is all that may hold a line break.
+        shown = text.buffer[text.at : end].replace("\n", " ").replace("\r", " ")
+        text.move(end)
+        yield Record(number, line, shown.encode(), value)
+        mark = text.skip_space()
+        if mark == ",":
+            text.move(text.at + 1)
+            mark = text.skip_space()
+            if mark == "]":
+                raise _broken(name, text.line, "a comma is followed by the end of the array")
+        elif mark != "]":
+            raise _broken(name, text.line, f"item {number} is followed by neither a comma nor ]")
+    text.move(text.at + 1)
+    if is_whole and text.skip_space():
+        raise _broken(name, text.line, "something follows the end of the array")
+
+
+def _element(text: Text, name: str, number: int) -> tuple[Any, int]:
+    if text.buffer[text.at : text.at + 1] not in ("{", ""):
+        raise _broken(name, text.line, f"item {number} is not an object")
+    while True:
+        try:
+            return _DECODER.raw_decode(text.buffer, text.at)
+        except (ValueError, RecursionError) as exc:
+            # The rest may not have been read yet.
+            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.more():
+                reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deeply"
+                raise _broken(
+                    name, text.line, f"item {number} is not JSON, or cut off: {reason}"
+                ) from None
+
+
+def _broken(name: str, line: int, reason: str) -> click.ClickException:
+    return click.ClickException(f"{name}, line {line}: {reason}.")
+
+
+def page_records(body: bytes) -> Iterator[Record]:
+    """The items of a page as a server answers it."""
+    text = Text(io.BytesIO(body[body.index(b"[") :]))
+    text.skip_space()
+    yield from array_records(text, "the answer", is_whole=False)
