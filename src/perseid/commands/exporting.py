@@ -10,10 +10,11 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 import click
 
@@ -133,8 +134,8 @@ def export_items(
             },
         )
         before, items = _into_file(
-            connection, (database, container), path, mark, restart, system, total,
-            is_array=is_array, is_gzip=is_gzip,
+            connection, (database, container), path, mark,
+            restart=restart, system=system, total=total, is_array=is_array, is_gzip=is_gzip,
         )  # fmt: skip
     if as_json:
         print_json({"items": items, "before": before, "file": str(path)})
@@ -148,10 +149,10 @@ def _into_file(
     place: tuple[str, str],
     path: Path,
     mark: Checkpoint,
+    *,
     restart: bool,
     system: str,
     total: int | None,
-    *,
     is_array: bool,
     is_gzip: bool,
 ) -> tuple[int, int]:
@@ -178,7 +179,7 @@ def _into_file(
                 )
 
         pages = _pages(connection, *place, state["token"])
-        is_whole = _copy(pages, writer, system, total, stop, done)
+        is_whole = _copy(pages, writer, system, total, stop=stop, done=done)
         if is_whole:
             writer.close()
             os.fsync(stream.fileno())
@@ -198,6 +199,7 @@ def _copy(
     writer: Writer,
     system: str,
     total: int | None,
+    *,
     stop: threading.Event | None = None,
     done: Any = None,
 ) -> bool:
@@ -249,4 +251,4 @@ def _stdout() -> IO[bytes]:
     # A reader that has seen enough, as `head`, ends the export without a word.
     if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return cast(IO[bytes], click.get_binary_stream("stdout"))
+    return sys.stdout.buffer

@@ -247,7 +247,7 @@ def import_items(
     is_stopped = False
     try:
         with interruptible(path is not None) as stop:
-            _send(source, lanes, ledger, mark, stop, max_errors)
+            _send(source, lanes, ledger, mark, stop=stop, max_errors=max_errors)
             is_stopped = stop.is_set()
     finally:
         source.close()
@@ -278,6 +278,7 @@ def _send(
     lanes: list[Lane],
     ledger: Ledger,
     mark: Checkpoint,
+    *,
     stop: threading.Event,
     max_errors: int,
 ) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
-
-import click
 
 from perseid.commands.output import console
 
@@ -69,6 +68,6 @@ class _Shown(AbstractContextManager[Gauge]):
 
 def watched(what: str, total: float | None, start: int = 0) -> AbstractContextManager[Gauge]:
     """A bar on standard error if that is a terminal; `start` items were done before."""
-    if not click.get_text_stream("stderr").isatty():
+    if not sys.stderr.isatty():
         return nullcontext(_Silent())
     return _Shown(what, total, start)

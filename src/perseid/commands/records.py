@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ class Source:
     def __init__(self, path: Path | None, stdin: IO[bytes] | None = None) -> None:
         self._raw: IO[bytes]
         if path is None:
-            self._raw = cast(IO[bytes], stdin or click.get_binary_stream("stdin"))
+            self._raw = stdin or sys.stdin.buffer
             self.name = "standard input"
             self.size: int | None = None
         else:

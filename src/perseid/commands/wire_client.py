@@ -73,7 +73,7 @@ def query_page(
     if partition_key is not None:
         headers["x-ms-documentdb-partitionkey"] = json.dumps(partition_key)
     body = json.dumps({"query": text, "parameters": parameters}).encode()
-    reply = _docs(connection, "POST", database, container, headers, body)
+    reply = _docs(connection, "POST", database, container, headers=headers, body=body)
     rows = connection.judged(reply)["Documents"]
     charge = float(reply.headers.get("x-ms-request-charge", "0"))
     return QueryPage(rows, charge, reply.headers.get("x-ms-continuation"))
@@ -84,7 +84,7 @@ def feed_page(
 ) -> FeedPage:
     """A page of all live items, in the order of their creation."""
     headers = _paging(page_size, continuation)
-    reply = _docs(connection, "GET", database, container, headers, None)
+    reply = _docs(connection, "GET", database, container, headers=headers, body=None)
     if reply.status != 200:
         connection.judged(reply)
     return FeedPage(reply.body, reply.headers.get("x-ms-continuation"))
@@ -102,6 +102,7 @@ def _docs(
     method: str,
     database: str,
     container: str,
+    *,
     headers: dict[str, str],
     body: bytes | None,
 ) -> Reply:
