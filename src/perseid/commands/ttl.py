@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -12,6 +11,7 @@ import click
 from perseid.commands.admin_client import AdminClient, talks_to_server
 from perseid.commands.clock import duration_text, instant_text, parse_duration
 from perseid.commands.output import bytes_text, json_text, plain, printed, show, show_table
+from perseid.commands.query import parse_key
 
 if TYPE_CHECKING:
     pass
@@ -174,7 +174,7 @@ def explain(
     proposed: float | None,
 ) -> None:
     """Say why an item is alive or dead, and until when; dead ones too, never their bodies."""
-    body: dict[str, Any] = {"id": id, "partitionKey": _key(partition_key)}
+    body: dict[str, Any] = {"id": id, "partitionKey": parse_key(partition_key)}
     if proposed is not None:
         body["ttl"] = proposed
     answer = client.post("ttl", database, container, "explain", body=body)
@@ -281,17 +281,6 @@ def _scope(database: str | None, container: str | None) -> tuple[str, ...]:
     if container is None:
         raise click.UsageError("Give a DATABASE and a CONTAINER, or neither.")
     return (database, container)
-
-
-def _key(text: str) -> list[Any]:
-    try:
-        key = json.loads(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}' is not JSON; a string needs its quotes: '\"{text}\"'.",
-            param_hint="--partition-key",
-        ) from None
-    return key if isinstance(key, list) else [key]
 
 
 # How things are shown

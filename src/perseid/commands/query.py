@@ -1,0 +1,269 @@
+"""`perseid query`: one query with its answer as a table or JSON, or a shell for many."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+
+from perseid.commands.admin_client import AdminClient, server_options
+from perseid.commands.connection import Connection, Refused
+from perseid.commands.output import json_text, plain, print_json, show
+from perseid.commands.wire_client import QueryPage, query_page
+
+FORMATS: Final = ("table", "json", "lines")
+_WIDEST_TABLE: Final = 12  # columns; more are unreadable
+_LONGEST_CELL: Final = 200
+
+
+def parse_key(text: str) -> list[Any]:
+    """A partition key from JSON: one value, or a list for a hierarchical key."""
+    try:
+        key = json.loads(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"'{text}' is not JSON; a string needs its quotes: '\"{text}\"'.",
+            param_hint="--partition-key",
+        ) from None
+    return key if isinstance(key, list) else [key]
+
+
+def parse_parameter(text: str) -> tuple[str, Any]:
+    """`@name=value`; the value is JSON if it can be read as such, else a string."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.lstrip("@"):
+        raise click.BadParameter(
+            f"'{text}' is not of the form @name=value.", param_hint="--parameter"
+        )
+    return f"@{name.lstrip('@')}", value_of(value)
+
+
+def value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@dataclass(slots=True)
+class Desk:
+    """What a query is asked against, and how its answer is shown."""
+
+    client: AdminClient
+    connection: Connection
+    database: str | None = None
+    container: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    partition_key: list[Any] | None = None
+    page_size: int = 100
+    form: str = "table"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        if self.database is None or self.container is None:
+            raise click.UsageError("Say which container: give a DATABASE and a CONTAINER.")
+        return self.database, self.container
+
+    def pages(self, text: str) -> Iterator[QueryPage]:
+        token: str | None = None
+        while True:
+            page = query_page(
+                self.connection,
+                *self.place,
+                text,
+                self.listed_parameters(),
+                partition_key=self.partition_key,
+                page_size=self.page_size,
+                continuation=token,
+            )
+            yield page
+            token = page.continuation
+            if token is None:
+                return
+
+    def listed_parameters(self) -> list[dict[str, Any]]:
+        return [{"name": name, "value": value} for name, value in self.parameters.items()]
+
+    def explain(self, text: str) -> dict[str, Any]:
+        database, container = self.place
+        body: dict[str, Any] = {
+            "database": database,
+            "container": container,
+            "query": text,
+            "parameters": self.listed_parameters(),
+        }
+        if self.partition_key is not None:
+            body["partitionKey"] = self.partition_key
+        try:
+            return self.client.post("explain", body=body).value
+        except Refused as exc:
+            if exc.status == 404 and "administration route" in exc.message:
+                raise click.ClickException("This server is too old to explain queries.") from exc
+            raise
+
+
+@click.command()
+@click.argument("database", required=False)
+@click.argument("container", required=False)
+@click.argument("text", metavar="[QUERY]", required=False)
+@click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="@NAME=VALUE",
+    help="A value for @NAME: JSON, or else taken as a string. May be repeated.",
+)
+@click.option(
+    "--partition-key",
+    metavar="JSON",
+    help="Ask one partition only: '\"ada\"', or '[\"a\", 1]' for a hierarchical key.",
+)
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="The most items the server puts in a page.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many results.")
+@click.option("--lines", "as_lines", is_flag=True, help="Print one JSON value a line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print results, charge and number of pages as JSON."
+)
+@click.option("--explain", "wants_plan", is_flag=True, help="Show how it would be answered.")
+@server_options
+def query(
+    client: AdminClient,
+    *,
+    database: str | None,
+    container: str | None,
+    text: str | None,
+    parameters: tuple[str, ...],
+    partition_key: str | None,
+    page_size: int,
+    limit: int | None,
+    as_lines: bool,
+    as_json: bool,
+    wants_plan: bool,
+) -> None:
+    """Ask a container; without QUERY, open a shell.
+
+    QUERY is read from standard input if that is not a terminal. The shell keeps a history; .help
+    lists what it can do.
+
+    \b
+    Examples:
+      perseid query shop orders 'SELECT TOP 5 * FROM c ORDER BY c.total DESC'
+      perseid query shop orders 'SELECT * FROM c WHERE c.user = @u' -p @u=ada --json
+      perseid query shop orders
+    """
+    with client.connect() as connection:
+        desk = Desk(
+            client,
+            connection,
+            database,
+            container,
+            dict(map(parse_parameter, parameters)),
+            None if partition_key is None else parse_key(partition_key),
+            page_size,
+            "json" if as_json else "lines" if as_lines else "table",
+        )
+        if text is None and sys.stdin.isatty():
+            from perseid.commands.shell import run_shell
+
+            run_shell(desk)
+            return
+        if text is None:
+            text = sys.stdin.read()
+        if not text.strip():
+            raise click.UsageError("There is no query: give it as an argument or by a pipe.")
+        if wants_plan:
+            show_plan(desk.explain(text), desk.form)
+        else:
+            answer(desk, text, limit)
+
+
+def answer(desk: Desk, text: str, limit: int | None) -> None:
+    """Runs the query to its end and shows what it found."""
+    rows: list[Any] = []
+    charge, count, pages = 0.0, 0, 0
+    for page in desk.pages(text):
+        found = page.rows if limit is None else page.rows[: limit - count]
+        charge, count, pages = charge + page.charge, count + len(found), pages + 1
+        if desk.form == "lines":
+            for row in found:
+                print_json(row)
+        else:
+            rows += found
+        if limit is not None and count >= limit:
+            break
+    SHOWN[desk.form](rows, count, charge, pages)
+
+
+def show_json(rows: list[Any], count: int, charge: float, pages: int) -> None:
+    print_json({"items": rows, "count": count, "charge": round(charge, 2), "pages": pages})
+
+
+def show_lines(_rows: list[Any], _count: int, _charge: float, _pages: int) -> None:
+    """They have been printed as they came."""
+
+
+def show_results(rows: list[Any], count: int, charge: float, pages: int) -> None:
+    if rows:
+        show(table_of(rows))
+    click.echo(f"{plural(count, 'result')}, {charge:.2f} RU, {plural(pages, 'page')}", err=True)
+
+
+SHOWN: Final[dict[str, Callable[[list[Any], int, float, int], None]]] = {
+    "table": show_results,
+    "json": show_json,
+    "lines": show_lines,
+}
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def table_of(rows: list[Any]) -> Any:
+    """A column for each property the results have; results that are no objects are values."""
+    from rich.table import Table
+
+    names = dict.fromkeys(
+        name
+        for row in rows
+        for name in (row if isinstance(row, dict) else ("value",))
+        if not (name.startswith("_") and name != "_ts")  # what the server adds says little
+    )
+    shown = list(names)[:_WIDEST_TABLE]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in shown:
+        table.add_column(plain(name), overflow="fold")
+    for row in rows:
+        values = row if isinstance(row, dict) else {"value": row}
+        table.add_row(*(_cell(values[name]) if name in values else "" for name in shown))
+    if len(names) > len(shown):
+        table.caption = f"and {len(names) - len(shown)} more properties; --json shows all"
+    return table
+
+
+def _cell(value: Any) -> str:
+    text = plain(value if isinstance(value, str) else json_text(value))
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def show_plan(plan: dict[str, Any], form: str) -> None:
+    if form != "table":
+        print_json(plan)
+        return
+    click.echo(plan["tree"])
+    for name in ("index", "looked", "returned"):
+        if plan.get(name) is not None:
+            click.echo(
+                f"{name}: {plan[name] if isinstance(plan[name], str) else json_text(plan[name])}"
+            )
