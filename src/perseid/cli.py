@@ -15,9 +15,13 @@ from typing import Any, TypeVar, get_type_hints
 import click
 
 from perseid import __version__
+from perseid.commands.check import check
 from perseid.commands.clock import clock
+from perseid.commands.completion import completion
 from perseid.commands.exporting import export_items
 from perseid.commands.importing import import_items
+from perseid.commands.portal import portal
+from perseid.commands.query import query
 from perseid.commands.ttl import ttl
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.store.protocol import StoreError
@@ -31,7 +35,16 @@ def main() -> None:
     """A document database that speaks the Cosmos DB wire protocol and forgets on time."""
 
 
-for _command in (clock, export_items, import_items, ttl):
+for _command in (
+    check,
+    clock,
+    completion,
+    export_items,
+    import_items,
+    portal,
+    query,
+    ttl,
+):
     main.add_command(_command)
 
 

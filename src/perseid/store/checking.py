@@ -1,0 +1,111 @@
+"""Looks at a database file without changing it: for `perseid check`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import apsw
+import orjson
+
+from perseid.model import RANGE_SHIFT, Row
+from perseid.store import schema
+from perseid.store.position import Position
+from perseid.store.protocol import Resource, StoreError
+from perseid.store.scanning import COLUMNS
+
+_TABLE: Final = re.compile(r"(items|unique)_(\d+)")
+_MOST_FINDINGS: Final = 100
+
+
+class Held(NamedTuple):
+    """What a range of a container really holds."""
+
+    items: int
+    size: int
+    highest_lsn: int
+
+
+class Snapshot:
+    """One state of a file, however much a server goes on writing meanwhile."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def damage(self, *, is_quick: bool) -> list[str]:
+        """What SQLite itself finds wrong with the file."""
+        pragma = "quick_check" if is_quick else "integrity_check"
+        found = [str(text) for (text,) in self._db.execute(f"PRAGMA {pragma}({_MOST_FINDINGS})")]
+        return [] if found == ["ok"] else found
+
+    def resources(self) -> list[Resource]:
+        return [
+            Resource._make((*columns, orjson.loads(state)))
+            for *columns, state in self._db.execute(
+                "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
+            )
+        ]
+
+    def tables(self, kind: str) -> set[int]:
+        """The numbers of the containers that have a table of this kind: items or unique."""
+        names = [name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")]
+        found = [_TABLE.fullmatch(name) for name in names]
+        return {int(match[2]) for match in found if match is not None and match[1] == kind}
+
+    def positions(self) -> dict[tuple[int, int], Position]:
+        columns = "container, range, lsn, items, bytes, purged_items, purged_bytes, spared"
+        return {
+            (container, part): Position(*position)
+            for container, part, *position in self._db.execute(f"SELECT {columns} FROM positions")
+        }
+
+    def held(self, number: int) -> dict[int, Held]:
+        """By range."""
+        sql = (
+            f"SELECT number >> {RANGE_SHIFT}, COUNT(*), SUM(size), MAX(lsn)"
+            f" FROM items_{number} GROUP BY 1"
+        )
+        return {part: Held(*figures) for part, *figures in self._db.execute(sql)}
+
+    def rows(self, number: int) -> Iterator[Row]:
+        """Every item of a container whose body can be read."""
+        sql = f"SELECT {COLUMNS} FROM items_{number} WHERE json_valid(body, 8)"
+        yield from map(Row._make, self._db.execute(sql))
+
+    def unreadable(self, number: int) -> list[str]:
+        """The ids of items whose body cannot be read."""
+        sql = f"SELECT id FROM items_{number} WHERE NOT json_valid(body, 8) LIMIT {_MOST_FINDINGS}"
+        return [str(id_) for (id_,) in self._db.execute(sql)]
+
+    def entries(self, number: int) -> dict[int, set[bytes]]:
+        """The entries in the unique-key index by the item that claims them."""
+        found: dict[int, set[bytes]] = {}
+        for item, entry in self._db.execute(f"SELECT number, entry FROM unique_{number}"):
+            found.setdefault(item, set()).add(entry)
+        return found
+
+
+@contextlib.contextmanager
+def snapshot(path: Path) -> Iterator[Snapshot]:
+    """Opens a file for reading; StoreError if that is impossible or it is somebody else's."""
+    if not path.exists():
+        raise StoreError(f"there is no database at {path}")
+    log = path.with_name(f"{path.name}-wal")
+    # A file without a log is complete by itself, and reading it so leaves no trace beside it.
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        db = apsw.Connection(f"file:{quote(str(path.resolve()))}?{mode}", flags=flags)
+        with contextlib.closing(db):
+            db.set_busy_timeout(10_000)
+            schema.check(db)
+            if db.pragma("application_id") != schema.APPLICATION_ID:
+                raise StoreError(f"{path} holds nothing of perseid")
+            db.execute("BEGIN")
+            yield Snapshot(db)
+    except apsw.Error as exc:
+        raise StoreError(f"{path} cannot be read as a database: {exc}") from exc
