@@ -18,6 +18,7 @@ from perseid import __version__
 from perseid.commands.check import check
 from perseid.commands.clock import clock
 from perseid.commands.completion import completion
+from perseid.commands.doctor import doctor
 from perseid.commands.exporting import export_items
 from perseid.commands.importing import import_items
 from perseid.commands.portal import portal
@@ -39,6 +40,7 @@ for _command in (
     check,
     clock,
     completion,
+    doctor,
     export_items,
     import_items,
     portal,

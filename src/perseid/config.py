@@ -60,6 +60,11 @@ class Settings:
     consistency: str = _setting(
         "Session", "Default consistency level of the account.", choices=CONSISTENCY_LEVELS
     )
+    init: Path | None = _setting(
+        None,
+        "A file, YAML or JSON, that declares databases, containers and first items; what is"
+        " missing is made before the server is ready.",
+    )
     test_clock: bool = _setting(
         False, "Let administrators freeze the clock and move it forward: for tests of expiry."
     )

@@ -13,7 +13,7 @@ from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server as Listener
 
-from perseid import certificates
+from perseid import certificates, start_file
 from perseid.clock import Clock, MovableClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import BadRequest
@@ -97,7 +97,10 @@ class Server:
         """Serves until told to stop; finishes the requests it has taken."""
         self._loop = asyncio.get_running_loop()
         check_port(self.settings)
+        declared = _declared(self.settings)
         async with opened(self.settings, self._clock) as account:
+            if declared is not None:
+                await start_file.apply(account, declared)
             sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
             app = App(account, sweeper)
             sweeping = asyncio.create_task(sweeper.run())
@@ -123,6 +126,13 @@ class Server:
     def stop(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
+
+
+def _declared(settings: Settings) -> start_file.Declaration | None:
+    """What the start file says; read before anything is opened."""
+    if settings.init is None:
+        return None
+    return start_file.declare(settings.init, start_file.read(settings.init))
 
 
 def _listener(app: App, settings: Settings) -> Listener:

@@ -9,36 +9,30 @@ from typing import Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, Answer, Refused, talks_to_server
+from perseid.durations import UNITS, seconds_of, whole
 
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)", re.ASCII)
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
     """Seconds from 90, 90s, 15m, 2h, 3d or 1w."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
+    seconds = seconds_of(text)
+    if seconds is None:
         raise click.BadParameter(f"'{text}' is not a duration like 90, 90s, 15m, 2h or 3d.")
-    return _whole(float(match[1]) * _UNITS[match[2]])
+    return seconds
 
 
 def parse_instant(text: str) -> float:
     """Epoch seconds from epoch seconds or an ISO date, which is UTC unless it says otherwise."""
     if _NUMBER.fullmatch(text):
-        return _whole(float(text))
+        return whole(float(text))
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
             f"'{text}' is neither seconds since 1970 nor a date like 2030-01-31T12:00:00Z."
         ) from None
-    return _whole((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
-
-
-def _whole(number: float) -> float:
-    """The same number, as an int where it is one: JSON tells 60 from 60.0."""
-    return int(number) if number == int(number) else number
+    return whole((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
 
 
 def instant_text(seconds: float | None) -> str:
@@ -56,7 +50,7 @@ def duration_text(seconds: float) -> str:
     """A length of time in its two largest units: 1d 2h, 3m 20s, 5s."""
     left, parts = int(seconds), []
     for unit in ("d", "h", "m", "s"):
-        count, left = divmod(left, _UNITS[unit])
+        count, left = divmod(left, UNITS[unit])
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2]) or "0s"

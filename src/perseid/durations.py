@@ -1,0 +1,20 @@
+"""Lengths of time as people write them: 90, 90s, 15m, 2h, 3d, 1w. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)", re.ASCII)
+
+
+def seconds_of(text: str) -> float | None:
+    """The number of seconds, or None if the text is no duration; an int where it is whole."""
+    match = _DURATION.fullmatch(text)
+    return None if match is None else whole(float(match[1]) * UNITS[match[2]])
+
+
+def whole(number: float) -> float:
+    """The same number, as an int where it is one: JSON tells 60 from 60.0."""
+    return int(number) if number == int(number) else number

@@ -1,0 +1,334 @@
+"""What a start file declares: databases, containers, throughput and seeds, each checked by itself.
+
+The checks are the service's own; this only finds the place in the file that earned a refusal.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from perseid import documents, ids, ttl
+from perseid.durations import seconds_of
+from perseid.errors import CosmosError
+from perseid.model import Container, Database
+from perseid.query import validate_computed
+from perseid.service import items
+from perseid.service.catalog import build_container
+from perseid.service.definitions import new_container
+from perseid.service.items import Draft
+from perseid.service.throughput_rules import Throughput, requested
+from perseid.start_file.reading import Node, StartFileError
+from perseid.store.protocol import Resource
+
+T = TypeVar("T")
+
+_DATABASE: Final = ("id", "throughput", "containers")
+# As a client would send them.
+_PROPERTIES: Final = (
+    "partitionKey", "defaultTtl", "indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy",
+    "geospatialConfig", "analyticalStorageTtl", "computedProperties", "vectorEmbeddingPolicy",
+    "fullTextPolicy", "changeFeedPolicy",
+)  # fmt: skip
+_CONTAINER: Final = ("id", *_PROPERTIES, "uniqueKeys", "throughput", "items", "seeds")
+_SEED: Final = ("age", "items", "file")
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """An item to store once, as if it were `age` seconds old."""
+
+    draft: Draft
+    age: int
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDeclaration:
+    id: str
+    body: dict[str, Any]
+    throughput: Throughput | None
+    seeds: tuple[Seed, ...]
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseDeclaration:
+    id: str
+    throughput: Throughput | None
+    containers: tuple[ContainerDeclaration, ...]
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    file: Path
+    databases: tuple[DatabaseDeclaration, ...]
+
+
+def declare(file: Path, root: Node) -> Declaration:
+    """What the file says; StartFileError with everything that is wrong with it."""
+    reader = _Reader(file)
+    databases = reader.databases(root)
+    if reader.problems:
+        raise StartFileError(file, reader.problems)
+    return Declaration(file, databases)
+
+
+class _Reader:
+    """Goes through the file and notes every problem, so that all can be mended at once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.problems: list[str] = []
+
+    def databases(self, root: Node) -> tuple[DatabaseDeclaration, ...]:
+        members = self._object(root, ("databases",), needs="databases")
+        found = [self._database(node) for node in self._list(members.get("databases"))]
+        return self._distinct([each for each in found if each is not None], "database")
+
+    def _database(self, node: Node) -> DatabaseDeclaration | None:
+        members = self._object(node, _DATABASE, needs="id")
+        name = self._id(members.get("id"), "database")
+        throughput = self._throughput(members.get("throughput"))
+        found = [self._container(each) for each in self._list(members.get("containers"))]
+        if name is None:
+            return None
+        containers = self._distinct([each for each in found if each is not None], "container")
+        return DatabaseDeclaration(name, throughput, containers, node)
+
+    def _container(self, node: Node) -> ContainerDeclaration | None:
+        members = self._object(node, _CONTAINER, needs="id")
+        if "partitionKey" not in members and members:
+            self._add(node, "'partitionKey' is missing, as in partitionKey: /user")
+            return None
+        name = self._id(members.get("id"), "container")
+        throughput = self._throughput(members.get("throughput"))
+        before = len(self.problems)
+        body = self._body(members)
+        if name is None or len(self.problems) > before:
+            return None
+        body = {"id": name, **body}
+        definition = self._accepted(
+            node, lambda: new_container(body, computed_check=validate_computed)
+        )
+        if definition is None:
+            return None
+        seeds = self._seeds(members, _imagined(definition))
+        return ContainerDeclaration(name, body, throughput, seeds, node)
+
+    def _body(self, members: dict[str, Node]) -> dict[str, Any]:
+        """The properties as a client would send them, each checked where it stands."""
+        body: dict[str, Any] = {}
+        if "partitionKey" in members:
+            body["partitionKey"] = _partition_key(members["partitionKey"].plain())
+        if "defaultTtl" in members:
+            body["defaultTtl"] = self._lifetime(members["defaultTtl"])
+        for name in _PROPERTIES:
+            if name in members and name not in body:
+                body[name] = members[name].plain()
+        if "uniqueKeys" in members:
+            keys = members["uniqueKeys"].plain()
+            if "uniqueKeyPolicy" in members:
+                self._add(members["uniqueKeys"], "give uniqueKeys or uniqueKeyPolicy, not both")
+            if not isinstance(keys, list):
+                self._add(members["uniqueKeys"], "must be a list of keys, as [[/email]]")
+                keys = []
+            body["uniqueKeyPolicy"] = {
+                "uniqueKeys": [{"paths": key if isinstance(key, list) else [key]} for key in keys]
+            }
+        key = {} if "partitionKey" not in body else {"partitionKey": body["partitionKey"]}
+        for name, value in body.items():
+            node = members.get(name) or members["uniqueKeys"]
+            probe = {"id": "probe", **(key if name != "partitionKey" else {}), name: value}
+            self._accepted(node, lambda p=probe: new_container(p, computed_check=validate_computed))  # type: ignore[misc]
+        return body
+
+    def _lifetime(self, node: Node) -> Any:
+        """`off`, `none`, seconds or a duration, as a value of defaultTtl."""
+        value = node.value
+        if value == "off":
+            return None
+        if value == "none":
+            return ttl.NEVER
+        if isinstance(value, str):
+            return self._duration(node)
+        return node.plain()
+
+    def _duration(self, node: Node) -> int:
+        value = node.value
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        seconds = seconds_of(value) if isinstance(value, str) else None
+        if not isinstance(seconds, int):
+            self._add(node, f"{_shown(value)} is not a duration like 90, 90s, 15m, 2h or 3d")
+            return 1
+        return seconds
+
+    def _throughput(self, node: Node | None) -> Throughput | None:
+        if node is None or node.value is None:
+            return None
+        value = node.plain()
+        if isinstance(value, dict) and list(value) == ["autoscale"]:
+            settings = orjson.dumps({"maxThroughput": value["autoscale"]}).decode()
+            return self._accepted(node, lambda: requested(None, settings))
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._accepted(node, lambda: requested(str(value), None))
+        self._add(node, f"{_shown(value)} is neither RU/s, as 400, nor {{autoscale: 4000}}")
+        return None
+
+    # Seeds
+
+    def _seeds(self, members: dict[str, Node], container: Container) -> tuple[Seed, ...]:
+        seeds = [
+            seed
+            for node in self._list(members.get("items"))
+            for seed in self._seed(node, 0, container)
+        ]
+        for group in self._list(members.get("seeds")):
+            found = self._object(group, _SEED)
+            age = self._duration(found["age"]) if "age" in found else 0
+            nodes = [*self._list(found.get("items")), *self._lines(found.get("file"))]
+            for node in nodes:
+                seeds += self._seed(node, age, container)
+        self._check_clashes(seeds)
+        return tuple(seeds)
+
+    def _seed(self, node: Node, age: int, container: Container) -> Iterable[Seed]:
+        value = node.plain()
+        if not isinstance(value, dict):
+            self._add(node, "an item must be an object")
+            return
+        draft = self._accepted(
+            node, lambda: items.draft(container, documents.from_value(value), None)
+        )
+        if draft is None:
+            return
+        ends = ttl.expires_at(0, draft.ttl, container.policy)
+        if ends is not None and ends <= age:
+            self._add(node, f"the item is dead already: it lives {ends} s and is {age} s old")
+            return
+        yield Seed(draft, age, node)
+
+    def _lines(self, node: Node | None) -> Iterable[Node]:
+        """The items of a file of JSON lines, which stands beside the start file."""
+        if node is None:
+            return
+        if not isinstance(node.value, str):
+            self._add(node, "must be the name of a file with an item on each line")
+            return
+        path = self._file.parent / node.value
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError as exc:
+            self._add(node, f"cannot read {path}: {exc.strerror}")
+            return
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    yield Node(orjson.loads(line), node.line, f"{node.path} {path.name}:{number}")
+                except orjson.JSONDecodeError as exc:
+                    self._add(node, f"{path}, line {number} is not JSON: {exc.msg}")
+
+    def _check_clashes(self, seeds: list[Seed]) -> None:
+        """Two seeds with one place, or with one value of a unique key."""
+        taken: dict[Any, Seed] = {}
+        for seed in seeds:
+            key = (seed.draft.place.pk, seed.draft.id)
+            for claim in (key, *seed.draft.unique):
+                other = taken.setdefault(claim, seed)
+                if other is not seed:
+                    what = f"the id '{seed.draft.id}'" if claim == key else "values of a unique key"
+                    self._add(seed.node, f"has {what} of the item in line {other.node.line}")
+
+    # Shapes
+
+    def _object(
+        self, node: Node, known: tuple[str, ...], needs: str | None = None
+    ) -> dict[str, Node]:
+        if not isinstance(node.value, dict):
+            self._add(node, f"must be an object with {_listed(known)}")
+            return {}
+        members: dict[str, Node] = node.value
+        for name, member in members.items():
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1, 0.6)
+                hint = f"did you mean {close[0]}?" if close else f"known are {_listed(known)}"
+                self._add(member, f"'{name}' is unknown; {hint}")
+        if needs is not None and needs not in members:
+            self._add(node, f"'{needs}' is missing")
+        return members
+
+    def _list(self, node: Node | None) -> list[Node]:
+        if node is None or node.value is None:
+            return []
+        if not isinstance(node.value, list):
+            self._add(node, "must be a list")
+            return []
+        return node.value
+
+    def _id(self, node: Node | None, kind: str) -> str | None:
+        if node is None:
+            return None
+        return self._accepted(node, lambda: ids.check_resource_id(node.plain(), kind))
+
+    def _distinct(self, found: list[T], kind: str) -> tuple[T, ...]:
+        names: dict[str, int] = {}
+        for each in found:
+            name, node = each.id, each.node  # type: ignore[attr-defined]
+            if name in names:
+                self._add(node, f"the {kind} '{name}' stands in line {names[name]} already")
+            names.setdefault(name, node.line)
+        return tuple(found)
+
+    def _accepted(self, node: Node, check: Callable[[], T]) -> T | None:
+        """What the check returns; if it refuses, its text is noted at this place."""
+        try:
+            return check()
+        except CosmosError as exc:
+            self._add(node, exc.message)
+            return None
+
+    def _add(self, node: Node, problem: str) -> None:
+        text = node.at(problem)
+        if text not in self.problems:
+            self.problems.append(text)
+
+
+def _partition_key(value: Any) -> Any:
+    """A path, a list of paths for a hierarchical key, or the object that clients send."""
+    if isinstance(value, str):
+        return {"paths": [value], "kind": "Hash", "version": 2}
+    if isinstance(value, list):
+        kind = "Hash" if len(value) == 1 else "MultiHash"
+        return {"paths": value, "kind": kind, "version": 2}
+    return value
+
+
+def _imagined(definition: dict[str, Any]) -> Container:
+    """A container with this definition, to check items against."""
+    database = Database(1, "d", ids.database_rid(1), "", 0)
+    policy = ttl.Policy()
+    state = {
+        "number": 1,
+        "properties": definition,
+        "ranges": 1,
+        "deaths": [policy.inherited_dead, policy.own_dead],
+    }
+    rid = ids.container_rid(database.rid, 1)
+    return build_container(
+        Resource(rid, "container", database.rid, definition["id"], "", 0, state), database
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
