@@ -1,0 +1,242 @@
+"""Fixtures for tests of programs that use Cosmos DB: a server, clients, a container, the clock.
+
+Installing Perseid makes them known to pytest. Nothing is imported or started before a test asks
+for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy
+    from azure.cosmos.aio import ContainerProxy as AsyncContainerProxy
+    from azure.cosmos.aio import CosmosClient as AsyncCosmosClient
+
+_SETTINGS = (
+    ("perseid_endpoint", "Use the server at this address instead of starting one."),
+    ("perseid_key", "A master key of that server. Default: the key every emulator uses."),
+    ("perseid_options", "Options for the server, as after `perseid serve`."),
+)
+_MARKER = (
+    "cosmos(partition_key='/pk', items=(), **properties): what the test's cosmos_container is"
+    " like; properties are those of DatabaseProxy.create_container, as default_ttl."
+)
+_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("perseid", "Cosmos DB tests with Perseid")
+    for name, text in _SETTINGS:
+        group.addoption(f"--{name.replace('_', '-')}", dest=name, default=None, help=text)
+        parser.addini(name, text, default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+
+
+@dataclass(frozen=True, slots=True)
+class Perseid:
+    """A running server: where it is, how to get in, and its clock."""
+
+    endpoint: str
+    key: str
+
+    @property
+    def connection_string(self) -> str:
+        return f"AccountEndpoint={self.endpoint};AccountKey={self.key};"
+
+    @property
+    def clock(self) -> PerseidClock:
+        return PerseidClock(self.endpoint, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class PerseidClock:
+    """The time that decides `_ts` and expiry. It moves forward, never back."""
+
+    endpoint: str
+    key: str
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._ask("GET")
+
+    def freeze(self) -> float:
+        """Time stands still."""
+        return self._ask("POST", "freeze")
+
+    def resume(self) -> float:
+        """Time runs on from where it stands."""
+        return self._ask("POST", "resume")
+
+    def advance(self, seconds: float) -> float:
+        """Moves forward; what ends in between is gone when this returns."""
+        return self._ask("POST", "advance", seconds=seconds)
+
+    def set(self, instant: float) -> float:
+        """Moves forward to that second."""
+        return self._ask("POST", "set", to=instant)
+
+    def _ask(self, method: str, *move: str, **body: float) -> float:
+        import click
+
+        from perseid.commands.admin_client import AdminClient
+
+        client = AdminClient(self.endpoint, self.key)
+        try:
+            answer = (
+                client.get("clock")
+                if method == "GET"
+                else client.post("clock", *move, body=dict(body))
+            )
+        except click.ClickException as exc:
+            raise ValueError(exc.format_message()) from exc
+        now: float = answer.value["now"]
+        return now
+
+
+@pytest.fixture(scope="session")
+def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
+    """A server in memory on a free port, with a test clock; one for each process of a session."""
+    from perseid.config import WELL_KNOWN_KEY
+
+    endpoint = _setting(pytestconfig, "perseid_endpoint")
+    if endpoint:
+        yield Perseid(endpoint, _setting(pytestconfig, "perseid_key") or WELL_KNOWN_KEY)
+        return
+    from perseid.embedded import running
+    from perseid.store.protocol import StoreError
+
+    try:
+        with running(_server_settings(_setting(pytestconfig, "perseid_options"))) as settings:
+            yield Perseid(settings.endpoint, settings.key)
+    except StoreError as exc:
+        raise pytest.UsageError(f"perseid_options: {exc}") from exc
+
+
+@pytest.fixture
+def perseid_clock(perseid: Perseid) -> Iterator[PerseidClock]:
+    """The server's clock, standing still at a whole second; after the test it runs again."""
+    clock = perseid.clock
+    frozen = clock.freeze()
+    # A whole second: an item with a ttl of n then lives until the clock has moved by n.
+    clock.advance(-frozen % 1)
+    yield clock
+    clock.resume()
+
+
+@pytest.fixture(scope="session")
+def cosmos_client(perseid: Perseid) -> Iterator[CosmosClient]:
+    """The official client, connected."""
+    with _sdk().CosmosClient(perseid.endpoint, perseid.key, **_trust(perseid)) as client:
+        yield client
+
+
+@pytest.fixture
+def cosmos_database(cosmos_client: CosmosClient) -> Iterator[DatabaseProxy]:
+    """An empty database, gone after the test."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    yield cosmos_client.create_database(name)
+    cosmos_client.delete_database(name)
+
+
+@pytest.fixture
+def cosmos_container(
+    cosmos_database: DatabaseProxy, request: pytest.FixtureRequest
+) -> ContainerProxy:
+    """A fresh container with the key /pk, or as @pytest.mark.cosmos(...) says."""
+    properties: dict[str, Any] = {}
+    for marker in reversed([*request.node.iter_markers("cosmos")]):  # the nearest one wins
+        if marker.args:
+            raise pytest.UsageError("@pytest.mark.cosmos takes named arguments only.")
+        properties |= marker.kwargs
+    items = properties.pop("items", ())
+    key = properties.pop("partition_key", "/pk")
+    name = properties.pop("id", "items")
+    made: ContainerProxy = cosmos_database.create_container(
+        name, partition_key=_partition_key(key), **properties
+    )
+    for item in items:
+        made.upsert_item(item)
+    return made
+
+
+@pytest.fixture
+def async_cosmos_client(perseid: Perseid) -> AsyncCosmosClient:
+    """The official asynchronous client, not connected yet: `async with async_cosmos_client:`."""
+    _sdk()
+    try:
+        from azure.cosmos.aio import CosmosClient
+    except ImportError as exc:
+        raise pytest.UsageError("The asynchronous client needs: pip install aiohttp") from exc
+    return CosmosClient(perseid.endpoint, perseid.key, **_trust(perseid))
+
+
+@pytest.fixture
+def async_cosmos_container(
+    async_cosmos_client: AsyncCosmosClient, cosmos_container: ContainerProxy
+) -> AbstractAsyncContextManager[AsyncContainerProxy]:
+    """The test's container for asynchronous code: `async with async_cosmos_container as c:`.
+
+    A plain fixture, so it works with every plugin that runs asynchronous tests, and with none.
+    """
+    _, database, _, container = cosmos_container.container_link.split("/")
+
+    @asynccontextmanager
+    async def connected() -> AsyncIterator[AsyncContainerProxy]:
+        async with async_cosmos_client as client:
+            yield client.get_database_client(database).get_container_client(container)
+
+    return connected()
+
+
+def _setting(config: pytest.Config, name: str) -> str:
+    """From the command line, else from the ini file."""
+    given = config.getoption(name)
+    return str(given if given is not None else config.getini(name))
+
+
+def _server_settings(options: str) -> Any:
+    import click
+
+    from perseid.cli import serve
+    from perseid.config import Settings
+
+    try:
+        context = serve.make_context("serve", shlex.split(options), resilient_parsing=False)
+    except click.ClickException as exc:
+        raise pytest.UsageError(f"perseid_options: {exc.format_message()}") from exc
+    return Settings(**context.params | {"memory": True, "test_clock": True})
+
+
+def _partition_key(key: Any) -> Any:
+    if not isinstance(key, str | list | tuple):
+        return key
+    if isinstance(key, str):
+        return _sdk().PartitionKey(path=key)
+    return _sdk().PartitionKey(path=list(key), kind="MultiHash")
+
+
+def _sdk() -> Any:
+    try:
+        import azure.cosmos
+    except ImportError as exc:
+        raise pytest.UsageError("These fixtures need: pip install azure-cosmos") from exc
+    return azure.cosmos
+
+
+def _trust(perseid: Perseid) -> dict[str, Any]:
+    """A server of our own signs its own certificate."""
+    return {"connection_verify": False} if perseid.endpoint.startswith("https:") else {}
