@@ -209,10 +209,13 @@ def _setting(config: pytest.Config, name: str) -> str:
 
 
 def _server_settings(options: str) -> Any:
+    from perseid.config import Settings
+
+    if not options:
+        return Settings(memory=True, test_clock=True)
     import click
 
     from perseid.cli import serve
-    from perseid.config import Settings
 
     try:
         context = serve.make_context("serve", shlex.split(options), resilient_parsing=False)

@@ -13,7 +13,7 @@ from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server as Listener
 
-from perseid import certificates, start_file
+from perseid import start_file
 from perseid.clock import Clock, MovableClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import BadRequest
@@ -76,6 +76,8 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
         store = SqliteStore(directory.database, durability=durability, now=clock.now)
         try:
             if settings.tls and settings.cert is None:
+                from perseid import certificates  # only now: it takes long to import
+
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
             yield await open_account(settings, store, clock)

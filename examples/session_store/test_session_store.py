@@ -1,0 +1,93 @@
+"""The session store, tested with Perseid's fixtures only: no server to start, no sleep."""
+
+import asyncio
+
+import pytest
+from session_store import RESET_SECONDS, SessionStore
+
+HOUR = 3600
+pytestmark = pytest.mark.cosmos(partition_key="/user", default_ttl=HOUR)
+
+
+@pytest.fixture
+def store(cosmos_container):
+    return SessionStore(cosmos_container)
+
+
+def test_a_session_ends_an_hour_after_the_last_visit(store, perseid_clock):
+    session = store.sign_in("ada")
+    perseid_clock.advance(HOUR - 1)
+    assert store.visit("ada", session)
+    perseid_clock.advance(HOUR - 1)
+    assert store.visit("ada", session)
+    perseid_clock.advance(HOUR)
+    assert store.visit("ada", session) is None
+
+
+def test_a_remembered_device_stays(store, perseid_clock):
+    brief, kept = store.sign_in("ada"), store.sign_in("ada", remember=True)
+    assert store.signed_in("ada") == 2
+    perseid_clock.advance(365 * 24 * HOUR)
+    assert store.visit("ada", brief) is None
+    assert store.visit("ada", kept)
+    assert store.signed_in("ada") == 1
+
+
+def test_a_cart_lives_as_long_as_its_session(store, perseid_clock):
+    session = store.sign_in("ada")
+    assert store.put_in_cart("ada", session, "telescope")
+    assert store.visit("ada", session)["cart"] == ["telescope"]
+    perseid_clock.advance(HOUR)
+    assert not store.put_in_cart("ada", session, "tripod")
+
+
+def test_a_reset_code_lives_five_minutes(store, perseid_clock):
+    code = store.ask_reset("ada")
+    assert not store.accepts_reset("ada", f"not {code}")
+    perseid_clock.advance(RESET_SECONDS - 1)
+    assert store.accepts_reset("ada", code)
+    perseid_clock.advance(1)
+    assert not store.accepts_reset("ada", code)
+
+
+def test_a_second_code_replaces_the_first(store, perseid_clock):
+    first = store.ask_reset("ada")
+    perseid_clock.advance(RESET_SECONDS - 1)
+    second = store.ask_reset("ada")
+    perseid_clock.advance(RESET_SECONDS - 1)
+    assert store.accepts_reset("ada", second)
+    assert first == second or not store.accepts_reset("ada", first)
+
+
+def test_signing_out_ends_one_session(store):
+    session, other = store.sign_in("ada"), store.sign_in("ada")
+    store.sign_out("ada", session)
+    store.sign_out("ada", session)
+    assert store.visit("ada", session) is None
+    assert store.visit("ada", other)
+
+
+def test_users_do_not_see_each_other(store):
+    session = store.sign_in("ada")
+    assert store.visit("bob", session) is None
+    assert store.signed_in("bob") == 0
+
+
+@pytest.mark.cosmos(items=[{"id": "old", "user": "ada", "kind": "session", "cart": []}])
+def test_sessions_of_yesterday_are_gone(store, perseid_clock):
+    assert store.signed_in("ada") == 1
+    perseid_clock.advance(24 * HOUR)
+    assert store.signed_in("ada") == 0
+
+
+def test_asynchronous_code_sees_the_same(store, async_cosmos_container, perseid_clock):
+    session = store.sign_in("ada")
+
+    async def carts():
+        async with async_cosmos_container as container:
+            first = await container.read_item(session, partition_key="ada")
+            perseid_clock.advance(HOUR)
+            rest = [item async for item in container.query_items("SELECT * FROM c")]
+            return first["cart"], rest
+
+    assert asyncio.run(carts()) == ([], [])

@@ -1,0 +1,30 @@
+"""The command line as a person uses it: arguments in, texts and exit code out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from perseid.cli import main
+
+Run = Callable[..., Result]
+
+
+def invoke(endpoint: str, *arguments: str, key: str | None = None, given: Any = None) -> Result:
+    """Runs `perseid` with these arguments; `given` is what it finds on standard input."""
+    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "120", "PERSEID_KEY": key}
+    return CliRunner().invoke(main, arguments, env=environment, input=given)
+
+
+def shown(result: Result) -> str:
+    """What a successful command printed."""
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def decoded(result: Result) -> Any:
+    """What a successful command printed with --json."""
+    return json.loads(shown(result))

@@ -1,0 +1,93 @@
+"""Reading items from files: lines and arrays, to the byte, and where a file is broken."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+from contextlib import closing
+from pathlib import Path
+
+import click
+import pytest
+
+from perseid.commands import records
+from perseid.commands.records import Source, page_records
+
+
+def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
+    """Number, line and text of each item; a file and a pipe must agree."""
+    path = tmp_path / "items"
+    path.write_bytes(content)
+    with closing(Source(path)) as source:
+        found = [record[:3] for record in source.records()]
+    assert found == [record[:3] for record in Source(None, io.BytesIO(content)).records()]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n \n", []),
+        (b'{"id":"a"}', [(1, 1, b'{"id":"a"}')]),
+        (b'\xef\xbb\xbf{"a":1.0e2}\r\n\n{"b":2}\n', [(1, 1, b'{"a":1.0e2}'), (2, 3, b'{"b":2}')]),
+        (b'{"half\n{"b":1}', [(1, 1, b'{"half'), (2, 2, b'{"b":1}')]),
+        (b"[]", []),
+        (b" [\n ]\n", []),
+        (b'[{"a": [1, {"b": "]"}]},\n{"c":\n1.50}]', [
+            (1, 1, b'{"a": [1, {"b": "]"}]}'), (2, 2, b'{"c": 1.50}'),
+        ]),
+        ('[{"é":"\\u00e9"}]'.encode(), [(1, 1, '{"é":"\\u00e9"}'.encode())]),
+    ],
+)  # fmt: skip
+def test_items(content: bytes, expected: list[tuple[int, int, bytes]], tmp_path: Path) -> None:
+    assert read(content, tmp_path) == expected
+    assert read(gzip.compress(content), tmp_path) == expected
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+@pytest.mark.parametrize("chunk", [1, 2, 7, 64])
+def test_items_across_the_ends_of_chunks(
+    form: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_CHUNK", chunk)
+    texts = [f'{{"id":"é{n}","n":{n}.5,"list":[{n},"}}"]}}'.encode() for n in range(30)]
+    content = b"\n".join(texts) if form == "lines" else b"[" + b",\n".join(texts) + b"]"
+    assert [text for _, _, text in read(content, tmp_path)] == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"a":1},\n{"b":', "line 2: item 2 is not JSON, or cut off"),
+        (b'[{"a":1}', "line 1: item 1 is followed by neither a comma nor ]"),
+        (b'[{"a":1},]', "a comma is followed by the end"),
+        (b'[{"a":1}] x', "something follows the end of the array"),
+        (b"[1]", "line 1: item 1 is not an object"),
+        (b'[{"a":1} {"b":1}]', "neither a comma nor ]"),
+        (b'{"a":"\xff"}', "is not UTF-8"),
+        (gzip.compress(b'{"a":1}\n' * 1000)[:-20], "is damaged or cut off"),
+        (b"\x1f\x8bno", "is damaged or cut off"),
+    ],
+    ids=itertools.count(),
+)
+def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(click.ClickException) as broken:
+        read(content, tmp_path)
+    assert message in broken.value.message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(click.ClickException, match="Cannot read .*nothing: No such file"):
+        Source(tmp_path / "nothing")
+
+
+def test_numbers_of_any_length(tmp_path: Path) -> None:
+    text = b'{"n":' + b"9" * 10_000 + b"}"
+    assert read(b"[" + text + b"]", tmp_path) == [(1, 1, text)]
+
+
+def test_the_items_of_a_page() -> None:
+    body = b'{"_rid":"x","Documents":[{"id":"a","n":1.0},{"id":"b"}],"_count":2}'
+    assert [record.text for record in page_records(body)] == [b'{"id":"a","n":1.0}', b'{"id":"b"}']
