@@ -33,7 +33,9 @@ def test_items_are_stored_as_sent(shelves: Shelves) -> None:
     shelf = shelves.make()
     text = b'{"id":"a", "pk":"p", "n":1.0e2, "big":12345678901234567890}'
     assert counts(send_text(shelf, b"\n" + text + b"\r\n\n  \n")) == {"created": 1}
-    assert shelf.read("a").body.startswith(b'{"id":"a","pk":"p","n":1.0e2,"big":12345678901234567890,')
+    assert shelf.read("a").body.startswith(
+        b'{"id":"a","pk":"p","n":1.0e2,"big":12345678901234567890,'
+    )
     assert shelf.read("a").json["_ts"] == shelves.now
 
 
@@ -50,7 +52,9 @@ def test_what_is_there_already(
 ) -> None:
     shelf = shelves.make()
     shelf.create("a", v=1)
-    reply = send(shelf, [{"id": "a", "pk": "p", "v": 2}, {"id": "b", "pk": "p"}], f"?existing={existing}")
+    reply = send(
+        shelf, [{"id": "a", "pk": "p", "v": 2}, {"id": "b", "pk": "p"}], f"?existing={existing}"
+    )
     assert counts(reply) == expected
     assert shelf.read("a").json["v"] == value
     if existing == "fail":

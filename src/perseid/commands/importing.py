@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -228,38 +228,32 @@ def import_items(
     path = None if str(file) == "-" else file
     with client.connect() as connection:
         rid = read_container(connection, database, container)["_rid"]
-    source = Source(path)
-    if checkpoint is None and path is not None:
-        checkpoint = path.with_name(path.name + ".import-state")
-    mark = Checkpoint(
-        checkpoint,
-        {
-            "file": "-" if path is None else fingerprint(path),
-            "container": f"{database}/{container} {rid}",
-        },
-    )
-    state = None if restart else mark.load()
-    ledger = Ledger(0 if state is None else state["done"])
-    before = ledger.last
     options = {"existing": existing, "lifetimes": lifetimes, "age": int(age)}
     target = ("_perseid", "import", database, container)
-    lanes = [Lane(client, target, options, ledger) for _ in range(connections)]
-    is_stopped = False
-    try:
-        with interruptible(path is not None) as stop:
-            _send(source, lanes, ledger, mark, stop=stop, max_errors=max_errors)
-            is_stopped = stop.is_set()
-    finally:
-        source.close()
-        if ledger.arrived > before:
-            mark.save({"done": ledger.arrived})
+    with closing(Source(path)) as source:
+        if checkpoint is None and path is not None:
+            checkpoint = path.with_name(path.name + ".import-state")
+        belongs = {
+            "file": "-" if path is None else fingerprint(path),
+            "container": f"{database}/{container} {rid}",
+        }
+        mark = Checkpoint(checkpoint, belongs)
+        state = None if restart else mark.load()
+        before = 0 if state is None else state["done"]
+        ledger = Ledger(before)
+        lanes = [Lane(client, target, options, ledger) for _ in range(connections)]
+        try:
+            with interruptible(path is not None) as stop:
+                is_complete = _send(source, lanes, ledger, mark, stop=stop, max_errors=max_errors)
+        finally:
+            if ledger.arrived > before:
+                mark.save({"done": ledger.arrived})
     if ledger.failure is not None:
         raise _explained(ledger, mark)
-    is_complete = not is_stopped and ledger.refused <= max_errors
     if is_complete:
         mark.remove()
     _report(ledger, before, is_complete, as_json)
-    if is_stopped:
+    if not is_complete and ledger.refused <= max_errors:
         hint = "" if mark.path is None else " Run the same command again to go on."
         click.echo(f"Interrupted after item {ledger.arrived}.{hint}", err=True)
         raise SystemExit(INTERRUPTED)
@@ -281,9 +275,10 @@ def _send(
     *,
     stop: threading.Event,
     max_errors: int,
-) -> None:
-    """Reads and hands out until the end, an interruption or a failure; then lets lanes finish."""
+) -> bool:
+    """Reads and hands out, then waits until all has arrived; whether that was the whole file."""
     before = ledger.last
+    is_whole = False
     saved = time.monotonic()
     for lane in lanes:
         lane.start()
@@ -304,13 +299,16 @@ def _send(
                     if time.monotonic() - saved > 1:
                         saved = time.monotonic()
                         mark.save({"done": ledger.arrived})
+            else:
+                is_whole = True
             for lane in lanes:
                 lane.finish()
-            gauge.show(ledger.last, source.size if not stop.is_set() else source.position())
+            gauge.show(ledger.last, source.position())
     except click.ClickException:  # the file is broken here: what came before is good
         for lane in lanes:
             lane.finish()
         raise
+    return is_whole
 
 
 def _lane_of(record: Record, lanes: list[Lane]) -> Lane:

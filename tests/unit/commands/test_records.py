@@ -79,7 +79,7 @@ def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(click.ClickException, match="Cannot read .*nothing: No such file"):
+    with pytest.raises(click.ClickException, match=r"Cannot read .*nothing: No such file"):
         Source(tmp_path / "nothing")
 
 

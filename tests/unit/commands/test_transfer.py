@@ -1,0 +1,433 @@
+"""`perseid import` and `perseid export` against a running server: whole, exact, resumable."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.commands.wire_client import feed_page
+from perseid.config import Settings
+from tests.support.cli import Run, decoded, invoke, shown
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+START = 2_000_000_000
+SMALL_PAGE = "perseid.commands.exporting._PAGE"
+
+
+@pytest.fixture(scope="module")
+def clock() -> MovableClock:
+    clock = MovableClock()
+    clock.freeze()
+    clock.set(START)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def settings(clock: MovableClock) -> Iterator[Settings]:
+    with running(Settings(memory=True, no_sweeper=True), clock) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def endpoint(settings: Settings) -> str:
+    return settings.endpoint
+
+
+@pytest.fixture(scope="module")
+def key(settings: Settings) -> str:
+    return settings.key
+
+
+@pytest.fixture
+def run(endpoint: str) -> Run:
+    return lambda *arguments, **rest: invoke(endpoint, *arguments, **rest)
+
+
+@pytest.fixture
+def place(raw: RawClient, database: str) -> tuple[str, str]:
+    """A container whose items live a minute."""
+    return make(raw, database, "c", defaultTtl=60)
+
+
+def make(raw: RawClient, database: str, name: str, **rest: Any) -> tuple[str, str]:
+    body = {"id": name, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, **rest}
+    assert raw.post(f"{database}/colls", body).status == 201
+    return database.removeprefix("/dbs/"), name
+
+
+def items(count: int) -> list[dict[str, Any]]:
+    return [{"id": f"i{n}", "pk": f"p{n % 7}", "n": n} for n in range(count)]
+
+
+def write_lines(path: Path, documents: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in documents))
+    return path
+
+
+def stored(raw: RawClient, place: tuple[str, str]) -> dict[str, dict[str, Any]]:
+    """All items of a container by id."""
+    path = "/dbs/{}/colls/{}/docs".format(*place)
+    reply = raw.query(path, "SELECT * FROM c", count="-1")
+    assert reply.status == 200
+    assert "x-ms-continuation" not in reply.headers
+    return {each["id"]: each for each in reply.json["Documents"]}
+
+
+# Import
+
+
+@pytest.mark.parametrize("form", ["lines", "array", "lines.gz", "array.gz"])
+def test_import_reads_every_form(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, form: str
+) -> None:
+    documents = items(700)
+    text = (
+        "".join(json.dumps(each) + "\n" for each in documents)
+        if form.startswith("lines")
+        else json.dumps(documents, indent=1)
+    ).encode()
+    path = tmp_path / "items"
+    path.write_bytes(gzip.compress(text) if form.endswith("gz") else text)
+    found = decoded(run("import", *place, str(path), "--json"))
+    assert found == {
+        "complete": True, "items": 700, "before": 0, "created": 700, "replaced": 0, "skipped": 0,
+        "expired": 0, "refused": 0, "refusals": [],
+    }  # fmt: skip
+    found_items = stored(raw, place)
+    assert {id_: each["n"] for id_, each in found_items.items()} == {
+        each["id"]: each["n"] for each in documents
+    }
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_import_from_standard_input(run: Run, raw: RawClient, place: tuple[str, str]) -> None:
+    text = '{"id":"a","pk":"p"}\n\n{"id":"b","pk":"p"}\n'
+    assert "created  2" in shown(run("import", *place, "-", given=text))
+    assert set(stored(raw, place)) == {"a", "b"}
+
+
+def test_the_last_of_several_with_one_id_stays(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+) -> None:
+    documents = [{"id": f"i{n % 50}", "pk": "p", "n": n} for n in range(3000)]
+    path = write_lines(tmp_path / "items", documents)
+    found = decoded(run("import", *place, str(path), "--json", "--connections", "8"))
+    assert (found["created"], found["replaced"]) == (50, 2950)
+    assert {each["n"] for each in stored(raw, place).values()} == set(range(2950, 3000))
+
+
+def test_refused_items_are_named(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "items"
+    large = json.dumps({"id": "large", "pk": "p", "text": "x" * 2 * 1024 * 1024})
+    path.write_text(f'{{"id":"a","pk":"p"}}\n{{"id":"b","ttl":0}}\n{large}\n{{"id":"half\n')
+    result = run("import", *place, str(path))
+    assert result.exit_code == 1
+    assert "refused  3" in result.stdout
+    told = result.stderr.splitlines()
+    assert told[0].startswith("line 2 (b): The input ttl '0' is invalid")
+    assert told[1] == "line 3 (large): An item holds at most 2 MB."
+    assert told[2].startswith("line 4: The request body is not valid JSON")
+    assert set(stored(raw, place)) == {"a"}
+
+
+def test_too_many_refusals_end_the_import(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+) -> None:
+    path = write_lines(tmp_path / "items", [{"no": n} for n in range(5000)])
+    result = run("import", *place, str(path), "--max-errors", "10", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert not found["complete"]
+    assert 10 < found["refused"] < 5000
+    assert "--max-errors" in result.stderr
+
+
+@pytest.mark.parametrize("existing", ["replace", "skip", "fail"])
+def test_items_that_are_there(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, existing: str
+) -> None:
+    path = write_lines(tmp_path / "items", items(3))
+    shown(run("import", *place, str(path)))
+    changed = [each | {"n": -1} for each in items(4)]
+    result = run(
+        "import", *place, str(write_lines(path, changed)), "--existing", existing, "--json"
+    )
+    found = json.loads(result.stdout)
+    assert found["created"] == 1
+    counted = {"replace": "replaced", "skip": "skipped", "fail": "refused"}[existing]
+    assert found[counted] == 3
+    assert result.exit_code == (1 if existing == "fail" else 0)
+
+
+def test_ages(
+    run: Run, raw: RawClient, clock: MovableClock, place: tuple[str, str], tmp_path: Path
+) -> None:
+    path = write_lines(tmp_path / "items", items(3))
+    now = int(clock.now())
+    shown(run("import", *place, str(path), "--age", "59s"))
+    assert {each["_ts"] for each in stored(raw, place).values()} == {now - 59}
+    assert decoded(run("import", *place, str(path), "--age", "1m", "--json"))["expired"] == 3
+    clock.advance(1)
+    assert stored(raw, place) == {}
+    both = run("import", *place, str(path), "--age", "1", "--lifetimes", "keep")
+    assert both.exit_code == 2
+    assert "not both" in both.stderr
+
+
+# Export
+
+
+def test_export_and_import_are_inverse(
+    run: Run, raw: RawClient, clock: MovableClock, database: str, place: tuple[str, str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """T-227: the living only, ttl kept; with --lifetimes keep the copy dies with the original."""
+    path = "/dbs/{}/colls/{}/docs".format(*place)
+    texts = [
+        b'{"id":"a","pk":"p","n":1.50e1,"s":"\\u00e9"}',
+        b'{"id":"b","pk":"p","ttl":-1}',
+        b'{"id":"dead","pk":"p","ttl":5}',
+        b'{"id":"d","pk":"p","_note":"mine"}',
+    ]
+    for text in texts:
+        assert (
+            raw.request("POST", path, text, {"x-ms-documentdb-partitionkey": '["p"]'}).status == 201
+        )
+    written = int(clock.now())
+    clock.advance(5)
+    out = tmp_path / "items.jsonl"
+    assert decoded(run("export", *place, str(out), "--json"))["items"] == 3
+    stamp = f',"_ts":{written}}}'.encode()
+    assert out.read_bytes().splitlines() == [
+        text[:-1] + stamp for text in texts if b"dead" not in text
+    ]
+    other = make(raw, database, "copy", defaultTtl=60)
+    shown(run("import", *other, str(out), "--lifetimes", "keep"))
+    assert {each["_ts"] for each in stored(raw, other).values()} == {written}
+    restarted = make(raw, database, "again", defaultTtl=60)
+    shown(run("import", *restarted, str(out)))
+    clock.advance(55)
+    assert set(stored(raw, place)) == set(stored(raw, other)) == {"b"}
+    assert set(stored(raw, restarted)) == {"a", "b", "d"}
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "is_array"),
+    [
+        ("o.json", (), True),
+        ("o.json.gz", (), True),
+        ("o.jsonl.gz", (), False),
+        ("o", ("--format", "array"), True),
+        ("o.json", ("--format", "lines", "--gzip"), False),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 1, 250])
+def test_export_writes_every_form(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, name: str, options: tuple[str, ...], is_array: bool,
+    count: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(SMALL_PAGE, 100)
+    shown(run("import", *place, str(write_lines(tmp_path / "in", items(count)))))
+    out = tmp_path / name
+    shown(run("export", *place, str(out), *options, "--system", "none"))
+    content = out.read_bytes()
+    if name.endswith(".gz") or "--gzip" in options:
+        content = gzip.decompress(content)
+    found = json.loads(content) if is_array else [json.loads(line) for line in content.splitlines()]
+    assert sorted(found, key=lambda each: each["n"]) == items(count)
+
+
+def test_export_to_standard_output(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
+    shown(run("import", *place, str(write_lines(tmp_path / "in", items(3)))))
+    lines = shown(run("export", *place, "--system", "all")).splitlines()
+    assert {json.loads(line)["id"] for line in lines} == {"i0", "i1", "i2"}
+    assert set(json.loads(lines[0])) >= {"_rid", "_self", "_etag", "_attachments", "_ts"}
+
+
+def test_export_goes_on_where_it_ended(
+    run: Run, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was cut off behind the last whole page is written again."""
+    shown(run("import", *place, str(write_lines(tmp_path / "in", items(350)))))
+    monkeypatch.setattr(SMALL_PAGE, 100)
+    real, calls = feed_page, []
+
+    def failing(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    out = tmp_path / "out.json.gz"
+    monkeypatch.setattr("perseid.commands.exporting.feed_page", failing)
+    assert run("export", *place, str(out)).exit_code == 1
+    assert not out.exists()
+    part = tmp_path / "out.json.gz.part"
+    with part.open("ab") as file:
+        file.write(b"half a page")
+    found = decoded(run("export", *place, str(out), "--json"))
+    assert (found["items"], found["before"]) == (350, 200)
+    content = json.loads(gzip.decompress(out.read_bytes()))
+    assert sorted(each["n"] for each in content) == list(range(350))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "out.json.gz"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("import", "nowhere", "c", "-"), 1, "Owner resource does not exist"),
+        (("export", "nowhere", "c"), 1, "Owner resource does not exist"),
+        (("import", "d", "c", "/nothing/here"), 1, "Owner resource does not exist"),
+        (("import", "d", "c", "-", "--age", "soon"), 2, "'soon' is not a duration"),
+        (("import", "d", "c"), 2, "Missing argument 'FILE'"),
+        (("export", "d", "c", "--format", "xml"), 2, "'xml' is not one of"),
+    ],
+)
+def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_files_that_cannot_be_used(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
+    missing = run("import", *place, str(tmp_path / "nothing"))
+    assert (missing.exit_code, "No such file" in missing.stderr) == (1, True)
+    nowhere = run("export", *place, str(tmp_path / "no" / "where"))
+    assert (nowhere.exit_code, "Cannot write" in nowhere.stderr) == (1, True)
+    cut = tmp_path / "cut.json"
+    cut.write_text('[{"id":"a","pk":"p"},{"id"')
+    result = run("import", *place, str(cut))
+    assert result.exit_code == 1
+    assert "line 1: item 2 is not JSON, or cut off" in result.stderr
+
+
+# Interruption
+
+
+def start_import(endpoint: str, place: tuple[str, str], path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "perseid",
+            "import",
+            *place,
+            str(path),
+            "--json",
+            "--connections",
+            "2",
+        ],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def count(raw: RawClient, place: tuple[str, str]) -> int:
+    path = "/dbs/{}/colls/{}/docs".format(*place)
+    (found,) = raw.query(path, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
+    return int(found)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_import_goes_on(
+    endpoint: str, run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, how: int
+) -> None:
+    """Ctrl-C or worse in the middle, once more in the middle, and then to exactly the whole."""
+    total = 12_000
+    path = write_lines(tmp_path / "items", items(total))
+    had = 0
+    for _ in range(2):
+        process = start_import(endpoint, place, path)
+        while process.poll() is None and count(raw, place) < had + total // 6:
+            time.sleep(0.005)
+        process.send_signal(how)
+        stdout, stderr = process.communicate(timeout=60)
+        had = count(raw, place)
+        assert 0 < had < total, (stdout, stderr)
+        if how == signal.SIGINT:
+            assert process.returncode == 130
+            report = json.loads(stdout)
+            assert (report["complete"], report["items"]) == (False, had)
+            assert "Run the same command again to go on." in stderr
+    report = decoded(run("import", *place, str(path), "--json"))
+    assert (report["complete"], report["items"]) == (True, total)
+    if how == signal.SIGINT:
+        assert (report["before"], report["created"]) == (had, total - had)
+    assert count(raw, place) == total
+    assert {each.name for each in tmp_path.iterdir()} == {"items"}
+
+
+def test_a_checkpoint_belongs_to_its_file_and_container(
+    run: Run, raw: RawClient, database: str, place: tuple[str, str], tmp_path: Path
+) -> None:
+    path = write_lines(tmp_path / "items", items(10))
+    other = make(raw, database, "other")
+    broken = tmp_path / "broken.json"
+    broken.write_text('[{"id":"a","pk":"p"},')
+    assert run("import", *place, str(broken)).exit_code == 1
+    mark = tmp_path / "broken.json.import-state"
+    assert json.loads(mark.read_text())["state"] == {"done": 1}
+    elsewhere = run("import", *other, str(broken))
+    assert "was left by a run with another container" in elsewhere.stderr
+    changed = run("import", *place, str(path), "--checkpoint", str(mark))
+    assert "was left by a run with another file" in changed.stderr
+    assert (
+        decoded(run("import", *place, str(path), "--checkpoint", str(mark), "--restart", "--json"))[
+            "created"
+        ]
+        == 10
+    )
+    assert not mark.exists()
+    mark.write_text("{")
+    garbled = run("import", *place, str(broken))
+    assert "start over with --restart" in garbled.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_progress_bar_on_a_terminal(
+    endpoint: str, place: tuple[str, str], tmp_path: Path
+) -> None:
+    import pty
+
+    path = write_lines(tmp_path / "items", items(2000))
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "perseid", "import", *place, str(path)],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint, "TERM": "xterm", "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    told = b""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            break
+        told += chunk
+    os.close(master)
+    assert process.wait(60) == 0
+    assert process.stdout is not None
+    process.stdout.close()
+    assert b"importing" in told
+    assert b"100%" in told
+    assert b"2,000 items" in told
+    assert b"/s" in told
