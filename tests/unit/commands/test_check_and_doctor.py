@@ -1,0 +1,273 @@
+"""`perseid check` finds what is wrong with data, `perseid doctor` with a connection."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from perseid.config import Settings
+from tests.support.cli import decoded, invoke, shown
+from tests.support.raw import RawClient
+from tests.support.running import free_port, running
+
+OTHER_KEY = "b3RoZXIga2V5"
+FILE = "perseid.sqlite3"
+
+
+# check
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with two containers, one with unique keys and two ranges."""
+    path = tmp_path_factory.mktemp("sound") / "data"
+    with running(Settings(data=path, durability="off")) as settings:
+        fill(RawClient(settings.endpoint, settings.key))
+    return path
+
+
+def fill(raw: RawClient) -> None:
+    assert raw.post("/dbs", {"id": "d"}).status == 201
+    key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    unique = {"uniqueKeys": [{"paths": ["/mail"]}]}
+    plain = {"id": "plain", "partitionKey": key, "defaultTtl": 3600}
+    keyed = {"id": "keyed", "partitionKey": key, "uniqueKeyPolicy": unique}
+    assert raw.post("/dbs/d/colls", plain).status == 201
+    assert raw.post("/dbs/d/colls", keyed, throughput="20000").status == 201
+    for container in ("plain", "keyed"):
+        for number in range(20):
+            item: dict[str, Any] = {
+                "id": f"i{number}",
+                "pk": f"p{number % 5}",
+                "mail": f"m{number}",
+            }
+            item |= {"ttl": 50} if number % 2 else {}
+            path = f"/dbs/d/colls/{container}/docs"
+            assert raw.post(path, item, pk=json.dumps([item["pk"]])).status == 201
+    raw.close()
+
+
+@pytest.fixture
+def data(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "data"))
+
+
+def check(path: Path, *options: str) -> Any:
+    return invoke("", "check", str(path), *options)
+
+
+def test_sound_data(data: Path) -> None:
+    before = sorted(each.name for each in data.iterdir())
+    text = shown(check(data))
+    assert "items: 40 looked at, sound" in text
+    assert "unique keys: 20 looked at, sound" in text
+    assert "counters of ranges: 3 looked at, sound" in text
+    found = decoded(check(data, "--json"))
+    assert found["sound"]
+    assert len(found["findings"]) == 5
+    assert len(decoded(check(data, "--quick", "--json"))["findings"]) == 3
+    assert sorted(each.name for each in data.iterdir()) == before
+
+
+def test_data_in_use(tmp_path: Path) -> None:
+    """A server may go on: the check looks at one state."""
+    with running(Settings(data=tmp_path / "data")) as settings:
+        fill(RawClient(settings.endpoint, settings.key))
+        assert "items: 40 looked at, sound" in shown(check(tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding", "problem"),
+    [
+        ("UPDATE positions SET items = items + 1", "counters", "counts 21 items and holds 20"),
+        ("UPDATE positions SET bytes = bytes - 1", "counters", "bytes and holds"),
+        ("UPDATE positions SET lsn = 1", "counters", "is at LSN 1, behind an item's"),
+        ("DELETE FROM positions", "counters", "has no counters"),
+        ("INSERT INTO positions VALUES (999,0,0,0,0,0,0,0)", "counters", "belong to nothing"),
+        ("UPDATE {items} SET id = 'other' WHERE id = 'i3'", "items", "its body says id 'i3'"),
+        ("UPDATE {items} SET ts = 5 WHERE id = 'i3'", "items", "says _ts"),
+        ("UPDATE {items} SET etag = 'x' WHERE id = 'i3'", "items", "says _etag"),
+        ("UPDATE {items} SET pk = x'00' WHERE id = 'i3'", "items", "says partition key"),
+        ("UPDATE {items} SET epk = x'00' WHERE id = 'i3'", "items", "says hash of the"),
+        ("UPDATE {items} SET ttl = NULL WHERE id = 'i3'", "items", "says ttl 50"),
+        ("UPDATE {items} SET number = number + 1 WHERE id = 'i19'", "items", "says _rid"),
+        ("UPDATE {items} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
+        ("DELETE FROM {unique} WHERE {first}", "unique", "claims other values than it has"),
+        ("INSERT INTO {unique} VALUES (x'01', 1)", "unique", "is gone and still claims values"),
+        ("DELETE FROM resources WHERE kind = 'database'", "databases", "belongs to nothing that"),
+        ("DELETE FROM resources WHERE id = 'plain'", "databases", "belongs to no container"),
+        ("DROP TABLE {unique}", "databases", "container 'keyed' has no table unique_"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> None:
+    db = apsw.Connection(str(data / FILE))
+    number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = ?"
+    plain, keyed = (db.execute(number, (name,)).get for name in ("plain", "keyed"))
+    first = f"entry = (SELECT MIN(entry) FROM unique_{keyed})"
+    db.execute(damage.format(items=f"items_{plain}", unique=f"unique_{keyed}", first=first))
+    db.close()
+    result = check(data, "--json")
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    assert not report["sound"]
+    (wrong,) = (each for each in report["findings"] if each["wrong"])
+    assert wrong["name"].startswith(finding)
+    assert any(problem in each for each in wrong["problems"]), wrong
+    people = check(data)
+    assert people.exit_code == 1
+    assert problem in people.stdout
+
+
+def test_a_damaged_file(data: Path) -> None:
+    path = data / FILE
+    content = bytearray(path.read_bytes())
+    for page in range(8, len(content) // 4096, 3):
+        content[page * 4096 : page * 4096 + 100] = b"\xa5" * 100
+    path.write_bytes(content)
+    result = check(data)
+    assert result.exit_code == 1
+    assert "wrong" in result.stdout or "cannot be read" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "There is no database at"),
+        (b"something else, long enough to look at" * 200, "cannot be read as a database"),
+        (b"", "holds nothing of perseid"),
+    ],
+)
+def test_what_is_no_data(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / FILE).write_bytes(content)
+    result = check(tmp_path)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+# doctor
+
+
+def steps(endpoint: str, *options: str, key: str | None = None) -> tuple[int, dict[str, Any]]:
+    result = invoke(endpoint, "doctor", "--json", *options, key=key)
+    report = json.loads(result.stdout)
+    assert report["ok"] == (result.exit_code == 0)
+    return result.exit_code, {step["name"]: step for step in report["steps"]}
+
+
+def test_a_good_way(endpoint: str) -> None:
+    code, found = steps(endpoint)
+    assert code == 0
+    assert [*found] == ["name", "port", "TLS", "server", "clock", "key", "address", "SDK"]
+    assert all(step["verdict"] == "ok" for step in found.values()), found
+    assert "connects and sees" in found["SDK"]["found"]
+    text = shown(invoke(endpoint, "doctor"))
+    assert text.startswith("ok      name ")
+
+
+@pytest.fixture(scope="module")
+def with_tls() -> Iterator[Settings]:
+    settings = Settings(memory=True, tls=True, test_clock=True, read_only_key=OTHER_KEY)
+    with running(settings) as found:
+        yield found
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_a_certificate_of_its_own(with_tls: Settings) -> None:
+    code, found = steps(with_tls.endpoint)
+    assert code == 0
+    assert found["TLS"]["verdict"] == "warning"
+    assert "/_perseid/certificate.pem" in found["TLS"]["hint"]
+    assert found["SDK"]["verdict"] == "ok"
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_a_key_that_can_only_read(with_tls: Settings) -> None:
+    code, found = steps(with_tls.endpoint, key=OTHER_KEY)
+    assert (code, found["key"]["verdict"]) == (0, "warning")
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_a_clock_that_was_moved(with_tls: Settings) -> None:
+    shown(invoke(with_tls.endpoint, "clock", "advance", "3h"))
+    _, found = steps(with_tls.endpoint)
+    assert "is 3h" in found["lifetimes"]["found"] or "2h 59m" in found["lifetimes"]["found"]
+
+
+def test_http_where_https_is_spoken(with_tls: Settings) -> None:
+    code, found = steps(with_tls.endpoint.replace("https", "http"))
+    assert (code, [*found][-1]) == (1, "TLS")
+    assert f"Use {with_tls.endpoint} as endpoint" in found["TLS"]["hint"]
+
+
+def test_https_where_http_is_spoken(endpoint: str) -> None:
+    code, found = steps(endpoint.replace("http", "https"))
+    assert (code, found["TLS"]["verdict"]) == (1, "failed")
+    assert f"Use {endpoint} as endpoint" in found["TLS"]["hint"]
+
+
+def test_a_wrong_key(endpoint: str) -> None:
+    code, found = steps(endpoint, key=OTHER_KEY)
+    assert (code, [*found][-1]) == (1, "key")
+    assert "--key" in found["key"]["hint"]
+    bad = invoke(endpoint, "doctor", key="no base64")
+    assert (bad.exit_code, "must be base64" in bad.stderr) == (2, True)
+
+
+def test_nothing_listens() -> None:
+    code, found = steps(f"http://127.0.0.1:{free_port()}/")
+    assert (code, [*found]) == (1, ["name", "port"])
+    assert "perseid serve" in found["port"]["hint"]
+
+
+def test_a_name_without_an_address() -> None:
+    code, found = steps("http://nowhere.invalid:8081/")
+    assert (code, [*found]) == (1, ["name"])
+
+
+def test_somebody_else_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+
+        def greet() -> None:
+            for _ in range(4):
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(10)
+                    connection.sendall(b"SSH-2.0-strange\r\n")
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        code, found = steps(f"http://127.0.0.1:{server.getsockname()[1]}/")
+    assert (code, [*found][-1]) == (1, "server")
+    assert "not Perseid" in found["server"]["found"]
+
+
+def test_a_clock_that_is_off(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from perseid import clock
+
+    real = clock.wall
+    monkeypatch.setattr("perseid.commands.doctor.clock.wall", lambda: real() - 3600)
+    code, found = steps(endpoint)
+    assert (code, [*found][-1]) == (1, "clock")
+    assert "ahead of this machine's" in found["clock"]["found"]
+
+
+def test_a_proxy_in_the_way(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    _, found = steps(endpoint)
+    assert "NO_PROXY" in found["proxy"]["hint"]

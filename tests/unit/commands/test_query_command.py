@@ -1,0 +1,302 @@
+"""`perseid query`, its shell, `perseid portal` and `perseid completion`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from perseid.commands.admin_client import AdminClient
+from perseid.commands.query import Desk, parse_key, parse_parameter, show_plan, table_of
+from perseid.commands.shell import COMMANDS, Shell
+from perseid.config import Settings
+from tests.support.cli import Run, decoded, invoke, shown
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+OTHER_KEY = "b3RoZXIga2V5"
+
+
+@pytest.fixture
+def run(endpoint: str) -> Run:
+    return lambda *arguments, **rest: invoke(endpoint, *arguments, **rest)
+
+
+@pytest.fixture
+def place(raw: RawClient, container: str) -> tuple[str, str]:
+    """Five people in two towns, and one without."""
+    people = [("ada", "x"), ("bob", "x"), ("cy", "y"), ("dee", "y"), ("[b]eve\x1b", None)]
+    for number, (name, town) in enumerate(people):
+        body = {"id": str(number), "pk": "p", "name": name, "n": number}
+        body |= {} if town is None else {"town": town, "more": {"a": [1]}}
+        assert raw.post(f"{container}/docs", body, pk='["p"]').status == 201
+    _, _, database, _, name = container.split("/")
+    return database, name
+
+
+def test_a_table(run: Run, place: tuple[str, str]) -> None:
+    result = run("query", *place, "SELECT c.name, c.town, c.more FROM c ORDER BY c.n")
+    lines = [" ".join(line.split()) for line in shown(result).splitlines()]
+    assert lines[0] == "name town more"
+    assert lines[1] == 'ada x {"a": [1]}'
+    assert lines[5] == "[b]eve\N{REPLACEMENT CHARACTER}"
+    assert result.stderr.startswith("5 results, ")
+    assert result.stderr.endswith(" RU, 1 page\n")
+
+
+def test_values_and_nothing(run: Run, place: tuple[str, str]) -> None:
+    text = shown(run("query", *place, "SELECT VALUE c.n FROM c WHERE c.n > 3"))
+    assert text.split() == ["value", "4"]
+    nothing = run("query", *place, "SELECT * FROM c WHERE c.n > 30")
+    assert (shown(nothing), nothing.stderr[:10]) == ("", "0 results,")
+
+
+def test_json_with_parameters_and_pages(run: Run, place: tuple[str, str]) -> None:
+    text = "SELECT VALUE c.name FROM c WHERE c.town = @town AND c.n >= @n ORDER BY c.n"
+    found = decoded(
+        run("query", *place, text, "-p", "@town=x", "-p", "n=0", "--page-size", "1", "--json")
+    )
+    assert found["items"] == ["ada", "bob"]
+    assert found["count"] == 2
+    assert found["pages"] >= 2
+    assert found["charge"] > 0
+
+
+def test_lines_and_a_limit(run: Run, place: tuple[str, str]) -> None:
+    text = "SELECT c.n FROM c ORDER BY c.n"
+    lines = shown(run("query", *place, text, "--lines", "--limit", "3", "--page-size", "2"))
+    assert [json.loads(line) for line in lines.splitlines()] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_one_partition(run: Run, place: tuple[str, str]) -> None:
+    text = "SELECT VALUE COUNT(1) FROM c"
+    for key, count in (('"p"', 5), ('["p"]', 5), ('"q"', 0)):
+        found = decoded(run("query", *place, text, "--partition-key", key, "--json"))
+        assert found["items"] == [count]
+
+
+def test_a_query_from_a_pipe(run: Run, place: tuple[str, str]) -> None:
+    assert decoded(run("query", *place, "--json", given="SELECT VALUE 1\n"))["items"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("SELEC * FROM c",), 1, "Syntax error"),
+        (("SELECT 1", "-p", "novalue"), 2, "'novalue' is not of the form @name=value"),
+        (("SELECT 1", "--partition-key", "p"), 2, "'p' is not JSON"),
+        (("  ",), 2, "There is no query"),
+    ],
+)
+def test_failures(
+    run: Run, place: tuple[str, str], arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    result = run("query", *place, *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_places_that_are_not_there(run: Run, place: tuple[str, str]) -> None:
+    assert run("query", "nowhere", "c", "SELECT 1").exit_code == 1
+    nothing = run("query", given="SELECT 1")
+    assert (nothing.exit_code, "Say which container" in nothing.stderr) == (2, True)
+
+
+def test_parameters() -> None:
+    assert parse_parameter("@a=1") == ("@a", 1)
+    assert parse_parameter("a=true") == ("@a", True)
+    assert parse_parameter("a=b=c") == ("@a", "b=c")
+    assert parse_parameter('a="1"') == ("@a", "1")
+    assert parse_key('"a"') == ["a"]
+    assert parse_key("[1, null]") == [1, None]
+
+
+def test_a_wide_table_says_what_it_leaves_out() -> None:
+    table = table_of([{f"p{n}": n for n in range(20)}])
+    assert table.caption == "and 8 more properties; --json shows all"
+
+
+def test_a_plan_is_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = {"tree": "scan\n  filter", "index": None, "looked": 5, "returned": 1}
+    show_plan(plan, "table")
+    assert capsys.readouterr().out == "scan\n  filter\nlooked: 5\nreturned: 1\n"
+    show_plan(plan, "json")
+    assert json.loads(capsys.readouterr().out) == plan
+
+
+# The shell
+
+
+@pytest.fixture
+def shell(endpoint: str, key: str, place: tuple[str, str]) -> Iterator[Shell]:
+    client = AdminClient(endpoint, key)
+    with client.connect() as connection:
+        yield Shell(Desk(client, connection, *place))
+
+
+def say(shell: Shell, capsys: pytest.CaptureFixture[str], *lines: str) -> tuple[str, str]:
+    for line in lines:
+        shell.enter(line)
+    found = capsys.readouterr()
+    return found.out, found.err
+
+
+def test_the_shell_answers_and_goes_on(
+    shell: Shell, capsys: pytest.CaptureFixture[str], place: tuple[str, str]
+) -> None:
+    assert shell.prompt == f"{place[0]}/{place[1]}> "
+    out, err = say(shell, capsys, "", "SELECT VALUE c.n FROM c WHERE c.n = 2;")
+    assert out.split() == ["value", "2"]
+    assert err.startswith("1 result, ")
+    wrongs = (
+        "SELEC", ".nothing", ".more", ".format xml", ".page x", ".explain", ".use", ".unset a",
+    )  # fmt: skip
+    for wrong in wrongs:
+        out, err = say(shell, capsys, wrong)
+        assert out == ""
+        assert err.count("\n") == 1
+
+
+def test_the_shell_pages(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (".page 2", ".format lines", "SELECT VALUE c.n FROM c ORDER BY c.n")
+    out, err = say(shell, capsys, *lines)
+    assert (out, "There is more: .more" in err) == ("0\n1\n", True)
+    assert say(shell, capsys, ".more")[0] == "2\n3\n"
+    assert say(shell, capsys, ".more")[0] == "4\n"
+    assert "There are no more results." in say(shell, capsys, ".more")[1]
+
+
+def test_the_shell_remembers_parameters_and_keys(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert say(shell, capsys, ".set @n=3")[0] == "@n = 3\n"
+    say(shell, capsys, ".format json", '.partition-key "p"')
+    out, _ = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n")
+    assert json.loads(out)["items"] == ["dee"]
+    say(shell, capsys, ".partition-key", ".unset @n")
+    out, _ = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n")
+    assert json.loads(out)["items"] == []
+
+
+def test_the_shell_finds_its_way(
+    shell: Shell, capsys: pytest.CaptureFixture[str], place: tuple[str, str]
+) -> None:
+    assert place[0] in say(shell, capsys, ".databases")[0].split()
+    assert say(shell, capsys, ".containers")[0] == "c\n"
+    say(shell, capsys, ".use other")
+    assert shell.prompt == "other> "
+    assert "Say which container" in say(shell, capsys, "SELECT 1")[1]
+    say(shell, capsys, ".use {} {}".format(*place))
+    assert say(shell, capsys, ".format json", "SELECT VALUE 1")[0] != ""
+    out, _ = say(shell, capsys, ".help")
+    for name in COMMANDS:
+        assert name in out
+    say(shell, capsys, ".quit")
+    assert shell.is_over
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_the_shell_on_a_terminal_keeps_a_history(
+    endpoint: str, place: tuple[str, str], tmp_path: Path
+) -> None:
+    import pty
+
+    history = tmp_path / "state" / "history"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "perseid", "query", *place],
+        env=os.environ
+        | {"PERSEID_ENDPOINT": endpoint, "PERSEID_HISTORY": str(history), "TERM": "dumb"},
+        stdin=slave,
+        stdout=slave,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(slave)
+    os.write(master, b"SELECT VALUE \\\n c.name FROM c WHERE c.n = 2\n.quit\n")
+    out = b""
+    while True:
+        try:
+            out += os.read(master, 65536)
+        except OSError:  # the other side is gone
+            break
+    os.close(master)
+    assert process.wait(60) == 0
+    assert b"cy" in out.split()
+    assert "c.name FROM c" in history.read_text()
+
+
+# Portal and completion
+
+
+def test_portal_prints_its_address(run: Run, endpoint: str, key: str) -> None:
+    from urllib.parse import quote
+
+    url = f"{endpoint}_explorer/#key={quote(key, safe='')}"
+    assert shown(run("portal", "--print")) == f"{url}\n"
+    assert decoded(run("portal", "--json")) == {"url": url}
+
+
+def test_portal_opens_a_browser(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def take(url: str) -> bool:
+        opened.append(url)
+        return len(opened) == 1
+
+    monkeypatch.setattr("webbrowser.open", take)
+    assert shown(run("portal")) == ""
+    assert "/_explorer/#key=" in opened[0]
+    assert opened[0] in shown(run("portal"))
+
+
+def test_portal_says_what_is_wrong_before_a_browser_does(run: Run) -> None:
+    result = run("portal", key=OTHER_KEY)
+    assert (result.exit_code, "does not accept this key" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_completion_scripts(name: str) -> None:
+    text = shown(invoke("", "completion", name))
+    assert "_PERSEID_COMPLETE" in text
+    assert "perseid" in text
+
+
+def test_completion_knows_commands_and_options() -> None:
+    from click.shell_completion import ShellComplete
+
+    from perseid.cli import main
+
+    complete = ShellComplete(main, {}, "perseid", "_PERSEID_COMPLETE")
+
+    def names(*words: str) -> set[str]:
+        *before, last = words
+        return {each.value for each in complete.get_completions(before, last)}
+
+    assert names("") >= {"serve", "query", "import", "export", "check", "doctor", "portal", "ttl"}
+    assert names("import", "d", "c", "f", "--ex") == {"--existing"}
+    assert names("import", "d", "c", "f", "--existing", "") == {"replace", "skip", "fail"}
+
+
+def test_keys_that_are_no_keys(run: Run) -> None:
+    with running(Settings(memory=True, read_only_key=OTHER_KEY)) as found:
+        assert invoke(found.endpoint, "query", "d", "c", "SELECT 1", key=OTHER_KEY).exit_code == 1
+    assert run("query", "d", "c", "SELECT 1", key="no base64").exit_code == 2
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    from perseid.cli import main
+
+    for name in ("import", "export", "query", "portal", "check", "doctor", "completion"):
+        command = main.commands[name]
+        assert isinstance(command, click.Command)
+        text: Any = command.help
+        assert "Example" in text, name
+        assert f"perseid {name}" in text, name
