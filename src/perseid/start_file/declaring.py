@@ -6,7 +6,7 @@ The checks are the service's own; this only finds the place in the file that ear
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from perseid import documents, ids, ttl
+from perseid.documents import Document
 from perseid.durations import seconds_of
 from perseid.errors import CosmosError
 from perseid.model import Container, Database
@@ -187,26 +188,22 @@ class _Reader:
     def _seeds(self, members: dict[str, Node], container: Container) -> tuple[Seed, ...]:
         seeds = [
             seed
-            for node in self._list(members.get("items"))
-            for seed in self._seed(node, 0, container)
+            for node, document in self._documents(members.get("items"))
+            for seed in self._seed(node, document, 0, container)
         ]
         for group in self._list(members.get("seeds")):
             found = self._object(group, _SEED)
             age = self._duration(found["age"]) if "age" in found else 0
-            nodes = [*self._list(found.get("items")), *self._lines(found.get("file"))]
-            for node in nodes:
-                seeds += self._seed(node, age, container)
+            documents_ = [*self._documents(found.get("items")), *self._lines(found.get("file"))]
+            for node, document in documents_:
+                seeds += self._seed(node, document, age, container)
         self._check_clashes(seeds)
         return tuple(seeds)
 
-    def _seed(self, node: Node, age: int, container: Container) -> Iterable[Seed]:
-        value = node.plain()
-        if not isinstance(value, dict):
-            self._add(node, "an item must be an object")
-            return
-        draft = self._accepted(
-            node, lambda: items.draft(container, documents.from_value(value), None)
-        )
+    def _seed(
+        self, node: Node, document: Document, age: int, container: Container
+    ) -> Iterator[Seed]:
+        draft = self._accepted(node, lambda: items.draft(container, document, None))
         if draft is None:
             return
         ends = ttl.expires_at(0, draft.ttl, container.policy)
@@ -215,7 +212,15 @@ class _Reader:
             return
         yield Seed(draft, age, node)
 
-    def _lines(self, node: Node | None) -> Iterable[Node]:
+    def _documents(self, node: Node | None) -> Iterator[tuple[Node, Document]]:
+        """Items that stand in the start file itself."""
+        for each in self._list(node):
+            if not isinstance(each.value, dict):
+                self._add(each, "an item must be an object")
+                continue
+            yield each, documents.from_value(each.plain())
+
+    def _lines(self, node: Node | None) -> Iterator[tuple[Node, Document]]:
         """The items of a file of JSON lines, which stands beside the start file."""
         if node is None:
             return
@@ -230,10 +235,10 @@ class _Reader:
             return
         for number, line in enumerate(lines, 1):
             if line.strip():
-                try:
-                    yield Node(orjson.loads(line), node.line, f"{node.path} {path.name}:{number}")
-                except orjson.JSONDecodeError as exc:
-                    self._add(node, f"{path}, line {number} is not JSON: {exc.msg}")
+                place = Node(None, node.line, f"{node.path}, {path.name}:{number}")
+                document = self._accepted(place, lambda text=line: documents.parse(text))  # type: ignore[misc]
+                if document is not None:
+                    yield place, document
 
     def _check_clashes(self, seeds: list[Seed]) -> None:
         """Two seeds with one place, or with one value of a unique key."""
