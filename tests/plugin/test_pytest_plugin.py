@@ -1,0 +1,256 @@
+"""The pytest plugin, in sessions of its own: fixtures, marker, clock, settings, xdist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from tests.support.raw import RawClient
+
+ROOT = Path(__file__).parents[2]
+IS_INSTALLED = any(each.name == "perseid" for each in entry_points(group="pytest11"))
+
+
+def run(folder: Path, *options: str) -> tuple[int, str]:
+    """Runs pytest on a folder; its exit code and everything it printed."""
+    plugin = () if IS_INSTALLED else ("-p", "perseid.pytest_plugin")
+    common = ("-p", "no:cacheprovider", "-o", "filterwarnings=error", "-q", "--strict-markers")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, *common, *options, str(folder)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def environment() -> dict[str, str]:
+    """This one, with the source on the path, and without what tells of a session around it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    paths = (str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def suite(folder: Path, text: str, *options: str, ini: str = "") -> str:
+    """What a session with this test file says, which must succeed."""
+    (folder / "test_it.py").write_text(textwrap.dedent(text))
+    (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
+    code, told = run(folder, *options)
+    assert code == 0, told
+    return told
+
+
+def test_the_demonstration() -> None:
+    """A session store tested with the fixtures alone, time to live included."""
+    code, told = run(ROOT / "examples" / "session_store")
+    assert code == 0, told
+    print(told.splitlines()[-1])
+    assert re.search(r"9 passed in", told)
+    sources = [path.read_text() for path in (ROOT / "examples" / "session_store").glob("*.py")]
+    assert not any("sleep" in text.replace("no sleep", "") for text in sources)
+
+
+def test_the_demonstration_under_xdist() -> None:
+    code, told = run(ROOT / "examples" / "session_store", "-n", "2")
+    assert code == 0, told
+    assert "9 passed" in told
+
+
+CONTAINERS = """
+    import pytest
+
+    pytestmark = pytest.mark.cosmos(partition_key="/user", default_ttl=60)
+    seen = []
+
+    @pytest.mark.parametrize("_", range(2))
+    def test_fresh(cosmos_container, _):
+        cosmos_container.create_item({"id": "a", "user": "ada"})
+        found = cosmos_container.read()
+        assert found["defaultTtl"] == 60
+        assert found["partitionKey"]["paths"] == ["/user"]
+        assert found["_rid"] not in seen
+        seen.append(found["_rid"])
+
+    @pytest.mark.cosmos(default_ttl=None, partition_key=["/a", "/b"])
+    @pytest.mark.cosmos(unique_key_policy={"uniqueKeys": [{"paths": ["/m"]}]})
+    def test_the_nearest_wins(cosmos_container):
+        found = cosmos_container.read()
+        assert "defaultTtl" not in found
+        assert found["partitionKey"]["kind"] == "MultiHash"
+        assert found["uniqueKeyPolicy"]["uniqueKeys"]
+
+    @pytest.mark.cosmos(items=[{"id": "a", "user": "x"}, {"id": "b", "user": "y"}])
+    def test_items(cosmos_container):
+        assert len(list(cosmos_container.read_all_items())) == 2
+
+    class TestClass:
+        pytestmark = pytest.mark.cosmos(id="named", offer_throughput=1000)
+
+        def test_names(self, cosmos_container, cosmos_database):
+            assert [each["id"] for each in cosmos_database.list_containers()] == ["named"]
+            assert cosmos_container.get_throughput().offer_throughput == 1000
+            assert cosmos_container.read()["defaultTtl"] == 60
+
+    def test_afterwards(cosmos_client):
+        assert list(cosmos_client.list_databases()) == []
+"""
+CLOCK = """
+    import pytest
+    from azure.cosmos.exceptions import CosmosResourceNotFoundError
+
+    @pytest.mark.cosmos(default_ttl=10)
+    def test_to_the_second(cosmos_container, perseid_clock):
+        start = perseid_clock.now()
+        assert start == int(start) == perseid_clock.freeze()
+        assert cosmos_container.create_item({"id": "a", "pk": "p"})["_ts"] == start
+        assert perseid_clock.advance(9) == start + 9
+        cosmos_container.read_item("a", partition_key="p")
+        perseid_clock.set(start + 10)
+        with pytest.raises(CosmosResourceNotFoundError):
+            cosmos_container.read_item("a", partition_key="p")
+        with pytest.raises(ValueError, match="only moves forward"):
+            perseid_clock.advance(-1)
+        with pytest.raises(ValueError, match="only moves forward"):
+            perseid_clock.set(start)
+
+    def test_it_runs_afterwards(perseid):
+        before = perseid.clock.now()
+        while perseid.clock.now() == before:
+            pass
+
+    def test_it_can_run(perseid_clock):
+        before = perseid_clock.resume()
+        while perseid_clock.now() == before:
+            pass
+"""
+ASYNCHRONOUS = """
+    import asyncio
+    import pytest
+
+    pytestmark = pytest.mark.cosmos(default_ttl=10)
+
+    async def work(container, clock):
+        async with container as items:
+            await items.create_item({"id": "a", "pk": "p"})
+            found = [item["id"] async for item in items.query_items("SELECT * FROM c")]
+            clock.advance(10)
+            return found, [item async for item in items.read_all_items()]
+
+    @pytest.mark.parametrize("_", range(2))
+    def test_without_a_plugin(async_cosmos_container, perseid_clock, _):
+        assert asyncio.run(work(async_cosmos_container, perseid_clock)) == (["a"], [])
+
+    def test_the_client(async_cosmos_client, cosmos_database):
+        async def names():
+            async with async_cosmos_client as client:
+                return [each["id"] async for each in client.list_databases()]
+
+        assert asyncio.run(names()) == [cosmos_database.id]
+
+    async def test_a_coroutine(async_cosmos_container, perseid_clock):
+        assert await work(async_cosmos_container, perseid_clock) == (["a"], [])
+"""
+RUNS_COROUTINES = '''
+    import asyncio, inspect
+
+    def pytest_pyfunc_call(pyfuncitem):
+        """Runs coroutines as tests, as pytest-asyncio and anyio do."""
+        if inspect.iscoroutinefunction(pyfuncitem.obj):
+            names = inspect.signature(pyfuncitem.obj).parameters
+            given = {name: pyfuncitem.funcargs[name] for name in names}
+            asyncio.run(pyfuncitem.obj(**given))
+            return True
+'''
+
+
+def test_the_fixtures(tmp_path: Path) -> None:
+    """One session for all of them: each test inside says what it is about."""
+    files = {
+        "conftest.py": RUNS_COROUTINES,
+        "test_containers.py": CONTAINERS,
+        "test_clock.py": CLOCK,
+        "test_async.py": ASYNCHRONOUS,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    code, told = run(tmp_path)
+    assert code == 0, told
+    assert "13 passed" in told
+
+
+def test_options_for_the_server(tmp_path: Path) -> None:
+    (tmp_path / "start.json").write_text('{"databases": [{"id": "declared"}]}')
+    text = """
+        def test_settings(cosmos_client, perseid):
+            assert [each["id"] for each in cosmos_client.list_databases()] == ["declared"]
+            policy = cosmos_client.get_database_account().ConsistencyPolicy
+            assert policy["defaultConsistencyLevel"] == "Eventual"
+            assert perseid.connection_string == (
+                f"AccountEndpoint={perseid.endpoint};AccountKey={perseid.key};"
+            )
+    """
+    options = "--init start.json --consistency Eventual"
+    suite(tmp_path, text, ini=f"perseid_options = {options}")
+
+
+def test_a_server_that_runs_already(tmp_path: Path, endpoint: str) -> None:
+    text = f"""
+        def test_it(cosmos_container, perseid):
+            assert perseid.endpoint == "{endpoint}"
+            cosmos_container.create_item({{"id": "a", "pk": "p"}})
+    """
+    suite(tmp_path, text, f"--perseid-endpoint={endpoint}", ini="perseid_endpoint = elsewhere")
+    with closing(RawClient(endpoint)) as raw:
+        assert raw.get("/dbs").json["Databases"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "message"),
+    [
+        ("def test(perseid): ...", "--perseid-options=--nonsense", "No such option"),
+        (
+            "def test(perseid): ...",
+            "--perseid-options=--init nothing",
+            "cannot read the start file",
+        ),
+        (
+            "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
+            "",
+            "takes named arguments only",
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: str) -> None:
+    (tmp_path / "test_it.py").write_text(body)
+    code, told = run(tmp_path, *filter(None, [options]))
+    assert code != 0
+    assert message in told
+
+
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    code = (
+        "import sys, perseid.pytest_plugin;"
+        "heavy = {'granian', 'apsw', 'azure', 'click', 'rich', 'orjson', 'asyncio.base_events'};"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_marker_and_the_settings_explain_themselves(tmp_path: Path) -> None:
+    assert "cosmos(partition_key" in run(tmp_path, "--markers")[1]
+    told = run(tmp_path, "--help")[1]
+    for name in ("--perseid-endpoint", "--perseid-key", "--perseid-options", "perseid_options"):
+        assert name in told
