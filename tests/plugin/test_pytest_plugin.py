@@ -16,6 +16,7 @@ import pytest
 from tests.support.raw import RawClient
 
 ROOT = Path(__file__).parents[2]
+PYTEST = (ROOT / "docs" / "pytest.md").read_text()
 IS_INSTALLED = any(each.name == "perseid" for each in entry_points(group="pytest11"))
 
 
@@ -180,12 +181,15 @@ def test_the_fixtures(tmp_path: Path) -> None:
         "test_containers.py": CONTAINERS,
         "test_clock.py": CLOCK,
         "test_async.py": ASYNCHRONOUS,
+        "test_documented.py": "\n".join(
+            re.findall(r"```python\n(.*?)```", PYTEST, re.DOTALL),
+        ),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, told = run(tmp_path)
     assert code == 0, told
-    assert "13 passed" in told
+    assert "15 passed" in told
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Commands that talk to a running server: `perseid ttl` and `perseid clock`."""
+"""The commands of `perseid`, but for `serve`."""
