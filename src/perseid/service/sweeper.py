@@ -72,8 +72,11 @@ class Sweeper:
     async def run(self) -> None:
         """Until cancelled. An error is logged and the next tick tries again."""
         while True:
+            # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes with a wake-up,
+            # and a server that stops would wait for this loop for ever.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _TICK)
+                async with asyncio.timeout(_TICK):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 await self.tick()
