@@ -258,12 +258,8 @@ def _cell(value: Any) -> str:
 
 
 def show_plan(plan: dict[str, Any], form: str) -> None:
-    if form != "table":
+    """The tree, which says how many items were looked at and over which index; or all figures."""
+    if form == "table":
+        click.echo(plan["tree"])
+    else:
         print_json(plan)
-        return
-    click.echo(plan["tree"])
-    for name in ("index", "looked", "returned"):
-        if plan.get(name) is not None:
-            click.echo(
-                f"{name}: {plan[name] if isinstance(plan[name], str) else json_text(plan[name])}"
-            )

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from perseid.commands.admin_client import AdminClient
-from perseid.commands.query import Desk, parse_key, parse_parameter, show_plan, table_of
+from perseid.commands.query import Desk, parse_key, parse_parameter, table_of
 from perseid.commands.shell import COMMANDS, Shell
 from perseid.config import Settings
 from tests.support.cli import Run, decoded, invoke, shown
@@ -124,12 +124,16 @@ def test_a_wide_table_says_what_it_leaves_out() -> None:
     assert table.caption == "and 8 more properties; --json shows all"
 
 
-def test_a_plan_is_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = {"tree": "scan\n  filter", "index": None, "looked": 5, "returned": 1}
-    show_plan(plan, "table")
-    assert capsys.readouterr().out == "scan\n  filter\nlooked: 5\nreturned: 1\n"
-    show_plan(plan, "json")
-    assert json.loads(capsys.readouterr().out) == plan
+def test_explain(run: Run, place: tuple[str, str]) -> None:
+    """A tree for people, all figures for scripts; nothing but the plan."""
+    text = "SELECT * FROM c WHERE c.n > @n"
+    tree = shown(run("query", *place, text, "-p", "@n=2", "--explain"))
+    assert "looked at" in tree
+    plan = decoded(run("query", *place, text, "-p", "@n=2", "--explain", "--json"))
+    assert f"{plan['tree']}\n" == tree
+    assert plan["returned"] == 2
+    one = decoded(run("query", *place, text, "--explain", "--json", "--partition-key", '"q"'))
+    assert one["returned"] == 0
 
 
 # The shell
@@ -156,6 +160,7 @@ def test_the_shell_answers_and_goes_on(
     out, err = say(shell, capsys, "", "SELECT VALUE c.n FROM c WHERE c.n = 2;")
     assert out.split() == ["value", "2"]
     assert err.startswith("1 result, ")
+    assert "looked at" in say(shell, capsys, ".explain SELECT * FROM c")[0]
     wrongs = (
         "SELEC", ".nothing", ".more", ".format xml", ".page x", ".explain", ".use", ".unset a",
     )  # fmt: skip
