@@ -41,7 +41,7 @@ from perseid.query.nodes import (
     Property,
     Unary,
 )
-from perseid.query.values import UNDEFINED, canonical, equals, less, less_equal
+from perseid.query.values import INT64_MAX, UNDEFINED, canonical, equals, less, less_equal
 
 Row: TypeAlias = list[Any]
 Fn: TypeAlias = Callable[[Row], Any]
@@ -55,9 +55,9 @@ _ALWAYS, _PER_RUN, _PER_ROW = 0, 1, 2
 
 _FOLDING_ROW: Final[Row] = [CallContext(0.0, lambda: 0.0)]
 _NUMBERS: Final = frozenset({int, float})
-# Types whose members `==` compares as the language does, when both sides have the same one.
-_PLAIN: Final = frozenset({str, int, bool, type(None)})
-_ORDERED: Final = frozenset({str, int})
+# Types whose members `==` compares as the language does, when both sides have the same one; among
+# integers those of 64 bits, since longer ones are doubles.
+_PLAIN: Final = frozenset({str, bool, type(None)})
 # Whole numbers up to here are exact as doubles, so integer arithmetic gives the same answer.
 _EXACT: Final = 2**53
 
@@ -297,7 +297,9 @@ def _equal(left: Fn, right: Fn) -> Fn:
     def compare(row: Row) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
-        return a == b if kind is type(b) and kind in _PLAIN else equals(a, b)
+        if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
+            return a == b
+        return equals(a, b)
 
     return compare
 
@@ -306,7 +308,7 @@ def _unequal(left: Fn, right: Fn) -> Fn:
     def compare(row: Row) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
-        if kind is type(b) and kind in _PLAIN:
+        if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
             return a != b
         same = equals(a, b)
         return same if same is UNDEFINED else not same
@@ -318,7 +320,9 @@ def _less(left: Fn, right: Fn) -> Fn:
     def compare(row: Row) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
-        return a < b if kind is type(b) and kind in _ORDERED else less(a, b)
+        if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
+            return a < b
+        return less(a, b)
 
     return compare
 
@@ -327,7 +331,9 @@ def _less_equal(left: Fn, right: Fn) -> Fn:
     def compare(row: Row) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
-        return a <= b if kind is type(b) and kind in _ORDERED else less_equal(a, b)
+        if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
+            return a <= b
+        return less_equal(a, b)
 
     return compare
 

@@ -83,7 +83,7 @@ _ORDERED: Final[dict[type, int]] = {
     str: _STRING,
 }
 # Types whose own operators are the language's, as long as both sides have the same one.
-_PLAIN: Final = frozenset({bool, int, str})
+_PLAIN: Final = frozenset({bool, str})
 
 
 # --- kinds of value
@@ -130,7 +130,7 @@ def as_number(x: int | float) -> int | float:
 def equals(a: Any, b: Any) -> bool | Undefined:
     """Structural equality; false across types, undefined for undefined and for NaN."""
     kind = type(a)
-    if kind is type(b) and kind in _PLAIN:
+    if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
         return bool(a == b)
     if a is UNDEFINED or b is UNDEFINED or _is_nan(a) or _is_nan(b):
         return UNDEFINED
@@ -143,9 +143,11 @@ def same(a: Any, b: Any) -> bool:
     while pending:
         a, b = pending.pop()
         kind = type(a)
-        if kind is not type(b):
-            if not (is_number(a) and is_number(b) and a == b):
+        if kind is int or kind is float:
+            if not (is_number(b) and as_number(a) == as_number(b)):
                 return False
+        elif kind is not type(b):
+            return False
         elif kind is list:
             if len(a) != len(b):
                 return False
@@ -162,20 +164,24 @@ def same(a: Any, b: Any) -> bool:
 def less(a: Any, b: Any) -> bool | Undefined:
     """`a < b`, undefined unless both are null, both booleans, both numbers or both strings."""
     kind = type(a)
-    if kind is type(b) and kind in _PLAIN:
+    if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
         return bool(a < b)
     if not _comparable(a, b):
         return UNDEFINED
+    if is_number(a):
+        return as_number(a) < as_number(b)
     return a is not None and bool(a < b)
 
 
 def less_equal(a: Any, b: Any) -> bool | Undefined:
     """`a <= b`, with the same limits as `less`; null is equal to null."""
     kind = type(a)
-    if kind is type(b) and kind in _PLAIN:
+    if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
         return bool(a <= b)
     if not _comparable(a, b):
         return UNDEFINED
+    if is_number(a):
+        return as_number(a) <= as_number(b)
     return a is None or bool(a <= b)
 
 
@@ -285,8 +291,6 @@ def _packed(key: tuple[Any, ...]) -> bytes:
 
 def _packed_number(x: int | float) -> bytes:
     """The double next to `x` in an order-preserving form, and how far an integer is from it."""
-    if not -(2**64) < x < 2**64:
-        x = as_number(x)
     near = float(x)
     if near == 0:
         near = 0.0  # -0 is 0

@@ -31,8 +31,10 @@ def concatenate(*arrays: list[Any]) -> list[Any]:
 def contains(items: list[Any], wanted: Any, partial: bool = False) -> bool:
     if partial:
         return any(_covers(item, wanted) for item in items)
-    # Python's own search is quick, and too generous only in taking true for 1.
-    return wanted in items and (type(wanted) is str or any(same(item, wanted) for item in items))
+    # Python's own search is quick, but takes true for 1 and knows no doubles beyond 64 bits.
+    if type(wanted) is str or wanted is None:
+        return wanted in items
+    return any(same(item, wanted) for item in items)
 
 
 def contains_all(items: list[Any], *wanted: Any) -> Truth:

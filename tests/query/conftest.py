@@ -1,0 +1,62 @@
+"""One server for each engine, and containers that all tests of a process share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from perseid.config import Settings
+from tests.query.engines import ENGINES, Engine
+from tests.query.shelves import Shelf, stock
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+# Choose with --hypothesis-profile=soak.
+_COMMON: Any = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("default", max_examples=60, derandomize=True, **_COMMON)
+settings.register_profile("soak", max_examples=20_000, print_blob=True, **_COMMON)
+
+Stocked: TypeAlias = Callable[..., Shelf]
+
+
+@pytest.fixture(scope="session", params=ENGINES, ids=lambda engine: engine.name)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def library(engine: Engine) -> Iterator[RawClient]:
+    """A server of the engine with one empty database, /dbs/q."""
+    with (
+        running(Settings(memory=True, **engine.settings)) as found,
+        closing(RawClient(found.endpoint, found.key)) as raw,
+    ):
+        assert raw.post("/dbs", {"id": "q"}).status == 201
+        yield raw
+
+
+@pytest.fixture(scope="session")
+def stocked(library: RawClient, engine: Engine) -> Stocked:
+    """Fills a container, or finds the one that was filled under that name before."""
+    known: dict[tuple[str, int], Shelf] = {}
+    numbers = itertools.count()
+
+    def fill(
+        name: str,
+        documents: Sequence[Mapping[str, Any]],
+        ranges: int = 1,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Shelf:
+        if (name, ranges) not in known:
+            known[name, ranges] = stock(
+                library, "/dbs/q", f"s{next(numbers)}", documents, engine, ranges, properties
+            )
+        return known[name, ranges]
+
+    return fill

@@ -1,0 +1,194 @@
+"""Every golden file over one range and over four, in pages of several sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from perseid.query import lexer
+from tests.query.conftest import Stocked
+from tests.query.golden import FILES, Golden, is_ordered
+from tests.query.shelves import Shelf, plain, problems
+from tests.support.raw import RawClient
+
+SIZES: Final = (1000, 3, 1)
+RANGES: Final = (1, 4)
+# Results of functions that a C library may round one way or the other.
+DIGITS: Final = 14
+
+CASES: Final = [
+    pytest.param(ranges, golden, case, id=f"{golden.name}, {ranges}: {case['query']}")
+    for golden in FILES
+    for case in golden.cases
+    for ranges in case.get("ranges", RANGES)
+]
+VALUES: Final = [
+    pytest.param(golden, at, id=f"{golden.name}: {golden.values[at][0]}")
+    for golden in FILES
+    for at in range(len(golden.values))
+]
+TEXTS: Final = [
+    pytest.param(expression, text, id=expression)
+    for golden in FILES
+    for expression, text in golden.texts
+]
+
+
+@pytest.mark.parametrize(("ranges", "golden", "case"), CASES)
+def test_case(stocked: Stocked, golden: Golden, case: dict[str, Any], ranges: int) -> None:
+    shelf = stocked(golden.name, golden.documents, ranges, golden.container)
+    text, parameters = case["query"], case.get("parameters")
+    if "error" in case or "status" in case:
+        check_refusal(shelf, case)
+        return
+    expected = golden.expected(case)
+    for size in SIZES:
+        rows = shelf.drain(text, parameters, size)
+        if isinstance(expected, int):
+            assert len(rows) == expected
+            continue
+        found, wanted = ([plain(row, DIGITS) for row in each] for each in (rows, expected))
+        if not is_ordered(case) or (case.get("tied") and ranges > 1):
+            found.sort()
+            wanted.sort()
+        assert found == wanted, f"pages of {size}"
+    if "plan" in case:
+        tree = explained(shelf.raw, shelf.path, text, parameters)
+        assert tree in (None, case["plan"])
+
+
+def check_refusal(shelf: Shelf, case: dict[str, Any]) -> None:
+    """400 with the code, the sentence and the place that the case names."""
+    reply = shelf.query(case["query"], case.get("parameters"))
+    assert (reply.status, reply.json["code"]) == (case.get("status", 400), "BadRequest"), reply
+    assert case.get("text", "") in reply.json["message"]
+    if "error" not in case:
+        return
+    (problem,) = problems(reply)
+    assert problem.code == case["error"], problem
+    assert 0 <= problem.start <= problem.end <= len(case["query"])
+    if "at" in case:
+        assert [problem.start, problem.end] == case["at"], problem
+    if "near" in case:
+        assert f"'{case['near']}'" in problem.message
+        assert case["query"][problem.start : problem.end] == case["near"]
+
+
+@pytest.mark.parametrize("ranges", RANGES)
+@pytest.mark.parametrize(
+    ("golden", "case"),
+    [
+        pytest.param(golden, case, id=f"{golden.name}: {case['query']}")
+        for golden in FILES
+        if golden.name == "top60"
+        for case in golden.cases
+        if "error" not in case
+    ],
+)
+def test_without_documents(
+    stocked: Stocked, golden: Golden, case: dict[str, Any], ranges: int
+) -> None:
+    shelf = stocked("nothing", [], ranges)
+    for size in SIZES:
+        assert shelf.drain(case["query"], case.get("parameters"), size) == case.get("empty", [])
+
+
+@pytest.mark.parametrize(("golden", "at"), VALUES)
+def test_value(stocked: Stocked, golden: Golden, at: int) -> None:
+    """As a constant, of parameters, of properties, and in a filter."""
+    shelf = stocked(f"{golden.name} values", [literals_of(golden)], at % 2 * 3 + 1)
+    expression, *expected = golden.values[at]
+    parameters, by_parameter, by_path = spelt(expression, at)
+    forms = [
+        (f"SELECT VALUE {expression}", {}),
+        (f"SELECT VALUE {by_parameter} FROM c", parameters),
+        (f"SELECT VALUE {by_path} FROM c", {}),
+    ]
+    for text, given in forms:
+        rows = shelf.drain(text, given)
+        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in expected], text
+    for test, given in filters(by_path, expected):
+        assert shelf.drain(f"SELECT VALUE 1 FROM c WHERE {test}", given) == [1], test
+
+
+def filters(expression: str, expected: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Conditions that are true when the expression has the value."""
+    if not expected:
+        yield f"NOT IS_DEFINED({expression})", {}
+    for value in expected:
+        if isinstance(value, float) and not value.is_integer():
+            yield f"ABS(({expression}) - @value) < 1e-12", {"@value": value}
+        elif isinstance(value, bool):
+            yield f"({expression}) {'=' if value else '!='} true", {}
+        elif value not in ("NaN", "Infinity", "-Infinity"):
+            yield f"({expression}) = @value", {"@value": value}
+
+
+@pytest.mark.parametrize(("expression", "text"), TEXTS)
+def test_text(stocked: Stocked, expression: str, text: str) -> None:
+    reply = stocked("nothing", []).query(f"SELECT VALUE {expression}")
+    assert f'"Documents":[{text}]'.encode() in reply.body
+
+
+def spelt(expression: str, number: int) -> tuple[dict[str, Any], str, str]:
+    """The literals of an expression by parameter name, and it with those and with properties."""
+    values: dict[str, Any] = {}
+    by_parameter, by_path, done = "", "", 0
+    for token in literal_tokens(expression):
+        name = f"v{number}_{len(values)}"
+        values[f"@{name}"] = token.value
+        between = expression[done : token.start]
+        by_parameter += f"{between}@{name}"
+        by_path += f"{between}c.{name}"
+        done = token.end
+    rest = expression[done:]
+    return values, by_parameter + rest, by_path + rest
+
+
+def literal_tokens(expression: str) -> Iterator[lexer.Token]:
+    """Literals that any expression could stand for."""
+    tokens = lexer.tokenize(expression)
+    open_brackets: list[str] = []
+    before = ""
+    for token in tokens:
+        if token.kind in ("(", "[", "{"):
+            open_brackets.append(token.kind)
+        elif token.kind in (")", "]", "}"):
+            open_brackets.pop()
+        is_name = before in ("{", ",") and open_brackets[-1:] == ["{"]
+        if (
+            token.kind in (lexer.NUMBER, lexer.STRING, "TRUE", "FALSE", "NULL")
+            and before not in ("ESCAPE", "TOP", "OFFSET", "LIMIT")
+            and not is_name
+            and not (isinstance(token.value, float) and math.isinf(token.value))
+        ):
+            yield token._replace(value=_CONSTANTS.get(token.kind, token.value))
+        before = token.kind
+
+
+_CONSTANTS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+def literals_of(golden: Golden) -> dict[str, Any]:
+    """A document whose properties are all literals of the file's expressions."""
+    document = {"id": "values"}
+    for number, (expression, *_) in enumerate(golden.values):
+        parameters, _, _ = spelt(expression, number)
+        document |= {name.removeprefix("@"): value for name, value in parameters.items()}
+    return document
+
+
+def explained(raw: RawClient, path: str, text: str, parameters: dict[str, Any] | None) -> Any:
+    """The tree of a plan, or None from a server that does not explain."""
+    _, _, database, _, container = path.split("/")
+    body = {
+        "database": database,
+        "container": container,
+        "query": text,
+        "parameters": [{"name": name, "value": value} for name, value in (parameters or {}).items()],
+    }
+    reply = raw.post("/_perseid/explain", body)
+    return reply.json["tree"] if reply.status == 200 else None
