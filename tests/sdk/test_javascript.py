@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parent / "js"
+GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(path.name for path in SOURCES.glob("*.test.mjs"))
 INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
 
@@ -41,7 +42,11 @@ def workspace(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("file", FILES)
 def test_javascript(file: str, node: str, workspace: Path, endpoint: str, key: str) -> None:
-    variables = os.environ | {"PERSEID_ENDPOINT": endpoint, "PERSEID_KEY": key}
+    variables = os.environ | {
+        "PERSEID_ENDPOINT": endpoint,
+        "PERSEID_KEY": key,
+        "PERSEID_GOLDEN": str(GOLDEN),
+    }
     _run([node, "--test", "--test-reporter=spec", file], workspace, variables, seconds=120)
 
 
