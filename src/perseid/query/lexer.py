@@ -45,7 +45,7 @@ _TOKEN: Final = re.compile(
     (?P<blank> [ \t\r\n]+ | --[^\r\n]* | /\*.*?\*/ )
   | (?P<word> [^\W\d]\w* )
   | (?P<symbol> >>> | << | >> | <= | >= | <> | != | \|\| | \?\?
-              | \.(?![0-9]) | [()\[\]{},:;?+\-*/%&|^~<>=] )
+              | \.(?![0-9]) | /(?!\*) | [()\[\]{},:;?+\-*%&|^~<>=] )
   | (?P<number> 0[xX][0-9A-Fa-f]+ | (?: [0-9]+\.?[0-9]* | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
   | (?P<parameter> @\w+ )
   | (?P<string> "[^"\\\x00-\x1f]* (?: \\. [^"\\\x00-\x1f]* )* "
@@ -174,7 +174,9 @@ def _reject_character(text: str, position: int) -> NoReturn:
     if character in "'\"":
         broken = _BROKEN_STRING.match(text, position)
         _reject_string(broken[0] if broken else character, position)
-    reject("SC1010", f"Syntax error, invalid token '{character}'.", position, position + 1)
+    # A comment that is never closed is searched to its end, so one of them is enough.
+    token = "/*" if text.startswith("/*", position) else character
+    reject("SC1010", f"Syntax error, invalid token '{token}'.", position, position + len(token))
 
 
 def _reject_string(token: str, start: int) -> NoReturn:

@@ -1,0 +1,91 @@
+"""Broken queries earn a 400 that says where, never a 500, and soon."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from perseid.errors import QueryError
+from perseid.query import compile_query
+from tests.query.conftest import Stocked
+from tests.query.malformed import BREAKERS, HEAVY, Breaker, corpus, mutations
+from tests.query.shelves import Problem, Shelf, problems
+
+DOCUMENTS = [
+    {"id": "1", "a": 1, "tags": ["x"], "rows": [{"n": 1}], "v": None, "s": "text"},
+    {"id": "2", "a": "b", "tags": [], "l": [1, 2], "v": [1]},
+]
+MUTATIONS = 800
+SECONDS = 5.0  # of processor time; the slowest takes a tenth of it on a quiet machine
+
+
+@pytest.fixture
+def shelf(stocked: Stocked) -> Shelf:
+    return stocked("malformed", DOCUMENTS)
+
+
+def refusal(shelf: Shelf, text: str) -> Problem:
+    """The one problem of a text, checked for its form and its place."""
+    reply = shelf.query(text)
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest"), (text, reply)
+    assert "\r\nActivityId: " in reply.json["message"]
+    (problem,) = problems(reply)
+    start, end = problem.start, problem.end
+    assert 0 <= start <= end <= len(text), (text, problem)
+    assert problem.message.endswith("."), (text, problem)
+    if problem.code == "SC1002":
+        assert (start, end) == (len(text), len(text)), (text, problem)
+        assert problem.message == "Syntax error, unexpected end-of-file."
+    elif problem.code in ("SC1001", "SC1010", "SC1011", "SC1012", "SC2001", "SC2102", "SC2103"):
+        assert start < end, (text, problem)
+        if "nested" not in problem.message:
+            assert f"'{text[start:end]}'" in problem.message, (text, problem)
+    return problem
+
+
+def test_there_are_two_thousand() -> None:
+    texts = [corpus(breaker, most) for breaker, most in BREAKERS.items()]
+    assert all(texts)
+    assert len({text for each in texts for text in each}) >= 2000
+
+
+@pytest.mark.parametrize("breaker", BREAKERS, ids=lambda breaker: breaker.__name__)
+def test_broken(shelf: Shelf, breaker: Breaker) -> None:
+    for text in corpus(breaker, BREAKERS[breaker]):
+        refusal(shelf, text)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_mutations(shelf: Shelf, part: int) -> None:
+    """Refused if the compiler refuses them; otherwise they run, or fail with a 400 of their own."""
+    refused = 0
+    for text in mutations(MUTATIONS)[part::4]:
+        try:
+            compile_query(text)
+        except QueryError as error:
+            (known,) = error.problems
+            found = refusal(shelf, text)
+            assert found == Problem(known.code, known.message, known.start, known.end), text
+            refused += 1
+        else:
+            reply = shelf.query(text)
+            assert reply.status in (200, 400), (text, reply)
+            assert reply.status == 200 or "cardinality" in reply.json["message"] or problems(reply)
+    assert refused > MUTATIONS // 8
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_heavy(shelf: Shelf, name: str) -> None:
+    text = HEAVY[name]()
+    before = time.thread_time()
+    with pytest.raises(QueryError):
+        compile_query(text)
+    assert time.thread_time() - before < SECONDS
+    refusal(shelf, text)
+
+
+def test_the_server_goes_on(shelf: Shelf) -> None:
+    """After all that, in whatever order."""
+    refusal(shelf, "SELECT")
+    assert shelf.drain("SELECT VALUE c.id FROM c ORDER BY c.id") == ["1", "2"]
