@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from perseid.config import Settings
 from tests.query.engines import ENGINES, Engine
@@ -16,10 +16,7 @@ from tests.query.shelves import Shelf, stock
 from tests.support.raw import RawClient
 from tests.support.running import running
 
-# Choose with --hypothesis-profile=soak.
-_COMMON: Any = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("default", max_examples=60, derandomize=True, **_COMMON)
-settings.register_profile("soak", max_examples=20_000, print_blob=True, **_COMMON)
+settings.register_profile("soak", max_examples=20_000, print_blob=True)
 
 Stocked: TypeAlias = Callable[..., Shelf]
 

@@ -1,0 +1,180 @@
+"""Random queries over random documents: the server, page by page, against the language in memory.
+
+`pytest --hypothesis-profile=soak tests/query/test_differential.py` goes on for long.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from perseid.config import Settings
+from perseid.errors import BadRequest
+from perseid.query import CallContext, compile_query, run
+from tests.query.engines import Engine
+from tests.query.shelves import Shelf, plain, stock
+from tests.query.strategies import RandomQuery, documents, queries, shelves
+from tests.support.raw import RawClient
+from tests.support.running import running
+
+CONTEXT: Final = CallContext(now=1_700_000_000.0, random=lambda: 0.5)
+QUERIES: Final = 6
+_names = itertools.count()
+
+# The usual number of examples, always the same ones; or as many as the soak profile asks for.
+SOAKING: Final = settings().max_examples > 1000
+
+
+def examples(count: int) -> settings:
+    return settings(
+        max_examples=settings().max_examples * count // 50 if SOAKING else count,
+        derandomize=not SOAKING,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def feed(shelf: Shelf) -> list[Any]:
+    """The items as the server has them, in its order."""
+    reply = shelf.raw.get(f"{shelf.path}/docs", count="-1")
+    assert reply.status == 200, reply
+    found: list[Any] = orjson.loads(reply.body)["Documents"]
+    return found
+
+
+def in_memory(text: str, items: list[Any], parameters: dict[str, Any]) -> list[str] | None:
+    """The rows by the plain evaluator, or None for a query that fails."""
+    try:
+        rows = list(run(compile_query(text), items, parameters, CONTEXT))
+    except BadRequest:
+        return None
+    return [plain(orjson.loads(orjson.dumps(row))) for row in rows]
+
+
+class Reading:
+    """A query that is read page by page, and may be interrupted between two."""
+
+    def __init__(self, query: RandomQuery, size: int, items: list[Any]) -> None:
+        self.query = query
+        self.size = size
+        self.items = items
+        self.expected = in_memory(query.text, items, query.parameters)
+        self.rows: list[str] = []
+        self.token: str | None = ""
+
+    @property
+    def is_done(self) -> bool:
+        return self.token is None
+
+    def step(self, shelf: Shelf) -> None:
+        """Reads one page."""
+        if self.expected is None:
+            reply = shelf.query(self.query.text, self.query.parameters)
+            assert reply.status == 400, (self.query, reply)
+            self.token = None
+            return
+        reply = shelf.page(self.query.text, self.query.parameters, self.size, self.token or "")
+        self.rows += [plain(row) for row in orjson.loads(reply.body)["Documents"]]
+        self.token = reply.headers.get("x-ms-continuation")
+
+    def check(self) -> None:
+        if self.expected is None:
+            return
+        if self.query.unwindowed is not None:
+            whole = in_memory(self.query.unwindowed, self.items, self.query.parameters)
+            assert whole is not None
+            assert len(self.rows) == len(self.expected), self.query
+            assert Counter(self.rows) <= Counter(whole), self.query
+        elif self.query.is_ordered:
+            assert self.rows == self.expected, self.query
+        else:
+            assert sorted(self.rows) == sorted(self.expected), self.query
+
+
+def filled(
+    raw: RawClient, engine: Engine, ranges: int, found: list[dict[str, Any]]
+) -> tuple[Shelf, list[Any]]:
+    numbered = [{"id": f"i{number}", **each} for number, each in enumerate(found)]
+    shelf = stock(raw, "/dbs/q", f"r{next(_names)}", numbered, engine, ranges)
+    return shelf, feed(shelf)
+
+
+@given(
+    found=shelves,
+    asked=st.lists(st.tuples(queries(), st.integers(1, 5)), min_size=QUERIES, max_size=QUERIES),
+    ranges=st.sampled_from((1, 4)),
+)
+@examples(50)
+def test_server_and_memory_agree(
+    library: RawClient,
+    engine: Engine,
+    found: list[dict[str, Any]],
+    asked: list[tuple[RandomQuery, int]],
+    ranges: int,
+) -> None:
+    shelf, items = filled(library, engine, ranges, found)
+    note(json.dumps(items))
+    try:
+        for query, size in asked:
+            for pages in (size, 1000):
+                reading = Reading(query, pages, items)
+                while not reading.is_done:
+                    reading.step(shelf)
+                reading.check()
+    finally:
+        library.delete(shelf.path)
+
+
+@given(
+    found=st.lists(documents, min_size=5, max_size=12),
+    asked=st.lists(st.tuples(queries(), st.integers(1, 3)), min_size=12, max_size=12),
+    ranges=st.sampled_from((1, 4)),
+    restarts=st.lists(st.integers(1, 3), min_size=2, max_size=2),
+)
+@examples(3)
+def test_paging_goes_on_after_a_restart(
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: Engine,
+    found: list[dict[str, Any]],
+    asked: list[tuple[RandomQuery, int]],
+    ranges: int,
+    restarts: list[int],
+) -> None:
+    """All queries are read side by side; the server goes down twice in the middle."""
+    folder = tmp_path_factory.mktemp("restarts")
+    readings: list[Reading] = []
+    path = ""
+    for steps in (*restarts, None):
+        with ExitStack() as stack:
+            raw = opened(folder, engine, stack)
+            if not path:
+                assert raw.post("/dbs", {"id": "q"}).status == 201
+                shelf, items = filled(raw, engine, ranges, found)
+                path = shelf.path
+                readings = [Reading(query, size, items) for query, size in asked]
+            shelf = Shelf(raw, path, engine)
+            for reading in readings:
+                for _ in itertools.count() if steps is None else range(steps):
+                    if reading.is_done:
+                        break
+                    reading.step(shelf)
+    for reading in readings:
+        reading.check()
+
+
+def opened(folder: Path, engine: Engine, stack: ExitStack) -> RawClient:
+    """A server on the folder, and a client of it, until the stack ends."""
+    chosen = Settings(data=folder, durability="off", **engine.settings)
+    found = stack.enter_context(running(chosen))
+    raw = RawClient(found.endpoint, found.key)
+    stack.callback(raw.close)
+    return raw
