@@ -1,4 +1,4 @@
-"""Texts that are no queries, made from queries: every way of breaking one, always the same texts."""
+"""Texts that are no queries, made from queries in every way of breaking one; always the same."""
 
 from __future__ import annotations
 
@@ -23,27 +23,47 @@ VALID: Final = [
 
 _BRACKETS: Final = frozenset("()[]{}")
 # After one of these something has to follow.
-_HUNGRY: Final = frozenset(
-    ("SELECT", "FROM", "WHERE", "BY", "TOP", "VALUE", "DISTINCT", "JOIN", "IN", "LIKE", "BETWEEN")
-    + ("AND", "OR", "NOT", "AS", "OFFSET", "LIMIT", "GROUP", "ORDER", "(", "[", ",", ".", "=", "!=")
-    + ("<", ">", "<=", ">=", "+", "-", "/", "%", "||", "??", "?", "&", "|", "^", "~", "<<", ">>")
-)
+_HUNGRY: Final = frozenset({
+    "SELECT", "FROM", "WHERE", "BY", "TOP", "VALUE", "DISTINCT", "JOIN", "IN", "LIKE", "BETWEEN",
+    "AND", "OR", "NOT", "AS", "OFFSET", "LIMIT", "GROUP", "ORDER", "(", "[", ",", ".", "=", "!=",
+    "<", ">", "<=", ">=", "+", "-", "/", "%", "||", "??", "?", "&", "|", "^", "~", "<<", ">>",
+})  # fmt: skip
 _UNREPEATABLE: Final = frozenset(
-    (",", ".", "=", "!=", "<", ">", "<=", "AND", "OR", "BY", "FROM", "WHERE", "LIKE", "BETWEEN", "??")
+    (
+        ",",
+        ".",
+        "=",
+        "!=",
+        "<",
+        ">",
+        "<=",
+        "AND",
+        "OR",
+        "BY",
+        "FROM",
+        "WHERE",
+        "LIKE",
+        "BETWEEN",
+        "??",
+    )
 )
 _STRAY: Final = ("#", "$", "`", "!", "\\", "@", "§", "\x00", "\x7f", "€", "'", '"', "/*")
 _BAD_NUMBERS: Final = ("1x", "0x", "1e", "1.2.3", "0xg", "12abc", "1e+", "9_9", "1..2")
 _BAD_STRINGS: Final = (
-    "'\\q'", "'\\u12'", "'\\uD800'", "'\\uDC00x'", "'a\nb'", "'a\tb'", "'\\x41'", "'", "'\\'", '"\\"',
+    "'\\q'", "'\\u12'", "'\\uD800'", "'\\uDC00x'", "'a\nb'", "'a\tb'", "'\\x41'", "'", "'\\'",
+    '"\\"',
     "'it''s'",
 )  # fmt: skip
 _ENDINGS: Final = (
-    "HAVING 1 = 1", "UNION SELECT 1", "LIMIT 5", "SELECT 1", ")", "]", "}", "FROM", "WHERE", "; SELECT 1",
-    "ORDER BY", "GROUP BY", "OFFSET 1", "OFFSET -1 LIMIT 1", "= 1 = ", "AND", "?", "5", "'x'", "@p", ":",
+    "HAVING 1 = 1", "UNION SELECT 1", "LIMIT 5", "SELECT 1", ")", "]", "}", "FROM", "WHERE",
+    "; SELECT 1",
+    "ORDER BY", "GROUP BY", "OFFSET 1", "OFFSET -1 LIMIT 1", "= 1 = ", "AND", "?", "5", "'x'",
+    "@p", ":",
     "WITH (x)", "FOR UPDATE", "JOIN", "TOP 1", "DISTINCT", "* ",
 )  # fmt: skip
 _BEGINNINGS: Final = (
-    "EXPLAIN", "WITH x AS", "(", "[", "FROM c", "VALUE", "TOP 5", "1", "''", "--", "@p", "NOT", ";", ",",
+    "EXPLAIN", "WITH x AS", "(", "[", "FROM c", "VALUE", "TOP 5", "1", "''", "--", "@p", "NOT",
+    ";", ",",
 )  # fmt: skip
 
 
@@ -159,7 +179,8 @@ def swapped_clauses(text: str, tokens: Tokens) -> Iterator[str]:
 
 Breaker = Callable[[str, Tokens], Iterator[str]]
 BREAKERS: Final[dict[Breaker, int]] = {
-    lost_brackets: 250, added_brackets: 250, cut_short: 300, stray_characters: 250, bad_numbers: 200,
+    lost_brackets: 250, added_brackets: 250, cut_short: 300, stray_characters: 250,
+    bad_numbers: 200,
     bad_strings: 200, unknown_functions: 150, wrong_arity: 150, unknown_names: 150,
     repeated_tokens: 250, lost_keywords: 150, endings: 300, beginnings: 150, swapped_clauses: 100,
 }  # fmt: skip

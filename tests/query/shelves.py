@@ -32,7 +32,9 @@ class Shelf(NamedTuple):
     path: str
     engine: Engine
 
-    def query(self, text: str, parameters: Mapping[str, Any] | None = None, **more: str) -> Reply:
+    def query(
+        self, text: str, parameters: Mapping[str, Any] | None = None, /, **more: str
+    ) -> Reply:
         listed = [{"name": name, "value": value} for name, value in (parameters or {}).items()]
         headers = {name.replace("-", "_"): value for name, value in self.engine.headers.items()}
         return self.raw.query(f"{self.path}/docs", text, listed, **headers, **more)
@@ -46,7 +48,9 @@ class Shelf(NamedTuple):
         assert len(reply.headers.get("x-ms-continuation", "")) <= 1024, text
         return reply
 
-    def drain(self, text: str, parameters: Mapping[str, Any] | None = None, size: int = 1000) -> Any:
+    def drain(
+        self, text: str, parameters: Mapping[str, Any] | None = None, size: int = 1000
+    ) -> Any:
         """The rows of all pages."""
         rows: list[Any] = []
         token = ""
@@ -109,7 +113,7 @@ def plain(value: Any, digits: int | None = None) -> str:
 def _normal(value: Any, digits: int | None) -> Any:
     if isinstance(value, dict):
         kept = {name: _normal(each, digits) for name, each in value.items()}
-        if SYSTEM <= kept.keys():
+        if SYSTEM.issubset(kept):
             kept = {name: each for name, each in kept.items() if name not in SYSTEM}
             if str(kept.get("pk", "")).startswith(OWN_KEY):
                 del kept["pk"]

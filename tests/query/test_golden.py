@@ -109,7 +109,9 @@ def test_value(stocked: Stocked, golden: Golden, at: int) -> None:
     ]
     for text, given in forms:
         rows = shelf.drain(text, given)
-        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in expected], text
+        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in expected], (
+            text
+        )
     for test, given in filters(by_path, expected):
         assert shelf.drain(f"SELECT VALUE 1 FROM c WHERE {test}", given) == [1], test
 
@@ -188,7 +190,9 @@ def explained(raw: RawClient, path: str, text: str, parameters: dict[str, Any] |
         "database": database,
         "container": container,
         "query": text,
-        "parameters": [{"name": name, "value": value} for name, value in (parameters or {}).items()],
+        "parameters": [
+            {"name": name, "value": value} for name, value in (parameters or {}).items()
+        ],
     }
     reply = raw.post("/_perseid/explain", body)
     return reply.json["tree"] if reply.status == 200 else None

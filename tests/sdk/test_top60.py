@@ -103,7 +103,7 @@ def test_refused(shelves: Shelves, case: dict[str, Any]) -> None:
 def test_within_a_partition(shelves: Shelves) -> None:
     """The key given beside the query keeps it in one logical partition."""
     for (ranges, filled), container in shelves.items():
-        found = container.query_items("SELECT VALUE c.id FROM c", partition_key="B")
+        found: Any = container.query_items("SELECT VALUE c.id FROM c", partition_key="B")
         assert sorted(found) == (["a1", "b1"] if filled else []), ranges
 
 
