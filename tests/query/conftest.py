@@ -21,10 +21,20 @@ settings.register_profile("soak", max_examples=20_000, print_blob=True)
 Stocked: TypeAlias = Callable[..., Shelf]
 
 
+def only(*engines: Engine) -> pytest.MarkDecorator:
+    """Fewer engines, for a test that has little to do with how items are found."""
+    return pytest.mark.parametrize(
+        "engine", engines, indirect=True, scope="session", ids=lambda engine: engine.name
+    )
+
+
 @pytest.fixture(scope="session", params=ENGINES, ids=lambda engine: engine.name)
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     chosen: Engine = request.param
-    return chosen
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in chosen.constants.items():
+            patch.setattr(name, value)
+        yield chosen
 
 
 @pytest.fixture(scope="session")

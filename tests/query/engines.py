@@ -1,8 +1,8 @@
 """The ways of running queries that must all give the same answers.
 
 A suite that takes the `engine` fixture runs once for each of `ENGINES`. An engine is a server with
-settings of its own, headers that go with each of its queries, and something done to a container
-once it is filled: enough to force an index, or to forbid one.
+settings of its own, thresholds of the code that are set while it runs, headers that go with each
+of its queries, and something done to a container once it is filled.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from perseid.conditions import ALWAYS
+from perseid.query.pushdown import Pushdown
 from tests.support.raw import RawClient
 
 
@@ -22,8 +24,26 @@ def _nothing(raw: RawClient, path: str) -> None:
 class Engine:
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[RawClient, str], None] = _nothing
 
 
-ENGINES: Final = (Engine("default"),)
+def _unpushed(*_: Any) -> Pushdown:
+    return Pushdown(ALWAYS, False, ())
+
+
+# Small containers are searched without indexes; here every path of a filter or an order gets one.
+INDEXED: Final = Engine("indexed", constants={"perseid.store.sqlite_queries.LEAST_ITEMS": 0})
+PUSHED: Final = Engine("pushed")
+# All items are looked at by the evaluator.
+PLAIN: Final = Engine(
+    "plain",
+    constants={
+        "perseid.service.plans.push": _unpushed,
+        "perseid.service.plans.pushed_order": lambda _: None,
+        "perseid.service.plans.combined": lambda *_, **__: None,
+    },
+)
+
+ENGINES: Final = (PUSHED, INDEXED, PLAIN)

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from perseid.query import lexer
-from tests.query.conftest import Stocked
+from tests.query.conftest import Stocked, only
+from tests.query.engines import PUSHED
 from tests.query.golden import FILES, Golden, is_ordered
 from tests.query.shelves import Shelf, plain, problems
 from tests.support.raw import RawClient
@@ -96,6 +97,7 @@ def test_without_documents(
         assert shelf.drain(case["query"], case.get("parameters"), size) == case.get("empty", [])
 
 
+@only(PUSHED)
 @pytest.mark.parametrize(("golden", "at"), VALUES)
 def test_value(stocked: Stocked, golden: Golden, at: int) -> None:
     """As a constant, of parameters, of properties, and in a filter."""
@@ -129,6 +131,7 @@ def filters(expression: str, expected: list[Any]) -> Iterator[tuple[str, dict[st
             yield f"({expression}) = @value", {"@value": value}
 
 
+@only(PUSHED)
 @pytest.mark.parametrize(("expression", "text"), TEXTS)
 def test_text(stocked: Stocked, expression: str, text: str) -> None:
     reply = stocked("nothing", []).query(f"SELECT VALUE {expression}")

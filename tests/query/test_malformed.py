@@ -8,10 +8,12 @@ import pytest
 
 from perseid.errors import QueryError
 from perseid.query import compile_query
-from tests.query.conftest import Stocked
+from tests.query.conftest import Stocked, only
+from tests.query.engines import PUSHED, Engine
 from tests.query.malformed import BREAKERS, HEAVY, Breaker, corpus, mutations
 from tests.query.shelves import Problem, Shelf, problems
 
+pytestmark = only(PUSHED)
 DOCUMENTS = [
     {"id": "1", "a": 1, "tags": ["x"], "rows": [{"n": 1}], "v": None, "s": "text"},
     {"id": "2", "a": "b", "tags": [], "l": [1, 2], "v": [1]},
@@ -44,7 +46,7 @@ def refusal(shelf: Shelf, text: str) -> Problem:
     return problem
 
 
-def test_there_are_two_thousand() -> None:
+def test_there_are_two_thousand(engine: Engine) -> None:
     texts = [corpus(breaker, most) for breaker, most in BREAKERS.items()]
     assert all(texts)
     assert len({text for each in texts for text in each}) >= 2000

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.query.conftest import Stocked
+from tests.query.conftest import Stocked, only
+from tests.query.engines import INDEXED, PUSHED
 from tests.query.shelves import Shelf, problems
 from tests.support.raw import RawClient, Reply
 
+pytestmark = only(PUSHED, INDEXED)
 KEYS: Final = ("A", "B", "C", "é😀", "", 0, 1, -1.5, True, False, None)
 DOCUMENTS: Final = [
     {"id": f"{key!r}-{number}", "pk": key, "n": number, "k": place}
