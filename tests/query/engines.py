@@ -34,7 +34,7 @@ def _unpushed(*_: Any) -> Pushdown:
 
 
 # Small containers are searched without indexes; here every path of a filter or an order gets one.
-INDEXED: Final = Engine("indexed", constants={"perseid.store.sqlite_queries.LEAST_ITEMS": 0})
+INDEXED: Final = Engine("indexed", constants={"perseid.store.property_indexes.LEAST_ITEMS": 0})
 PUSHED: Final = Engine("pushed")
 # All items are looked at by the evaluator.
 PLAIN: Final = Engine(

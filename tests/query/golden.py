@@ -5,7 +5,7 @@ A file has `documents`, further `container` properties, and any of
 - `cases`: a `query` with `parameters`, and its `rows` (or how many), the `ids` of whole items, or
   the `error` with `near`, `at` and `text`. Rows come in their order if the query has ORDER BY or
   the case says `ordered`; `tied` ones only in one range, and some cases name their `ranges`.
-  `plan` is the tree that explains it, `empty` are the rows without documents.
+  `plan` has the tree that explains it, by engine; `empty` are the rows without documents.
 - `values`: an expression and its value, or no value for undefined.
 - `texts`: an expression and how its value is written.
 """

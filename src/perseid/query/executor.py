@@ -200,6 +200,8 @@ class Collector:
 
         `times` is how many items there are that look like it to the query: see `uses.combined`.
         """
+        if times == 0:
+            return False
         if not self._is_piecewise:
             self._waiting.append(document)
             return True
