@@ -20,6 +20,7 @@ from perseid.service import items
 from perseid.service.account import Account
 from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.operation import Operation, begin
+from perseid.service.transactions import Draft
 
 Existing = Literal["replace", "skip", "fail"]
 Lifetimes = Literal["restart", "keep"]
@@ -91,7 +92,7 @@ async def _store_line(
         tally.refused.append(Refusal(number, _id_of(line), error.status, error.message))
 
 
-async def _store(op: Operation, new: items.Draft, existing: Existing, tally: Tally) -> None:
+async def _store(op: Operation, new: Draft, existing: Existing, tally: Tally) -> None:
     if existing == "replace":
         stored = await items.upsert(op, new, None)
         tally.created += stored.old is None

@@ -22,8 +22,8 @@ from perseid.query import validate_computed
 from perseid.service import items
 from perseid.service.catalog import build_container
 from perseid.service.definitions import new_container
-from perseid.service.items import Draft
 from perseid.service.throughput_rules import Throughput, requested
+from perseid.service.transactions import Draft
 from perseid.start_file.reading import Node, StartFileError
 from perseid.store.protocol import Resource
 
