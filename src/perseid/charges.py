@@ -123,6 +123,11 @@ def delete(size: int, terms: int) -> float:
     return round(write(size) + _PER_TERM * terms, 2)
 
 
+def delete_all(groups: Iterable[tuple[int, int, int]]) -> float:
+    """The charge of deleting many items at once: groups of one size, their number, their terms."""
+    return round(sum(write(size) * items + _PER_TERM * terms for size, items, terms in groups), 2)
+
+
 def batch(charges: Iterable[float]) -> float:
     """The charge of a batch, from those of its operations."""
     return round(sum(charges), 2)

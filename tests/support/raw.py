@@ -45,6 +45,8 @@ def signed_for(path: str) -> tuple[str, str]:
         return "", ""
     if parts[0] == "_perseid":
         return "_perseid", "/".join(parts)
+    if parts[4:] == ["operations", "partitionkeydelete"]:
+        return "colls", "/".join(parts[:4])
     if len(parts) % 2 == 0:
         link = parts[1].lower() if parts[0] == "offers" else "/".join(parts)
         return parts[-2], link
@@ -73,14 +75,18 @@ class RawClient:
         *,
         sign_with: str | None = "",
         raw_path: str | None = None,
+        token: str | None = None,
     ) -> Reply:
         """Sends one request; `path` is made of plain names.
 
         `body` is sent as JSON unless it is bytes. `sign_with` is the key, None for no signature.
-        `raw_path` replaces the percent-encoded form of `path` on the wire.
+        `raw_path` replaces the percent-encoded form of `path` on the wire. `token` is a resource
+        token to send in the place of a signature.
         """
         sent = {"x-ms-version": "2020-07-15", "x-ms-date": formatdate(usegmt=True)}
-        if sign_with is not None:
+        if token is not None:
+            sent["authorization"] = quote(token, safe="")
+        elif sign_with is not None:
             kind, link = signed_for(path)
             key = sign_with or self.key
             sent["authorization"] = sign(key, method, kind, link, sent["x-ms-date"])
@@ -144,6 +150,7 @@ _SHORT = {
     "count": "x-ms-max-item-count",
     "range": "x-ms-documentdb-partitionkeyrangeid",
     "throughput": "x-ms-offer-throughput",
+    "expiry": "x-ms-documentdb-expiry-seconds",
 }
 
 

@@ -33,6 +33,15 @@ def test_published_sizes(kilobytes: int, published_read: float, published_write:
     assert written == pytest.approx(published_write, rel=0.05)
 
 
+def test_deleting_many_costs_what_deleting_each_does() -> None:
+    sizes = (100, 100, 5 * KB, 100 * KB)
+    alone = sum(charges.delete(size, 4) for size in sizes)
+    assert charges.delete_all([(100, 2, 8), (5 * KB, 1, 4), (100 * KB, 1, 4)]) == pytest.approx(
+        alone, abs=0.02
+    )
+    assert charges.delete_all([]) == 0
+
+
 @pytest.mark.parametrize(
     ("charge", "published", "within"),
     [

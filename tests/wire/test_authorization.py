@@ -476,6 +476,10 @@ READS: list[tuple[str, str, Any, dict[str, str]]] = [
     ("POST", "/dbs/d/colls", ALL, QUERY),
     ("POST", "/dbs/d/colls/c/docs", ALL, QUERY),
     ("POST", "/offers", ALL, QUERY),
+    ("GET", "/dbs/d/users", None, {}),
+    ("POST", "/dbs/d/users", ALL, QUERY),
+    ("GET", "/dbs/d/colls/c/sprocs", None, {}),
+    ("GET", "/dbs/d/colls/c/conflicts", None, {}),
 ]
 WRITES: list[tuple[str, str, Any, dict[str, str]]] = [
     ("POST", "/dbs", {"id": "new"}, {}),
@@ -488,6 +492,13 @@ WRITES: list[tuple[str, str, Any, dict[str, str]]] = [
     ("PUT", "/dbs/d/colls/c/docs/1", {"id": "1", "pk": "a", "x": 1}, PK),
     ("DELETE", "/dbs/d/colls/c/docs/1", None, PK),
     ("PUT", "/offers/{offer}", {"content": {"offerThroughput": 500}}, {}),
+    ("POST", "/dbs/d/users", {"id": "u"}, {}),
+    ("POST", "/dbs/d/colls/c/sprocs", {"id": "s", "body": "x"}, {}),
+    ("POST", "/dbs/d/colls/c/operations/partitionkeydelete", None, PK),
+    # Reading a permission would give a token, which may be for writing.
+    ("GET", "/dbs/d/users/u/permissions", None, {}),
+    ("GET", "/dbs/d/users/u/permissions/p", None, {}),
+    ("POST", "/dbs/d/users/u/permissions", ALL, QUERY),
 ]  # fmt: skip
 
 

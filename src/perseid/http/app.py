@@ -17,9 +17,15 @@ from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid import charges
 from perseid.documents import LARGEST_BODY
-from perseid.errors import BadRequest, CosmosError, HeadersTooLarge, RequestEntityTooLarge
+from perseid.errors import (
+    BadRequest,
+    CosmosError,
+    Forbidden,
+    HeadersTooLarge,
+    RequestEntityTooLarge,
+)
 from perseid.http import admin, portal, wire
-from perseid.http.auth import Guard
+from perseid.http.auth import Errand, Guard, admit
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
@@ -28,6 +34,7 @@ from perseid.http.headers import (
     SUB_STATUS,
     check_consistency,
     check_priority,
+    check_triggers,
 )
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
@@ -151,9 +158,14 @@ class App:
                 if portal.is_portal(request.path):
                     return portal.serve(request)
             found, link = route(request)
-            self._guard.check(request, found.kind, link, is_read=found.is_read)
+            token = self._guard.check(request, found.kind, link, is_read=found.is_read)
+            if token is not None:
+                errand = Errand(found.kind, link, found.is_read, found.is_keyed)
+                await admit(self._account, request, token, errand)
             request.level = check_consistency(request, self._account.settings.consistency)
             check_priority(request)
+            if not found.is_read:
+                check_triggers(request)
             return await found.handler(self._account, request)
         except CosmosError as error:
             response = _refusal(error, request.activity_id)
@@ -177,7 +189,9 @@ class App:
         office = admin.Office(self._account, self._sweeper)
         handler, is_open = admin.route(office, request)
         if not is_open:
-            self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
+            token = self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
+            if token is not None:
+                raise Forbidden("Administration takes a key of the account, not a resource token.")
         return await handler(office, request)
 
     def _new_activity_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Who may do what: master-key signatures, constant-time, with the service's 401 and 403."""
+"""Who may do what: master-key signatures and resource tokens, with the service's 401 and 403."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from perseid import clock
+from perseid import clock, ids
 from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
+from perseid.http.headers import PARTITION_KEY, epk_interval
 from perseid.http.request import Request
+from perseid.partition import canonical, parse_header
+from perseid.service import grants
+from perseid.service.account import Account
+from perseid.service.grants import Grant
 
 LARGEST_SKEW: Final = 15 * 60
 
@@ -33,6 +38,28 @@ _DATE: Final = (
 _READ_ONLY: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request."
     " The key used can only read."
+)
+_OUTSIDE: Final = (
+    "Insufficient permissions provided in the authorization header for the corresponding request."
+    " Please retry with another authorization header. The permission of the resource token is on"
+    " another resource."
+)
+_ONLY_READ: Final = (
+    "Insufficient permissions provided in the authorization header for the corresponding request."
+    " Please retry with another authorization header. The permission of the resource token is for"
+    " reading."
+)
+_OTHER_KEY: Final = (
+    "Insufficient permissions provided in the authorization header for the corresponding request."
+    " Please retry with another authorization header. The permission of the resource token is"
+    " confined to the partition key {}, and the request must name that key."
+)
+
+_CONTAINER: Final = 4  # segments of the path of a container
+_ITEM: Final = 6  # and of something in it
+# What a token can open at all; everything else takes a key of the account.
+_OPEN_KINDS: Final = frozenset(
+    ("colls", "docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts")
 )
 
 
@@ -66,10 +93,13 @@ class Guard:
             if text
         )
 
-    def check(self, request: Request, kind: str, link: str, *, is_read: bool) -> None:
-        """401 unless the signature fits `kind` and `link`; 403 if its key may only read."""
+    def check(self, request: Request, kind: str, link: str, *, is_read: bool) -> str | None:
+        """401 unless the signature fits `kind` and `link`; 403 if its key may only read.
+
+        A resource token is given back as it is: what it allows depends on its permission.
+        """
         if self._is_open:
-            return
+            return None
         header = request.header("authorization")
         if not header:
             raise Unauthorized(_MISSING)
@@ -77,6 +107,8 @@ class Guard:
         first = f"{request.method.lower()}\n{kind}\n"
         last = f"{date.lower()}\n\n" if date else f"\n{(request.header('date') or '').lower()}\n"
         given = _signature(header)
+        if not given and (token := _token(header)) is not None:
+            return token
         # A link made of rids is signed as its last rid in lower case.
         for candidate in (link, link.rpartition("/")[2].lower()):
             payload = f"{first}{candidate}\n{last}".encode()
@@ -86,7 +118,7 @@ class Guard:
                     if key.is_read_only and not is_read:
                         raise Forbidden(_READ_ONLY)
                     request.caller = key.name
-                    return
+                    return None
         shown = f"{first}{link}\n{last}".replace("\n", "\\n")
         raise Unauthorized(_REFUSED.format(shown))
 
@@ -117,6 +149,91 @@ def _signature(header: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _token(header: str) -> str | None:
+    """`type=resource&ver=1&sig=…`, percent-decoded; None if the header is something else."""
+    plain = unquote(header) if "%" in header else header
+    return plain if grants.is_token(plain) else None
+
+
+class Errand(NamedTuple):
+    """What a request wants, as far as it matters to a resource token."""
+
+    kind: str
+    link: str
+    is_read: bool
+    is_keyed: bool  # it is about the items of one logical partition, or of several
+
+
+async def admit(account: Account, request: Request, token: str, errand: Errand) -> None:
+    """401 unless the token is good now; 403 unless its permission covers the request."""
+    grant = grants.open_token(account, token, request.now)
+    request.caller = grant.holder
+    if errand.kind == "":
+        return  # the account: clients read it first, with any token they hold
+    if errand.kind in ("colls", "pkranges") and request.method == "GET":
+        path = _path(account, errand)
+        # Clients need a container's definition and its ranges to reach anything in it.
+        if len(path) == _CONTAINER and grant.path[:_CONTAINER] == path:
+            return
+        raise Forbidden(_OUTSIDE)
+    if errand.kind not in _OPEN_KINDS or not await _covers(account, request, grant, errand):
+        raise Forbidden(_OUTSIDE)
+    if not errand.is_read and not grant.may_write:
+        raise Forbidden(_ONLY_READ)
+    if grant.key is not None:
+        _confine(account, request, grant.key, errand)
+
+
+def _path(account: Account, errand: Errand) -> tuple[str, ...]:
+    # An id that a client did not escape may hold anything, even a slash.
+    return grants.locate(account.catalog, errand.link.split("/", _ITEM - 1))
+
+
+async def _covers(account: Account, request: Request, grant: Grant, errand: Errand) -> bool:
+    path = _path(account, errand)
+    if path[: len(grant.path)] == grant.path:
+        return True
+    if len(path) == len(grant.path) == _ITEM and path[:-1] == grant.path[:-1]:
+        return path[-2] == "docs" and await _is_same_item(account, request, grant.path[-1])
+    return False
+
+
+async def _is_same_item(account: Account, request: Request, granted: str) -> bool:
+    """Whether an item that the request names by id and its permission by rid, or the other way
+    round, is the same one. From then on the request means its id."""
+    container = account.catalog.container_of_items(request.names[0], request.names[1])
+    asked = request.names[2]
+    for rid, name in ((asked, granted), (granted, asked)):
+        number = ids.document_number(rid, container.rid)
+        row = None if number is None else await account.store.read_number(container, number)
+        header = request.header(PARTITION_KEY)
+        if row is not None and row.id == name and header is not None:
+            request.names = (request.names[0], request.names[1], row.id)
+            return canonical(parse_header(header, container.key)) == row.pk
+    return False
+
+
+def _confine(account: Account, request: Request, key: bytes, errand: Errand) -> None:
+    """403 unless the request stays within the key: it must name the key, or hashes below it."""
+    if not errand.is_keyed:
+        if errand.kind == "docs":
+            return  # a query plan: it looks at no item
+        raise Forbidden(_OTHER_KEY.format(key.decode()))
+    container = account.catalog.container_of_items(request.names[0], request.names[1])
+    confined = grants.confined_key(key, container.key)
+    header = request.header(PARTITION_KEY)
+    is_inside = False
+    if confined is not None and header is not None:
+        is_inside = grants.covers_key(confined, parse_header(header, container.key))
+    elif confined is not None:
+        start, end = epk_interval(request)
+        if start is not None and end is not None:
+            is_inside = grants.covers_interval(confined, container.key, start, end)
+            request.confined = key.decode()
+    if not is_inside:
+        raise Forbidden(_OTHER_KEY.format(key.decode()))
 
 
 def _check_date(text: str | None, signed: str) -> None:

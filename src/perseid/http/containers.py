@@ -24,6 +24,7 @@ from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 
 _QUOTA_KB = 10 * 1024 * 1024
+_SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "udf"}
 
 
 async def create(account: Account, request: Request) -> Response:
@@ -126,8 +127,12 @@ async def _quota(account: Account, container: Container, now: float) -> list[tup
         "documentSize=10240;storedProcedures=100;triggers=25;functions=50;documentsCount=-1;"
         f"documentsSize={_QUOTA_KB};collectionSize={_QUOTA_KB};"
     )
+    scripts = ";".join(
+        f"{name}={len(account.catalog.children(kind, container.rid))}"
+        for name, kind in _SCRIPTS.items()
+    )
     used = (
-        "documentSize=0;storedProcedures=0;triggers=0;functions=0;"
+        f"documentSize=0;{scripts};"
         f"documentsCount={usage.items};"
         f"documentsSize={size};collectionSize={size};"
     )

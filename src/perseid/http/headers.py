@@ -11,6 +11,7 @@ from perseid.config import CONSISTENCY_LEVELS
 from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
 from perseid.http.request import Request
 from perseid.model import Container
+from perseid.service import scripts
 
 ACTIVITY_ID: Final = "x-ms-activity-id"
 CHARGE: Final = "x-ms-request-charge"
@@ -25,6 +26,7 @@ PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
 RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
 SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
 SUB_STATUS: Final = "x-ms-substatus"
+TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
 
 # Headers whose absence means something else than a value that cannot be read.
 MEANINGFUL: Final = frozenset(
@@ -44,10 +46,13 @@ MEANINGFUL: Final = frozenset(
         "x-ms-cosmos-is-query-plan-request",
         "x-ms-cosmos-offer-autopilot-settings",
         "x-ms-cosmos-priority-level",
+        "x-ms-documentdb-expiry-seconds",
         "x-ms-documentdb-is-upsert",
         "x-ms-documentdb-isquery",
         "x-ms-documentdb-partitionkey",
         "x-ms-documentdb-partitionkeyrangeid",
+        "x-ms-documentdb-post-trigger-include",
+        "x-ms-documentdb-pre-trigger-include",
         "x-ms-end-epk",
         "x-ms-indexing-directive",
         "x-ms-max-item-count",
@@ -152,6 +157,12 @@ def check_priority(request: Request) -> None:
         raise BadRequest(
             f"The header x-ms-cosmos-priority-level must be High or Low, not '{priority}'."
         )
+
+
+def check_triggers(request: Request) -> None:
+    """A write must not go through without the triggers it names."""
+    for name in TRIGGERS:
+        scripts.check_triggers(name, request.header(name))
 
 
 def check_session(request: Request, lsns: Mapping[int, int]) -> None:

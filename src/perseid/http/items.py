@@ -132,6 +132,8 @@ async def read_feed(account: Account, request: Request) -> Response:
 def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
     """The items a feed or query is about: by key, key prefix, range, or interval of hashes."""
     header = request.header(PARTITION_KEY)
+    if header is None:
+        header = request.confined
     epk_min, epk_max = epk_interval(request)
     scan = Scan(
         after=after,

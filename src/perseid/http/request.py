@@ -14,6 +14,7 @@ class Request:
         "activity_id",
         "body",
         "caller",
+        "confined",
         "container",
         "gone",
         "header",
@@ -51,6 +52,8 @@ class Request:
         # Known once they have been looked up; refusals carry their headers too.
         self.container: Container | None = None
         self.range_index = 0
+        # The key that a resource token confines lists to, for those that do not name it.
+        self.confined: str | None = None
         self.names: Sequence[str] = ()  # the ids in the path, outermost first
         self.body = b""
         # Returns when the client closes its connection; whoever then stops says so.

@@ -6,7 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from perseid.errors import MethodNotAllowed, NotFound
-from perseid.http import batches, containers, databases, feeds, items, offers, queries
+from perseid.http import (
+    batches,
+    conflicts,
+    containers,
+    databases,
+    feeds,
+    items,
+    offers,
+    partitions,
+    queries,
+    registry,
+)
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
@@ -20,13 +31,48 @@ class Route(NamedTuple):
     handler: Handler
     kind: str  # resource type of the signature
     is_read: bool  # a read-only key may use it
+    is_keyed: bool  # it is about items, so a token for one partition key may use it for that key
 
 
 def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
     return {
-        verb: Route(handler, kind, verb in ("GET", "query", "plan"))
+        verb: Route(
+            handler,
+            kind,
+            # Who reads a permission gets a token, which may be for writing.
+            is_read=verb in ("GET", "query", "plan") and kind != "permissions",
+            # Besides items and conflicts: running a script, deleting by partition key.
+            is_keyed=verb == "POST" or (kind in ("docs", "conflicts") and verb != "plan"),
+        )
         for verb, handler in handlers.items()
     }
+
+
+def _register(kind: str, register: registry.Register) -> dict[bool, dict[str, Route]]:
+    """The routes of a list of registered resources (False) and of one of them (True)."""
+    return {
+        False: _routes(
+            kind,
+            GET=register.read_feed,
+            create=register.create,
+            upsert=register.upsert,
+            query=register.query,
+        ),
+        True: _routes(
+            kind,
+            GET=register.read,
+            PUT=register.replace,
+            DELETE=register.delete,
+        ),
+    }
+
+
+_USERS: Final = _register("users", registry.USERS)
+_PERMISSIONS: Final = _register("permissions", registry.PERMISSIONS)
+_PROCEDURES: Final = _register("sprocs", registry.PROCEDURES)
+_TRIGGERS: Final = _register("triggers", registry.TRIGGERS)
+_FUNCTIONS: Final = _register("udfs", registry.FUNCTIONS)
+_EXECUTE: Final = _routes("sprocs", POST=registry.execute)
 
 
 # The fixed names of a path, and whether it ends with an id. A POST to a list stands here as what
@@ -72,11 +118,33 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         DELETE=items.delete,
     ),
     (("dbs", "colls", "pkranges"), False): _routes("pkranges", GET=containers.read_ranges),
+    (("dbs", "colls", "operations"), True): _routes("colls", POST=partitions.delete),
+    (("dbs", "colls", "sprocs"), False): _PROCEDURES[False],
+    (("dbs", "colls", "sprocs"), True): _PROCEDURES[True] | _EXECUTE,
+    (("dbs", "colls", "triggers"), False): _TRIGGERS[False],
+    (("dbs", "colls", "triggers"), True): _TRIGGERS[True],
+    (("dbs", "colls", "udfs"), False): _FUNCTIONS[False],
+    (("dbs", "colls", "udfs"), True): _FUNCTIONS[True],
+    (("dbs", "colls", "conflicts"), False): _routes(
+        "conflicts",
+        GET=conflicts.read_feed,
+        query=conflicts.query,
+    ),
+    (("dbs", "colls", "conflicts"), True): _routes(
+        "conflicts",
+        GET=conflicts.read,
+        DELETE=conflicts.read,
+    ),
+    (("dbs", "users"), False): _USERS[False],
+    (("dbs", "users"), True): _USERS[True],
+    (("dbs", "users", "permissions"), False): _PERMISSIONS[False],
+    (("dbs", "users", "permissions"), True): _PERMISSIONS[True],
     (("offers",), False): _routes("offers", GET=offers.read_feed, query=offers.query),
     (("offers",), True): _routes("offers", GET=offers.read, PUT=offers.replace),
 }
 _ITEM: Final = ROUTES[("dbs", "colls", "docs"), True]
-ACCOUNT: Final = Route(databases.read_account, "", True)
+ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
+_PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
 # What a POST to a feed means, in the order in which clients expect it to be told apart.
 _INTENTS: Final = (
@@ -112,7 +180,7 @@ def route(request: Request) -> tuple[Route, str]:
         parts.append("")  # an id that begins with `?`, left unescaped by a JavaScript client
     is_item = len(parts) % 2 == 0
     routes = ROUTES.get((tuple(parts[0::2]), is_item))
-    if routes is None:
+    if routes is None or (parts[4:5] == ["operations"] and parts[4:] != _PARTITION_DELETE):
         raise NotFound(f"There is no resource at '{path[:200]}'.")
     request.names = parts[1::2]
     verb = _intent(request) if request.method == "POST" and not is_item else request.method
@@ -128,6 +196,8 @@ def route(request: Request) -> tuple[Route, str]:
             link = "/".join((*parts[:-1], items.item_name(request)))
         elif parts[0] == "offers":
             link = parts[1].lower()
+        elif parts[4:] == _PARTITION_DELETE:
+            link = "/".join(parts[:4])  # signed as an operation on the container
     else:
         link = "/".join(parts[:-1])
     return found, link

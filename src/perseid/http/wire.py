@@ -14,7 +14,7 @@ from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
 from perseid.service.batches import Result
 from perseid.service.query_plans import QueryPlan
-from perseid.store.protocol import Change
+from perseid.store.protocol import Change, Resource
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
@@ -187,6 +187,17 @@ def container(item: Container, statistics: Iterable[Any] | None = None) -> dict[
     if statistics is not None:
         body["statistics"] = list(statistics)
     return body
+
+
+def registered(item: Resource, link: str) -> dict[str, Any]:
+    """A user, permission or script as it was registered; `link` is its `_self`."""
+    return {
+        **item.state["properties"],
+        "_rid": item.rid,
+        "_self": link,
+        "_etag": item.etag,
+        "_ts": item.ts,
+    }
 
 
 def offer(item: Offer) -> dict[str, Any]:

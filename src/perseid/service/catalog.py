@@ -86,6 +86,9 @@ class Catalog:
                 return None
         return resource
 
+    def has(self, rid: str) -> bool:
+        return rid in self._by_rid
+
     def resource(self, rid: str) -> Resource:
         return self._by_rid[rid]
 

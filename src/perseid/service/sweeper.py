@@ -1,4 +1,5 @@
-"""Removes the dead. Correctness never waits for it: reads do not see what it has yet to remove.
+"""Removes the dead, and partitions that were cleared. Correctness never waits for it: reads do not
+see what it has yet to remove.
 
 Small steps, the longest dead first, one range after the other. Between steps it rests while
 requests arrive, so that they hardly notice; when nobody asks for anything it works without rest.
@@ -91,6 +92,8 @@ class Sweeper:
             await self.renew_clock()  # a long sweep must not make requests wait for it
         if not self.is_paused and self.alarm is None:
             await self._forget()
+        while await self._reap():  # whatever the clock does: a client wanted this
+            await self.renew_clock()
         while await self.account.store.reclaim(_PAGES):
             await self._rest(0.002)
 
@@ -99,6 +102,8 @@ class Sweeper:
         if self.account.background:  # a policy change is still being counted
             await asyncio.wait(self.account.background)
         counts: dict[str, int] = {}
+        while await self.account.store.reap(DRAIN_STEP):
+            pass
         for each, part in self._places():
             if container is None or each.rid == container.rid:
                 while corpses := await self._step(each.rid, part, DRAIN_STEP):
@@ -163,6 +168,16 @@ class Sweeper:
                 await self._rest(time.perf_counter() - started)
                 self._rate = len(corpses) / (time.perf_counter() - started)
         return removed
+
+    async def _reap(self) -> bool:
+        """A step through the partitions that were cleared; whether there are more."""
+        started = time.perf_counter()
+        is_calm = self.account.requests == self._stepped_at
+        self._stepped_at = self.account.requests
+        has_more = await self.account.store.reap(LARGE_STEP if is_calm else STEP)
+        if has_more:
+            await self._rest(time.perf_counter() - started)
+        return has_more
 
     async def _step(self, rid: str, part: int, limit: int) -> list[Corpse]:
         account = self.account

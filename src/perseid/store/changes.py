@@ -15,6 +15,7 @@ import orjson
 
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store import schema
+from perseid.store.graves import Hidden
 from perseid.store.protocol import (
     Change,
     ChangePage,
@@ -96,6 +97,23 @@ class ChangeLogs:
             ),
         )
 
+    def clear(self, number: int, range_index: int, lsn: int, items: Sequence[Hidden]) -> None:
+        """Logs the removal of items with their partition; the dead among them had expired."""
+        self._db.execute(
+            f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?,"
+            " CASE WHEN gone.value ->> 1 THEN 'delete' ELSE 'expire' END,"
+            " items.lsn, items.pk, items.id, items.epk,"
+            " CASE WHEN gone.value ->> 1 THEN CAST(json(items.body) AS BLOB) END"
+            f" FROM json_each(?) AS gone CROSS JOIN items_{number} AS items"
+            " ON items.number = gone.value ->> 0 ORDER BY gone.key",
+            (
+                range_index,
+                lsn,
+                int(self._now()),
+                orjson.dumps([(item.number, item.is_live) for item in items]).decode(),
+            ),
+        )
+
     def forget(self, number: int, lost: int, limit: int) -> int:
         """Removes the oldest entries; from then on the log begins behind them."""
         if number not in self.kept:
@@ -138,7 +156,7 @@ def read_latest(db: apsw.Connection, number: int, scan: ChangeScan) -> LatestPag
     sql = (
         f"SELECT {COLUMNS} FROM items_{number} INDEXED BY items_{number}_changes"
         f" WHERE number >> {RANGE_SHIFT} = :range AND lsn > :after AND ts >= :since"
-        f"{key_sql(scope, values)}"
+        f"{key_sql(scope, values)} AND {schema.standing_sql(number)}"
     )
     if not scope.horizon.is_endless:
         sql += f" AND {LIVE_SQL}"

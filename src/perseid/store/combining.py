@@ -13,6 +13,7 @@ from perseid.store.predicates import bindings, condition_sql, rank_sql, value_sq
 from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Scan
 from perseid.store.scanning import scope_sql
+from perseid.store.schema import standing_sql
 
 _CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
 
@@ -49,8 +50,12 @@ def _source(number: int, scan: Scan, index: str | None) -> tuple[str, dict[str, 
     if scan.where is not None:
         scope = f"{condition_sql(scan.where.condition)} AND {scope}"
         values |= bindings(scan.where)
-    hint = "" if index is None else indexed_by(index)
-    return f"FROM items_{number} {hint} WHERE {scope}", values
+    if index is None:
+        return f"FROM standing_{number} WHERE {scope}", values
+    return (
+        f"FROM items_{number} {indexed_by(index)} WHERE {scope} AND {standing_sql(number)}",
+        values,
+    )
 
 
 def _decoded(rank: int, value: Any) -> Any:

@@ -53,5 +53,17 @@ class Position(NamedTuple):
             self.spared + spared,
         )
 
+    def cleared(self, *, items: int, size: int, dead: int, dead_size: int, steps: int) -> Position:
+        """Without so many items of a partition that was cleared; the dead among them count as
+        removed for that. `steps` is one if the removal is the transaction that clears it."""
+        return Position(
+            self.lsn + steps,
+            self.items - items,
+            self.size - size,
+            self.purged_items + dead,
+            self.purged_size + dead_size,
+            self.spared,
+        )
+
 
 START: Final = Position()

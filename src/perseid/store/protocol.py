@@ -230,6 +230,16 @@ class Corpse(NamedTuple):
     terms: int
 
 
+class Cleared(NamedTuple):
+    """A logical partition that was emptied: the LSN of that, and what lived in it.
+
+    The living as groups of one size: the size, how many items, how many index terms.
+    """
+
+    lsn: int
+    live: list[tuple[int, int, int]]
+
+
 class Note(NamedTuple):
     """A line of the audit log."""
 
@@ -365,6 +375,19 @@ class Store(Protocol):
         what the policy before would have killed, to count the difference.
         `afford` says how many of the candidates, from the front, there is budget for.
         """
+        ...
+
+    async def clear(
+        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+    ) -> Cleared:
+        """Removes all items of a logical partition at once, the dead too, whatever its size.
+
+        A large one is hidden in one step, durably, and removed by `reap`.
+        """
+        ...
+
+    async def reap(self, limit: int) -> bool:
+        """Removes up to `limit` items that were hidden by `clear`; False if there were none."""
         ...
 
     async def reclaim(self, pages: int) -> int:

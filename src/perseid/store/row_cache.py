@@ -50,3 +50,12 @@ class RowCache:
         if key is not None:
             row = self._rows.pop((container, key))
             self._room += len(row.body) + _OVERHEAD
+
+    def drop_partition(self, container: int, pk: bytes) -> None:
+        """Forgets all items of a logical partition."""
+        for number in [
+            row.number
+            for (owner, key), row in self._rows.items()
+            if owner == container and key.pk == pk
+        ]:
+            self.drop(container, number)

@@ -71,7 +71,7 @@ class _Patience:
 
 def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int | None:
     """The number of the first live item behind `after`, from the indexes over lifetimes."""
-    table = f"items_{number}"
+    table = f"standing_{number}"
     if scan.range_index is None:
         highest = db.execute(f"SELECT MAX(number) FROM {table}").get
         parts = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
@@ -143,6 +143,6 @@ def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
         scope = f"{scope} AND {condition_sql(scan.where.condition)}"
         values |= bindings(scan.where)
     return (
-        f"SELECT {COLUMNS} FROM items_{number} WHERE {scope} ORDER BY number LIMIT :limit",
+        f"SELECT {COLUMNS} FROM standing_{number} WHERE {scope} ORDER BY number LIMIT :limit",
         values,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import apsw
@@ -60,9 +61,13 @@ def _add_changes(db: apsw.Connection) -> None:
         ) WITHOUT ROWID;
         """
     )
+    for table in _item_tables(db):
+        _index_changes(db, table)
+
+
+def _item_tables(db: apsw.Connection) -> list[str]:
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
-    for (table,) in db.execute(tables).fetchall():
-        _index_changes(db, str(table))
+    return [str(table) for (table,) in db.execute(tables)]
 
 
 def _index_changes(db: apsw.Connection, table: str) -> None:
@@ -73,8 +78,30 @@ def _index_changes(db: apsw.Connection, table: str) -> None:
     )
 
 
+def _add_graves(db: apsw.Connection) -> None:
+    db.execute(
+        """
+        CREATE TABLE graves (
+            container INTEGER NOT NULL,
+            pk BLOB NOT NULL,
+            range INTEGER NOT NULL,
+            lsn INTEGER NOT NULL,
+            inherited INTEGER NOT NULL,
+            own INTEGER NOT NULL,
+            PRIMARY KEY (container, pk)
+        ) WITHOUT ROWID;
+        """
+    )
+    for table in _item_tables(db):
+        show_standing(db, int(table.removeprefix("items_")))
+
+
 # MIGRATIONS[n] brings a file of version n to version n + 1.
-MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (_create, _add_changes)
+MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
+    _create,
+    _add_changes,
+    _add_graves,
+)
 VERSION: Final = len(MIGRATIONS)
 
 
@@ -141,6 +168,7 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
         """
     )
     _index_changes(db, table)
+    show_standing(db, number)
     # LSNs go on from those of dropped containers: a client that still holds a session token of a
     # container of the same name is not told to wait for a future that never comes.
     db.executemany(
@@ -150,8 +178,34 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
     )
 
 
+@lru_cache(maxsize=4096)
+def standing_sql(number: int) -> str:
+    """The condition that an item is not one of a partition that was cleared and has yet to be
+    removed. For statements that must name an index, which a view does not have; whether there is
+    any such partition is asked once, so the condition costs next to nothing without."""
+    return (
+        f"(NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d})"
+        f" OR NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d}"
+        f" AND graves.pk = items_{number}.pk AND items_{number}.lsn <= graves.lsn))"
+    )
+
+
+def show_standing(db: apsw.Connection, number: int) -> None:
+    """The view that everything else reads, with that condition if it is needed. Part of the same
+    snapshot as the items are, so nobody sees one half of them."""
+    has_graves = db.execute("SELECT 1 FROM graves WHERE container = ?", (number,)).get is not None
+    condition = f" WHERE {standing_sql(number)}" if has_graves else ""
+    db.execute(
+        f"DROP VIEW IF EXISTS standing_{number}; CREATE VIEW standing_{number} AS"
+        f" SELECT * FROM items_{number}{condition}"
+    )
+
+
 def drop_items(db: apsw.Connection, number: int) -> None:
-    db.execute(f"DROP TABLE items_{number}; DROP TABLE unique_{number}")
+    db.execute(
+        f"DROP VIEW standing_{number}; DROP TABLE items_{number}; DROP TABLE unique_{number}"
+    )
+    db.execute("DELETE FROM graves WHERE container = ?", (number,))
     db.execute(
         "INSERT INTO meta SELECT 'highest_dropped_lsn', COALESCE(MAX(lsn), 0) FROM positions"
         " WHERE container = ? ON CONFLICT (name)"

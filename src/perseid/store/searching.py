@@ -41,6 +41,7 @@ from perseid.store.predicates import (
 from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Page, Scan, Walk
 from perseid.store.scanning import COLUMNS, run_scan, scope_sql
+from perseid.store.schema import standing_sql
 
 # More candidates than this are dense enough for a scan to meet a page of them soon.
 _MOST_CANDIDATES: Final = 20_000
@@ -119,7 +120,7 @@ def count_up_to(
     db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str, most: int
 ) -> int:
     """How many items the lead has, as far as `most`."""
-    scope, values = _conditions(scan)
+    scope, values = _conditions(number, scan)
     sql = (
         f"SELECT COUNT(*) FROM (SELECT 1 FROM items_{number} {indexed_by(index)}"
         f" WHERE {lead.sql} AND {scope} LIMIT {most})"
@@ -130,7 +131,7 @@ def count_up_to(
 def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> Page:
     """A page of the items that meet the condition, in the order of their numbers."""
     assert scan.where is not None  # noqa: S101  # there would be no lead
-    scope, values = _conditions(scan)
+    scope, values = _conditions(number, scan)
     sql = _follow_sql(number, scan.where.condition, lead, index, scope)
     if lead.strength == "value":
         values["limit"] = scan.limit + 1
@@ -159,7 +160,7 @@ def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: lis
     """The first of the numbered items that meet the condition."""
     sql = (
         f"SELECT {COLUMNS} FROM (SELECT value AS wanted FROM json_each(:numbers))"
-        f" CROSS JOIN items_{number} ON number = wanted WHERE {where}"
+        f" CROSS JOIN standing_{number} ON number = wanted WHERE {where}"
     )
     values = bindings(scan.where)
     rows: list[Row] = []
@@ -198,7 +199,7 @@ def walk(
     """
     if db.execute(_nested_sql(number, order, index)).get:
         return None
-    scope, values = _conditions(scan)
+    scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
     rows: list[Row] = []
     room = scan.max_bytes
@@ -257,8 +258,8 @@ def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]
     ]
 
 
-def _conditions(scan: Scan) -> tuple[str, dict[str, Any]]:
+def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     """What the scan asks besides its condition, and all values."""
     scope, values = scope_sql(scan)
     values.update(bindings(scan.where))
-    return scope, values
+    return f"{scope} AND {standing_sql(number)}", values

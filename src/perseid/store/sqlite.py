@@ -18,8 +18,9 @@ from perseid import conditions
 from perseid.clock import SystemClock
 from perseid.conditions import Order, Place
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
-from perseid.store import schema
+from perseid.store import graves, schema
 from perseid.store.changes import LARGEST_BURIAL, ChangeLogs, has_lost, read_latest, read_versions
+from perseid.store.graves import Grave, Hidden
 from perseid.store.position import START, Position
 from perseid.store.protocol import (
     NO_AGES,
@@ -27,6 +28,7 @@ from perseid.store.protocol import (
     Ages,
     ChangePage,
     ChangeScan,
+    Cleared,
     Corpse,
     Decision,
     LatestPage,
@@ -72,15 +74,16 @@ class _Statements(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _statements(number: int) -> _Statements:
-    items, unique = f"items_{number}", f"unique_{number}"
+    # What is read is read from the view, so that nobody sees partitions that were cleared.
+    items, unique, standing = f"items_{number}", f"unique_{number}", f"standing_{number}"
     return _Statements(
-        read=f"SELECT {COLUMNS} FROM {items} WHERE pk = ? AND id = ?",
-        read_number=f"SELECT {COLUMNS} FROM {items} WHERE number = ?",
+        read=f"SELECT {COLUMNS} FROM {standing} WHERE pk = ? AND id = ?",
+        read_number=f"SELECT {COLUMNS} FROM {standing} WHERE number = ?",
         insert=f"INSERT INTO {items} VALUES (?,?,?,?,?,?,?,?,?,?,jsonb(?))",
         update=f"UPDATE {items} SET id = ?, ts = ?, ttl = ?, lsn = ?, etag = ?, size = ?,"
         " terms = ?, body = jsonb(?) WHERE number = ?",
         delete=f"DELETE FROM {items} WHERE number = ?",
-        holder=f"SELECT {COLUMNS} FROM {items}"
+        holder=f"SELECT {COLUMNS} FROM {standing}"
         f" WHERE number = (SELECT number FROM {unique} WHERE entry = ?)",
         claim=f"INSERT INTO {unique} VALUES (?, ?)",
         unclaim=f"DELETE FROM {unique} WHERE number = ?",
@@ -96,7 +99,7 @@ def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
     """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
     condition, base = _MORTALS[span.kind]
     return (
-        f"SELECT {columns.format(base=base)} FROM items_{number}"
+        f"SELECT {columns.format(base=base)} FROM standing_{number}"
         f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
         f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
     )
@@ -134,6 +137,12 @@ class SqliteStore:
         self._open: dict[tuple[int, int], Position] = {}
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
         self._logs = ChangeLogs(self._write_db, now or SystemClock().now)
+        # By container and partition key: those that are durable; then those of this transaction.
+        self._graves: dict[int, dict[bytes, Grave]] = {}
+        for grave in graves.read_all(self._write_db):
+            self._graves.setdefault(grave.container, {})[grave.pk] = grave
+        self._open_graves: list[tuple[Grave, bool]] = []  # whether it is dug or closed
+        self._weighing: set[tuple[int, bytes]] = set()  # not to be touched until it is weighed
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
             self._write_db,
@@ -260,6 +269,7 @@ class SqliteStore:
         for place in [place for place in self._open if place[0] == number]:
             del self._open[place]
         self._queries.forget(number)
+        self._open_graves += [(grave, False) for grave in self._graves.get(number, {}).values()]
 
     def _remove_resource(self, resource: Resource) -> None:
         db = self._write_db
@@ -334,7 +344,7 @@ class SqliteStore:
         holders: dict[bytes, Row | None] = {}
 
         def weigh(pk: bytes, horizon: Horizon) -> int:
-            sql = f"SELECT COALESCE(SUM(size), 0) FROM items_{container.number}"
+            sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{container.number}"
             values = {"pk": pk, "inherited": horizon.inherited, "own": horizon.own}
             return int(execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
 
@@ -348,15 +358,16 @@ class SqliteStore:
                 holders[entry] = None if columns is None else Row._make(columns)
             decision = decide(View(rows, holders, lsn, position.size, weigh))
         if decision.changes:
-            if container.number in self._logs.kept:
-                ts = self._logs.time_of(decision.changes)
+            hidden = self._graves.get(container.number)
+            is_logged = container.number in self._logs.kept
+            if is_logged or hidden or has_unique or len(decision.changes) > 1:
                 with self._savepoint():
+                    if hidden:
+                        position = self._make_room(hidden, decision.changes, position)
+                    ts = self._logs.time_of(decision.changes) if is_logged else 0
                     for change in decision.changes:
-                        self._logs.record(container.number, range_index, lsn, ts, change)
-                        self._apply(sql, change, has_unique)
-            elif has_unique or len(decision.changes) > 1:
-                with self._savepoint():
-                    for change in decision.changes:
+                        if is_logged:
+                            self._logs.record(container.number, range_index, lsn, ts, change)
                         self._apply(sql, change, has_unique)
             else:
                 self._apply(sql, decision.changes[0], has_unique)
@@ -377,6 +388,26 @@ class SqliteStore:
                 db.execute("ROLLBACK TO changes; RELEASE changes")
             raise
         db.execute("RELEASE changes")
+
+    def _make_room(
+        self, hidden: dict[bytes, Grave], changes: Sequence[Put | Remove], position: Position
+    ) -> Position:
+        for change in changes:
+            grave = hidden.get(change.row.pk)
+            if grave is not None and isinstance(change, Put):
+                graves.free_entries(self._write_db, grave, change.unique)
+                items = graves.hidden_item(self._write_db, grave, change.row.id)
+                position = self._remove_hidden(grave.place, items, position, steps=0)
+        return position
+
+    def _remove_hidden(
+        self, place: tuple[int, int], items: Sequence[Hidden], position: Position, *, steps: int
+    ) -> Position:
+        """Removes items with their partition; logged, if the container keeps a log."""
+        number, part = place
+        if items and number in self._logs.kept:
+            self._logs.clear(number, part, position.lsn + 1, items)
+        return graves.remove(self._write_db, number, items, position, steps=steps)
 
     def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
         execute = self._write_db.execute
@@ -406,6 +437,14 @@ class SqliteStore:
 
     def _committed(self) -> None:
         self._positions.update(self._open)
+        for grave, is_dug in self._open_graves:
+            if is_dug:
+                self._graves.setdefault(grave.container, {})[grave.pk] = grave
+                self._cache.drop_partition(grave.container, grave.pk)
+            else:
+                self._graves[grave.container].pop(grave.pk)
+                if not self._graves[grave.container]:
+                    del self._graves[grave.container]
         if not self._cache.is_empty:
             for number, item in self._changed:
                 self._cache.drop(number, item)
@@ -413,6 +452,7 @@ class SqliteStore:
 
     def _undone(self) -> None:
         self._open.clear()
+        self._open_graves.clear()
         self._changed.clear()
 
     def _rolled_back(self) -> None:
@@ -460,7 +500,7 @@ class SqliteStore:
         )
 
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
-        if horizon.is_endless:
+        if horizon.is_endless and container.number not in self._graves:
             position = self._positions.get((container.number, range_index), START)
             return Usage(position.items, position.size, 0, 0, *position[3:])
         spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
@@ -473,18 +513,85 @@ class SqliteStore:
                     (container.number, range_index),
                 ).get or (0, 0, 0, 0, 0)
                 counts = [_count(db, container.number, range_index, span) for span in spans]
+                hidden, hidden_size = graves.hidden_usage(db, container.number, range_index)
             dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
+            items, size = items - hidden, size - hidden_size
             return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
 
         return await self._queries.in_thread(count)
 
     async def count_keys(self, container: Container, range_index: int) -> int:
         sql = (
-            f"SELECT COUNT(DISTINCT pk) FROM items_{container.number}"
+            f"SELECT COUNT(DISTINCT pk) FROM standing_{container.number}"
             " WHERE number >= ? AND number < ?"
         )
         bounds = (range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT)
         return await self._queries.in_thread(lambda db: int(db.execute(sql, bounds).get))
+
+    # Whole partitions
+
+    async def clear(
+        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+    ) -> Cleared:
+        place = (container.number, range_index)
+        # Until it is known what was in there: nothing is removed before that.
+        self._weighing.add((container.number, pk))
+
+        def work() -> Cleared | tuple[Grave, int]:
+            position = self._positions.get(place, START)
+            most = LARGEST_BURIAL if container.number in self._logs.kept else graves.AT_ONCE
+            items = graves.first_items(self._write_db, container.number, pk, horizon, most + 1)
+            if not items:
+                return Cleared(position.lsn, [])
+            if len(items) > most:
+                grave = Grave(container.number, pk, range_index, position.lsn + 1, horizon)
+                earlier = self._graves.get(container.number, {}).get(pk)
+                graves.dig(self._write_db, grave)
+                self._open[place] = position._replace(lsn=grave.lsn)
+                self._open_graves.append((grave, True))
+                return grave, 0 if earlier is None else earlier.lsn
+            self._open[place] = self._remove_hidden(place, items, position, steps=1)
+            self._changed += [(container.number, item.number) for item in items]
+            live = [(item.size, 1, item.terms) for item in items if item.is_live]
+            return Cleared(self._open[place].lsn, live)
+
+        try:
+            done = await self._writer.submit(work, is_heavy=True)
+            if isinstance(done, Cleared):
+                return done
+            grave, after = done
+            live = await self._queries.in_thread(lambda db: graves.live_groups(db, grave, after))
+            return Cleared(grave.lsn, live)
+        finally:
+            self._weighing.discard((container.number, pk))
+
+    async def reap(self, limit: int) -> bool:
+        waiting = (
+            grave
+            for hidden in self._graves.values()
+            for grave in hidden.values()
+            if (grave.container, grave.pk) not in self._weighing
+        )
+        grave = next(waiting, None)
+        if grave is None:
+            return False
+
+        def work() -> None:
+            if self._graves.get(grave.container, {}).get(grave.pk) != grave:
+                return  # the container was dropped, or the partition cleared once more
+            is_logged = grave.container in self._logs.kept
+            most = min(limit, LARGEST_BURIAL) if is_logged else limit
+            items = graves.hidden_items(self._write_db, grave, most)
+            position = self._positions.get(grave.place, START)
+            # What is told in the log has an LSN of its own, as a purge has; else nobody sees this.
+            steps = 1 if is_logged and items else 0
+            self._open[grave.place] = self._remove_hidden(grave.place, items, position, steps=steps)
+            if len(items) < most:
+                graves.close(self._write_db, grave)
+                self._open_graves.append((grave, False))
+
+        await self._writer.submit(work, is_heavy=True)
+        return True
 
     # Lifetimes
 
@@ -527,10 +634,10 @@ class SqliteStore:
             "SELECT * FROM ("
             " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
             " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
-            f" FROM items_{container.number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
+            f" FROM standing_{container.number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
             " ORDER BY ts LIMIT :limit)"
             " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
-            f" FROM items_{container.number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
+            f" FROM standing_{container.number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
             " ORDER BY ts + ttl LIMIT :limit)"
             ") ORDER BY ended LIMIT :limit)"
         )
@@ -607,7 +714,7 @@ class SqliteStore:
 
     async def invalid_ttls(self, container: Container) -> int:
         sql = (
-            f"SELECT COUNT(*) FROM items_{container.number}"
+            f"SELECT COUNT(*) FROM standing_{container.number}"
             " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
         )
         return await self._queries.in_thread(lambda db: int(db.execute(sql).get))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import queue
+import re
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
+_DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
 _TURNS: Final = 4  # of the event loop before a group starts
 
 
@@ -205,7 +207,7 @@ def as_client_error(exc: BaseException) -> BaseException:
     """Driver errors in the client's terms; everything else as it is."""
     if isinstance(exc, apsw.FullError):
         return InsufficientStorage("The disk that holds the data is full; nothing was written.")
-    if isinstance(exc, apsw.SQLError) and "no such table: items_" in str(exc):
+    if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
         return OwnerNotFound("Owner resource does not exist")  # dropped a moment ago
     if isinstance(exc, apsw.Error):
         failure = ServiceUnavailable(f"The database file could not be used: {exc}")

@@ -63,6 +63,7 @@ export async function freshContainer(t, body = {}, by = client) {
 const CODES = {
   400: "BadRequest",
   401: "Unauthorized",
+  403: "Forbidden",
   404: "NotFound",
   409: "Conflict",
   412: "PreconditionFailed",

@@ -1,0 +1,35 @@
+"""Conflicts on the wire: one region writes, so there never is one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perseid.errors import NotFound
+from perseid.http.items import container_of
+from perseid.http.request import Request, Response
+from perseid.http.responses import metadata_feed, metadata_query
+from perseid.model import Container
+from perseid.service.account import Account
+
+_PLURAL: Final = "Conflicts"
+_MISSING: Final = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+
+
+async def read_feed(account: Account, request: Request) -> Response:
+    owner = container_of(account, request)
+    return metadata_feed(account, request, owner.rid, _PLURAL, [], *_headers(owner))
+
+
+async def query(account: Account, request: Request) -> Response:
+    owner = container_of(account, request)
+    return metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
+
+
+async def read(account: Account, request: Request) -> Response:
+    """Reading or deleting: whatever the id, nothing has it."""
+    container_of(account, request)
+    raise NotFound(_MISSING)
+
+
+def _headers(owner: Container) -> tuple[tuple[str, str], ...]:
+    return ("x-ms-alt-content-path", owner.path), ("x-ms-content-path", owner.rid)

@@ -1,0 +1,164 @@
+"""Users, permissions and scripts on the wire: the same verbs for each, from one class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from perseid.documents import parse_object
+from perseid.http import wire
+from perseid.http.headers import integer
+from perseid.http.items import container_of
+from perseid.http.request import Request, Response
+from perseid.http.responses import (
+    metadata_deleted,
+    metadata_feed,
+    metadata_query,
+    metadata_read,
+    metadata_written,
+    not_modified,
+)
+from perseid.service import grants, registry, scripts, users
+from perseid.service.account import Account
+from perseid.service.preconditions import is_unchanged
+from perseid.service.registry import Kind
+from perseid.store.protocol import Resource
+
+Body: TypeAlias = dict[str, Any]
+
+
+class Owner(NamedTuple):
+    """The resource that a list belongs to: its rid, and its path by names."""
+
+    rid: str
+    path: str
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        return ("x-ms-alt-content-path", self.path), ("x-ms-content-path", self.rid)
+
+
+class Register:
+    """The handlers of one kind of resource; `show` makes the body a client sees."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        plural: str,
+        owner: Callable[[Account, Request], Owner],
+        show: Callable[[Account, Request, Resource], Body],
+    ) -> None:
+        self._kind = kind
+        self._plural = plural
+        self._owner = owner
+        self._show = show
+
+    async def create(self, account: Account, request: Request) -> Response:
+        owner, body = self._begin(account, request)
+        made = await registry.create(account, self._kind, owner.rid, body, request.now)
+        return metadata_written(201, self._show(account, request, made), *owner.headers)
+
+    async def upsert(self, account: Account, request: Request) -> Response:
+        owner, body = self._begin(account, request)
+        if_match = request.header("if-match")
+        written, is_new = await registry.upsert(
+            account, self._kind, owner.rid, body, if_match=if_match, now=request.now
+        )
+        shown = self._show(account, request, written)
+        return metadata_written(201 if is_new else 200, shown, *owner.headers)
+
+    async def read(self, account: Account, request: Request) -> Response:
+        owner = self._owner(account, request)
+        found = registry.read(account, self._kind, owner.rid, request.names[-1])
+        if is_unchanged(found.etag, request.header("if-none-match")):
+            return not_modified(found.etag, *owner.headers)
+        return metadata_read(self._show(account, request, found), *owner.headers)
+
+    async def replace(self, account: Account, request: Request) -> Response:
+        owner, body = self._begin(account, request)
+        changed = await registry.replace(
+            account,
+            self._kind,
+            owner.rid,
+            request.names[-1],
+            body,
+            if_match=request.header("if-match"),
+            now=request.now,
+        )
+        return metadata_written(200, self._show(account, request, changed), *owner.headers)
+
+    async def delete(self, account: Account, request: Request) -> Response:
+        owner = self._owner(account, request)
+        if_match = request.header("if-match")
+        await registry.delete(account, self._kind, owner.rid, request.names[-1], if_match)
+        return metadata_deleted(*owner.headers)
+
+    async def read_feed(self, account: Account, request: Request) -> Response:
+        owner = self._owner(account, request)
+        entries = [
+            (found.state["number"], self._show(account, request, found))
+            for found in registry.read_all(account, self._kind, owner.rid)
+        ]
+        return metadata_feed(account, request, owner.rid, self._plural, entries, *owner.headers)
+
+    async def query(self, account: Account, request: Request) -> Response:
+        owner = self._owner(account, request)
+        bodies = [
+            self._show(account, request, found)
+            for found in registry.read_all(account, self._kind, owner.rid)
+        ]
+        return metadata_query(account, request, owner.rid, self._plural, bodies, *owner.headers)
+
+    def _begin(self, account: Account, request: Request) -> tuple[Owner, Body]:
+        """What every write needs; the headers are looked at before anything is changed."""
+        lifetime(request)
+        return self._owner(account, request), parse_object(request.body)
+
+
+def lifetime(request: Request) -> int:
+    """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
+    return grants.check_lifetime(integer(request, "x-ms-documentdb-expiry-seconds", grants.DEFAULT))
+
+
+async def execute(account: Account, request: Request) -> Response:
+    owner = _container(account, request)
+    raise scripts.not_run(
+        registry.read(account, scripts.PROCEDURE, owner.rid, request.names[-1]).id
+    )
+
+
+def _database(account: Account, request: Request) -> Owner:
+    database = account.catalog.owner(request.names[0])
+    return Owner(database.rid, f"dbs/{quote(database.id)}")
+
+
+def _user(account: Account, request: Request) -> Owner:
+    database = _database(account, request)
+    user = registry.owner(account, users.USER, database.rid, request.names[1])
+    return Owner(user.rid, f"{database.path}/users/{quote(user.id)}")
+
+
+def _container(account: Account, request: Request) -> Owner:
+    container = container_of(account, request)
+    return Owner(container.rid, container.path)
+
+
+def _show(account: Account, _request: Request, resource: Resource) -> Body:
+    return wire.registered(resource, registry.link_of(account, resource))
+
+
+def _show_user(account: Account, request: Request, resource: Resource) -> Body:
+    return _show(account, request, resource) | {"_permissions": "permissions/"}
+
+
+def _show_permission(account: Account, request: Request, resource: Resource) -> Body:
+    token = grants.issue(account, resource.rid, lifetime(request), request.now)
+    return _show(account, request, resource) | {"_token": token}
+
+
+USERS: Final = Register(users.USER, "Users", _database, _show_user)
+PERMISSIONS: Final = Register(users.PERMISSION, "Permissions", _user, _show_permission)
+PROCEDURES: Final = Register(scripts.PROCEDURE, "StoredProcedures", _container, _show)
+TRIGGERS: Final = Register(scripts.TRIGGER, "Triggers", _container, _show)
+FUNCTIONS: Final = Register(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)

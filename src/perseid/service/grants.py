@@ -1,0 +1,165 @@
+"""What a resource token opens: tokens signed for a permission, and the scope of that permission.
+
+A token names its permission and the second it ends. What it allows is what the permission says at
+the moment of use, so it is worth nothing once the permission or its user is gone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl
+
+import orjson
+
+from perseid.errors import BadRequest, Unauthorized
+from perseid.partition import (
+    Key,
+    KeyDefinition,
+    canonical,
+    effective,
+    parse_header,
+    point_interval,
+)
+from perseid.service.account import Account
+from perseid.service.catalog import Catalog
+from perseid.service.registry import Properties
+
+SHORTEST: Final = 10
+LONGEST: Final = 86_400
+DEFAULT: Final = 3_600
+
+_PREFIX: Final = "type=resource&ver=1&sig="
+_PURPOSE: Final = b"perseid resource token"  # sets the key apart from that of continuation tokens
+_MAC_BYTES: Final = 32
+_MALFORMED: Final = (
+    "The input authorization token can't serve the request. The resource token was not issued by"
+    " this server, or was changed since."
+)
+_REVOKED: Final = (
+    "The input authorization token can't serve the request. The permission that the resource token"
+    " was issued for does not exist any more."
+)
+_EXPIRED: Final = (
+    "The authorization token is not valid at the current time. Please create another token and"
+    " retry (token expiry time: {}, current server time: {})."
+)
+_KINDS: Final = {
+    "dbs": "database",
+    "colls": "container",
+    "sprocs": "sproc",
+    "triggers": "trigger",
+    "udfs": "udf",
+}
+
+
+class Grant(NamedTuple):
+    """What a permission allows: everything at and below `path`, confined to `key` if it has one."""
+
+    path: tuple[str, ...]
+    may_write: bool
+    key: bytes | None  # as the partition key header would name it
+    holder: str  # for the audit log
+
+
+def check_lifetime(seconds: int) -> int:
+    if not SHORTEST <= seconds <= LONGEST:
+        raise BadRequest(
+            f"The header x-ms-documentdb-expiry-seconds must be from {SHORTEST} to {LONGEST},"
+            f" not {seconds}."
+        )
+    return seconds
+
+
+def issue(account: Account, permission: str, lifetime: int, now: float) -> str:
+    """A token for the permission with that rid, good for `lifetime` seconds."""
+    payload = orjson.dumps({"p": permission, "x": int(now) + lifetime})
+    return _PREFIX + base64.urlsafe_b64encode(_mac(account, payload) + payload).decode()
+
+
+def is_token(header: str) -> bool:
+    """Whether an authorization header, decoded, claims to be a resource token."""
+    return dict(parse_qsl(header.replace("+", "%2B"))).get("type") == "resource"
+
+
+def open_token(account: Account, header: str, now: float) -> Grant:
+    """What the token in an authorization header allows now; 401 if that is nothing at all."""
+    fields = dict(parse_qsl(header.replace("+", "%2B")))
+    try:
+        raw = base64.b64decode(fields.get("sig", ""), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+    if not payload or not hmac.compare_digest(_mac(account, payload), mac):
+        raise Unauthorized(_MALFORMED)
+    token = orjson.loads(payload)
+    if now >= token["x"]:
+        raise Unauthorized(_EXPIRED.format(_shown(token["x"]), _shown(now)))
+    if not account.catalog.has(token["p"]):
+        raise Unauthorized(_REVOKED)
+    permission = account.catalog.resource(token["p"])
+    properties = permission.state["properties"]
+    path, key = target(account.catalog, properties)
+    user = account.catalog.resource(permission.parent)
+    return Grant(
+        path,
+        properties["permissionMode"].lower() == "all",
+        key,
+        f"user {user.id}, permission {permission.id}",
+    )
+
+
+def split(link: str) -> list[str]:
+    """The segments of a link, with or without slashes around it."""
+    return link.strip("/").split("/")
+
+
+def target(catalog: Catalog, properties: Properties) -> tuple[tuple[str, ...], bytes | None]:
+    """What a permission is on, path and key: the same for every spelling of the same thing."""
+    key = properties.get("resourcePartitionKey")
+    path = locate(catalog, split(properties["resource"]))
+    return path, None if key is None else orjson.dumps(key)
+
+
+def locate(catalog: Catalog, parts: Sequence[str]) -> tuple[str, ...]:
+    """A path with the rid in the place of each name, as far as there is something of that name."""
+    located: list[str] = []
+    parent = ""
+    for feed, name in zip(parts[0::2], parts[1::2], strict=True):
+        kind = _KINDS.get(feed)
+        found = catalog.find(kind, parent, name) if kind and (parent or not located) else None
+        parent = "" if found is None else found.rid
+        located += (feed, name if found is None else found.rid)
+    return tuple(located)
+
+
+def confined_key(key: bytes, definition: KeyDefinition) -> Key | None:
+    """The key a grant is confined to as one of that container; None if it cannot be one."""
+    try:
+        return parse_header(key, definition)
+    except BadRequest:
+        return None
+
+
+def covers_key(confined: Key, given: Key) -> bool:
+    """Whether what a request names, a partition or all below a prefix, lies inside."""
+    return len(given) >= len(confined) and canonical(given[: len(confined)]) == canonical(confined)
+
+
+def covers_interval(confined: Key, definition: KeyDefinition, start: bytes, end: bytes) -> bool:
+    """Whether an interval of effective keys lies inside: those below a prefix begin with its."""
+    first, last = point_interval(effective(confined, definition))
+    return bytes.fromhex(first) <= start < end <= bytes.fromhex(last)
+
+
+def _mac(account: Account, payload: bytes) -> bytes:
+    key = hmac.digest(account.secret, _PURPOSE, "sha256")
+    return hmac.digest(key, payload, "sha256")
+
+
+def _shown(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")

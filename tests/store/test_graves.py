@@ -1,0 +1,312 @@
+"""Clearing a logical partition: at once when small, hidden and then removed when large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import pytest
+
+from perseid.errors import InsufficientStorage, OwnerNotFound
+from perseid.model import Container, Database, ItemKey, Row, item_number
+from perseid.service.catalog import build_container
+from perseid.store import graves, schema
+from perseid.store.protocol import (
+    Decision,
+    Put,
+    PutResource,
+    RemoveResource,
+    Resource,
+    Scan,
+    Span,
+    View,
+)
+from perseid.store.sqlite import SqliteStore
+from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
+
+T = TypeVar("T")
+Run = Callable[[Coroutine[Any, Any, T]], T]
+
+A, B = b"\x08a\xff", b"\x08b\xff"
+DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
+AT_ONCE = 5
+DEAD = Horizon(150, 150)  # what was written at 100 and inherits its lifetime is dead
+RESOURCE = Resource(
+    "rid", "container", DATABASE.rid, "c", '"1"', 0,
+    {
+        "number": 7,
+        "properties": {
+            "id": "c",
+            "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+            "indexingPolicy": {"indexingMode": "none"},
+            "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
+        },
+        "ranges": 2,
+        "deaths": [DAWN, DAWN],
+    },
+)  # fmt: skip
+
+
+@pytest.fixture
+def run() -> Iterator[Run[Any]]:
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite3"
+
+
+@pytest.fixture
+def store(path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
+    monkeypatch.setattr(graves, "AT_ONCE", AT_ONCE)
+    opened = SqliteStore(path, durability="off")
+    yield opened
+    run(opened.close())
+
+
+@pytest.fixture
+def container(store: SqliteStore, run: Run[Any]) -> Container:
+    run(store.change([PutResource(RESOURCE)]))
+    return build_container(RESOURCE, DATABASE)
+
+
+async def put(
+    store: SqliteStore,
+    container: Container,
+    item_id: str,
+    *,
+    pk: bytes = A,
+    ts: int = 200,
+    unique: bytes | None = None,
+    size: int = 100,
+) -> Row:
+    def decide(view: View) -> Decision[Row]:
+        assert view.rows[key] is None
+        row = Row(
+            item_number(0, view.lsn, 0), pk, item_id, b"\x10", ts, None,
+            view.lsn, f'"{view.lsn}"', size, 2, b'{"id":"%b"}' % item_id.encode(),
+        )  # fmt: skip
+        entries = () if unique is None else (unique,)
+        assert not any(view.holders.values())
+        return Decision([Put(row, None, entries)], row)
+
+    key = ItemKey(pk, item_id)
+    return await store.write(container, 0, [key], decide)
+
+
+async def fill(store: SqliteStore, container: Container, count: int, **rest: Any) -> None:
+    for number in range(count):
+        await put(store, container, f"{number}", unique=b"u%d" % number, **rest)
+
+
+async def listed(store: SqliteStore, container: Container, **options: Any) -> list[str]:
+    return [row.id for row in (await store.scan(container, Scan(**options))).rows]
+
+
+def rows_on_disk(store: SqliteStore) -> tuple[int, int, int]:
+    """Items, unique entries and graves that are really there."""
+    db = store._write_db
+    tables = ("items_7", "unique_7", "graves")
+    first, second, third = (db.execute(f"SELECT COUNT(*) FROM {table}").get for table in tables)
+    return first, second, third
+
+
+async def reap_all(store: SqliteStore, limit: int) -> int:
+    steps = 0
+    while await store.reap(limit):
+        steps += 1
+    return steps
+
+
+async def usage(store: SqliteStore, container: Container) -> tuple[int, ...]:
+    return tuple(await store.usage(container, 0, EVERYTHING_LIVES))
+
+
+def test_a_small_partition_is_removed_at_once(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, AT_ONCE))
+    run(put(store, container, "kept", pk=B))
+    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    assert cleared == (AT_ONCE + 2, [(100, 1, 2)] * AT_ONCE)
+    assert rows_on_disk(store) == (1, 0, 0)
+    assert run(listed(store, container)) == ["kept"]
+    assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
+    assert run(store.reap(10)) is False
+
+
+def test_nothing_to_clear(store: SqliteStore, container: Container, run: Run[Any]) -> None:
+    run(put(store, container, "kept", pk=B))
+    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [])
+    assert run(store.lsns(container)) == (1, 0)
+
+
+def test_a_large_partition_is_hidden_then_removed_in_steps(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 20))
+    run(put(store, container, "kept", pk=B))
+    run(store.read(container, 0, ItemKey(A, "3")))  # into the cache
+    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    assert cleared == (22, [(100, 20, 40)])
+    assert rows_on_disk(store) == (21, 20, 1)
+    while True:
+        assert run(listed(store, container)) == ["kept"]
+        assert run(listed(store, container, pk_prefix=A)) == []
+        assert run(store.read(container, 0, ItemKey(A, "3")))[0] is None
+        assert run(store.read_number(container, item_number(0, 4, 0))) is None
+        assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
+        assert run(store.count_keys(container, 0)) == 1
+        assert run(store.tally(container, 0, Span("inheriting", DAWN, 1000))).items == 1
+        assert run(store.purge(container, 0, Horizon(100, 100), limit=10)) == []
+        assert run(store.lsns(container)) == (22, 0)
+        before = rows_on_disk(store)
+        if not run(store.reap(6)):
+            break
+        assert before[0] - rows_on_disk(store)[0] <= 6
+    assert rows_on_disk(store) == (1, 0, 0)
+
+
+def test_writes_to_a_hidden_partition(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    """Ids and unique entries are free; what is written then stays."""
+    run(fill(store, container, 20))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(put(store, container, "3", unique=b"u4"))
+    run(put(store, container, "new", unique=b"u5"))
+    assert rows_on_disk(store)[0] == 21  # the old one with the id 3 made room
+    assert run(usage(store, container))[:2] == (2, 200)
+    run(reap_all(store, 7))
+    assert run(listed(store, container)) == ["3", "new"]
+    assert rows_on_disk(store) == (2, 2, 0)
+    assert run(usage(store, container))[:2] == (2, 200)
+    with pytest.raises(AssertionError):  # the entry is held again
+        run(put(store, container, "late", unique=b"u4"))
+
+
+def test_cleared_again_before_it_was_removed(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 10))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.reap(3))
+    run(fill(store, container, 8, size=50))
+    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    assert cleared.live == [(50, 8, 16)]
+    run(put(store, container, "last"))
+    run(reap_all(store, 4))
+    assert run(listed(store, container)) == ["last"]
+    assert rows_on_disk(store) == (1, 0, 0)
+    assert run(usage(store, container))[:2] == (1, 100)
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_the_dead_are_swept_along(
+    store: SqliteStore, container: Container, run: Run[Any], count: int
+) -> None:
+    """T-092, T-184: they cost nothing, and count as removed for being dead."""
+    run(fill(store, container, count, ts=100))
+    run(put(store, container, "alive", ts=200))
+    cleared = run(store.clear(container, 0, A, DEAD))
+    assert cleared.live == [(100, 1, 2)]
+    run(reap_all(store, 3))
+    assert run(usage(store, container)) == (0, 0, 0, 0, count, count * 100, 0)
+    assert rows_on_disk(store) == (0, 0, 0)
+
+
+def test_weighing_leaves_out_what_is_hidden(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 20))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(put(store, container, "new", size=30))
+
+    def weigh(view: View) -> Decision[int]:
+        return Decision([], view.weigh(A, EVERYTHING_LIVES))
+
+    assert run(store.write(container, 0, [], weigh)) == 30
+
+
+def test_reopening_in_the_middle(
+    store: SqliteStore, container: Container, run: Run[Any], path: Path
+) -> None:
+    """Whatever has been removed by then, all of it is hidden, and the rest goes later."""
+    run(fill(store, container, 20))
+    run(put(store, container, "kept", pk=B))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.reap(8))
+    run(store.close())
+    again = SqliteStore(path, durability="off")
+    assert rows_on_disk(again) == (13, 12, 1)
+    assert run(listed(again, container)) == ["kept"]
+    assert run(usage(again, container))[:2] == (1, 100)
+    run(put(again, container, "3", unique=b"u9"))
+    run(reap_all(again, 8))
+    assert run(listed(again, container)) == ["kept", "3"]
+    assert rows_on_disk(again) == (2, 1, 0)
+    run(again.close())
+
+
+def test_a_transaction_that_fails_clears_nothing(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 20))
+    used = store._write_db.pragma("page_count")
+    store._write_db.pragma("max_page_count", used)
+    store._write_db.execute(f"CREATE TEMP TRIGGER full AFTER INSERT ON graves BEGIN"
+                            f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END")  # fmt: skip
+    with pytest.raises(InsufficientStorage):
+        run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    store._write_db.execute("DROP TRIGGER full")
+    store._write_db.pragma("max_page_count", used + 1000)
+    assert len(run(listed(store, container))) == 20
+    assert run(store.lsns(container)) == (20, 0)
+    assert run(store.reap(10)) is False
+    run(put(store, container, "new"))
+    assert len(run(listed(store, container))) == 21
+
+
+def test_dropping_the_container(store: SqliteStore, container: Container, run: Run[Any]) -> None:
+    run(fill(store, container, 20))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+
+    async def race() -> bool:
+        reaping = asyncio.create_task(store.reap(5))
+        await store.change([RemoveResource(RESOURCE)])
+        return await reaping
+
+    run(race())
+    assert run(reap_all(store, 5)) == 0
+    assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+    with pytest.raises(OwnerNotFound):
+        run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    with pytest.raises(OwnerNotFound):
+        run(listed(store, container))
+    with pytest.raises(OwnerNotFound):
+        run(store.read(container, 0, ItemKey(A, "1")))
+
+
+def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any]) -> None:
+    """Its containers get the view that everything reads."""
+    old = apsw.Connection(str(path))
+    schema._create(old)
+    state = '{"number": 7, "ranges": 1}'
+    old.execute("INSERT INTO resources VALUES ('rid', 'container', 'd', 'c', 'e', 0, ?)", (state,))
+    old.execute(
+        "CREATE TABLE items_7 (number INTEGER PRIMARY KEY, pk BLOB, id TEXT, epk BLOB, ts INTEGER,"
+        " ttl INTEGER, lsn INTEGER, etag TEXT, size INTEGER, terms INTEGER, body BLOB);"
+        " INSERT INTO items_7 VALUES"
+        " (256, x'0861ff', '1', x'10', 5, NULL, 1, 'e', 10, 0, jsonb('{\"id\":\"1\"}'))"
+    )
+    old.pragma("application_id", schema.APPLICATION_ID)
+    old.pragma("user_version", 1)
+    old.close()
+    store = SqliteStore(path, durability="off")
+    assert run(listed(store, build_container(RESOURCE, DATABASE))) == ["1"]
+    run(store.close())
