@@ -65,6 +65,13 @@ class Settings:
         "A file, YAML or JSON, that declares databases, containers and first items; what is"
         " missing is made before the server is ready.",
     )
+    enforce_throughput: bool = _setting(
+        False,
+        "Answer 429 when a container's or database's request units of a second are used up.",
+    )
+    serverless: bool = _setting(
+        False, "An account without provisioned throughput: none can be asked for, none is shown."
+    )
     test_clock: bool = _setting(
         False, "Let administrators freeze the clock and move it forward: for tests of expiry."
     )

@@ -89,6 +89,10 @@ class Row(NamedTuple):
     body: bytes
 
     @property
+    def range_index(self) -> int:
+        return self.number >> RANGE_SHIFT
+
+    @property
     def key(self) -> ItemKey:
         return ItemKey(self.pk, self.id)
 

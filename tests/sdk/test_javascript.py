@@ -11,13 +11,19 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from perseid.config import Settings
+from tests.support.running import running
+
 SOURCES = Path(__file__).parent / "js"
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(path.name for path in SOURCES.glob("*.test.mjs"))
+# Files that need a server of their own.
+SERVERS = {"throttling.test.mjs": Settings(memory=True, enforce_throughput=True)}
 INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
 
 
@@ -41,13 +47,18 @@ def workspace(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_javascript(file: str, node: str, workspace: Path, endpoint: str, key: str) -> None:
-    variables = os.environ | {
-        "PERSEID_ENDPOINT": endpoint,
-        "PERSEID_KEY": key,
-        "PERSEID_GOLDEN": str(GOLDEN),
-    }
-    _run([node, "--test", "--test-reporter=spec", file], workspace, variables, seconds=120)
+def test_javascript(file: str, node: str, workspace: Path, request: pytest.FixtureRequest) -> None:
+    with ExitStack() as stack:
+        if file in SERVERS:
+            settings = stack.enter_context(running(SERVERS[file]))
+        else:
+            settings = request.getfixturevalue("settings")
+        variables = os.environ | {
+            "PERSEID_ENDPOINT": settings.endpoint,
+            "PERSEID_KEY": settings.key,
+            "PERSEID_GOLDEN": str(GOLDEN),
+        }
+        _run([node, "--test", "--test-reporter=spec", file], workspace, variables, seconds=120)
 
 
 def _packages() -> Path:

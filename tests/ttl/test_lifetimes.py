@@ -1131,6 +1131,7 @@ def test_text_and_json_say_the_same(shelves: Shelves) -> None:
         "purge_lag_seconds": found["purgeLagSeconds"],
         "next_expiry_timestamp": found["nextExpiry"],
         "policy_changes_total": found["policyChanges"],
+        "seconds_without_leftover_total": 0,
     }
 
 

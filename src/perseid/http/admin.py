@@ -17,7 +17,7 @@ from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import explaining, imports, items, lifetimes, queries
+from perseid.service import explaining, imports, items, lifetimes, queries, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
@@ -238,7 +238,7 @@ async def import_items(office: Office, request: Request) -> Response:
 # The sweeper and the figures
 
 
-async def read_sweeper(office: Office, _request: Request) -> Response:
+async def read_sweeper(office: Office, request: Request) -> Response:
     sweeper, account = office.sweeper, office.account
     usages = [
         await account.usage(container, ttl.EVERYTHING_LIVES)
@@ -252,6 +252,10 @@ async def read_sweeper(office: Office, _request: Request) -> Response:
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
+            "secondsWithoutLeftover": sum(
+                throughput.figures(account, container, request.now)["secondsWithoutLeftover"]
+                for container in account.catalog.containers()
+            ),
         }
     )
 

@@ -24,7 +24,7 @@ from perseid.errors import (
     HeadersTooLarge,
     RequestEntityTooLarge,
 )
-from perseid.http import admin, portal, wire
+from perseid.http import admin, metering, portal, wire
 from perseid.http.auth import Errand, Guard, admit
 from perseid.http.headers import (
     ACTIVITY_ID,
@@ -115,6 +115,8 @@ class App:
                 if not request.is_abandoned:
                     raise
                 return  # nobody is there to be answered
+            if self._account.budgets is not None:
+                metering.book(self._account, request, response)
             milliseconds = (time.perf_counter() - started) * 1000
             headers = _CONSTANT + response.headers
             headers.append(("content-type", response.content_type))

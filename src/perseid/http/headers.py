@@ -96,6 +96,14 @@ def integer(request: Request, name: str, default: int) -> int:
     return int(value)
 
 
+def is_query(request: Request) -> bool:
+    """Whether a POST to a feed asks a question."""
+    if flag(request, IS_QUERY):
+        return True
+    content = request.header("content-type")
+    return content is not None and content.startswith("application/query+json")
+
+
 def page_size(request: Request) -> int:
     """x-ms-max-item-count; -1 leaves it to the server."""
     count = integer(request, "x-ms-max-item-count", DEFAULT_PAGE)
@@ -163,6 +171,12 @@ def check_triggers(request: Request) -> None:
     """A write must not go through without the triggers it names."""
     for name in TRIGGERS:
         scripts.check_triggers(name, request.header(name))
+
+
+def is_low_priority(request: Request) -> bool:
+    """Whether others go first when throughput is short; without the header they do not."""
+    priority = request.header("x-ms-cosmos-priority-level")
+    return priority is not None and priority.lower() == "low"
 
 
 def check_session(request: Request, lsns: Mapping[int, int]) -> None:

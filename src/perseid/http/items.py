@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from perseid import charges, documents, ttl
-from perseid.http import wire
+from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
@@ -39,6 +39,8 @@ def container_of(account: Account, request: Request) -> Container:
     container = account.catalog.container_of_items(request.names[0], request.names[1])
     check_container(request, container)
     request.container = container
+    if account.budgets is not None:
+        metering.admit(account, request, container)
     return container
 
 
@@ -119,6 +121,11 @@ async def read_feed(account: Account, request: Request) -> Response:
     check_session(request, dict(enumerate(lsns)))
     scan = scope(op, request, after=after, limit=limit)
     rows, has_more = await account.store.scan(container, scan)
+    if account.budgets is not None:
+        kept = metering.affordable(request, [row.size for row in rows])
+        has_more = has_more or kept < len(rows)
+        del rows[kept:]
+        metering.touch(request, {row.range_index for row in rows})
     charge = charges.feed_page(row.size for row in rows) * charges.consistency_factor(request.level)
     part = scan.range_index or 0
     headers = container_headers(container, part, lsns[part], charge)

@@ -1,11 +1,11 @@
-"""Figures about lifetimes and purging, as JSON and in the Prometheus text format."""
+"""Figures about lifetimes, purging and throughput, as JSON and in the Prometheus text format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from perseid.service import lifetimes
+from perseid.service import lifetimes, throughput
 from perseid.service.account import Account
 from perseid.service.sweeper import Sweeper
 
@@ -26,6 +26,13 @@ _SERIES: Final = (
     ("purge_lag_seconds", "gauge", "Age of the oldest dead item.", ("purgeLagSeconds",)),
     ("next_expiry_timestamp", "gauge", "When the next item expires.", ("nextExpiry",)),
     ("policy_changes_total", "counter", "Changes of defaultTtl.", ("policyChanges",)),
+    ("consumed_total", "counter", "Request units of requests.", ("consumedTotal",)),
+    ("throttled_total", "counter", "Requests refused with 429.", ("throttledTotal",)),
+    ("provisioned_throughput", "gauge", "The most RU/s there can be.", ("provisionedThroughput",)),
+    ("scaled_throughput", "gauge", "RU/s at the load of this second.", ("scaledThroughput",)),
+    ("billed_throughput", "gauge", "The highest RU/s of this hour.", ("billedThroughput",)),
+    ("seconds_without_leftover_total", "counter", "Seconds that left removal no request units.",
+     ("secondsWithoutLeftover",)),
 )  # fmt: skip
 
 
@@ -34,7 +41,7 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
     containers = []
     for container in account.catalog.containers():
         figures = await lifetimes.status(account, container, now)
-        figures |= {
+        figures |= throughput.figures(account, container, now) | {
             "purgeCharge": round(sweeper.charges.get(container.rid, 0.0), 2),
             "expiredTotal": figures["purgedTotal"] + figures["backlog"]["items"],
         }

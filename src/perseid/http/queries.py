@@ -8,7 +8,7 @@ from typing import Final
 
 from perseid import charges
 from perseid.errors import BadRequest
-from perseid.http import index_metrics, wire
+from perseid.http import index_metrics, metering, wire
 from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
@@ -52,8 +52,11 @@ async def query(account: Account, request: Request) -> Response:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
     with _Watch(request):
-        page = await queries.run_page(op, planned, wanted, scan, token, limit)
+        page = await queries.run_page(
+            op, planned, wanted, scan, token, limit, allowance=request.allowance
+        )
     page.times.compiling = compiling
+    metering.touch(request, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 
 from perseid.model import Container
 
@@ -12,6 +13,7 @@ class Request:
 
     __slots__ = (
         "activity_id",
+        "allowance",
         "body",
         "caller",
         "confined",
@@ -26,6 +28,7 @@ class Request:
         "path",
         "query_string",
         "range_index",
+        "ranges",
         "scheme",
     )
 
@@ -54,6 +57,9 @@ class Request:
         self.range_index = 0
         # The key that a resource token confines lists to, for those that do not name it.
         self.confined: str | None = None
+        # With throughput enforced: the ranges it is for, and what each has left in request units.
+        self.ranges: Sequence[int] = ()
+        self.allowance = inf
         self.names: Sequence[str] = ()  # the ids in the path, outermost first
         self.body = b""
         # Returns when the client closes its connection; whoever then stops says so.

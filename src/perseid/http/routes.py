@@ -18,7 +18,7 @@ from perseid.http import (
     queries,
     registry,
 )
-from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag
+from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag, is_query
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
 
@@ -207,7 +207,4 @@ def _intent(request: Request) -> str:
     for header, intent in _INTENTS:
         if flag(request, header):
             return intent
-    content = request.header("content-type")
-    if content is not None and content.startswith("application/query+json"):
-        return "query"
-    return "create"
+    return "query" if is_query(request) else "create"

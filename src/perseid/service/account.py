@@ -13,6 +13,7 @@ from perseid.config import Settings
 from perseid.errors import Conflict
 from perseid.ids import make_etag
 from perseid.model import Container, Usage
+from perseid.service.budgets import Budgets
 from perseid.service.catalog import Catalog
 from perseid.store.protocol import Note, PutResource, RemoveResource, StaleResource, Store
 from perseid.ttl import Horizon
@@ -37,6 +38,7 @@ class Account:
     uncounted: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
     plans: dict[Any, Any] = field(default_factory=dict)  # of queries: see `plans.plan_for`
+    budgets: Budgets | None = None  # None: throughput is not enforced
 
     def horizon(self, container: Container, now: float) -> Horizon:
         """What is dead in the container, for the whole of a request admitted at `now`."""
@@ -62,6 +64,8 @@ class Account:
                 f"The resource '{exc}' was changed by someone else at the same moment."
             ) from exc
         self.catalog.apply(changes)
+        if self.budgets is not None:
+            self.budgets.forget([c.resource.rid for c in changes if isinstance(c, RemoveResource)])
 
     async def reach(self, now: float, ahead: float = CLOCK_AHEAD) -> None:
         """Makes durable that the clock has shown `now`, and may show a little more.
@@ -90,7 +94,8 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.raise_floor(mark if clock.now() < shown else shown)
     catalog = Catalog(await store.resources(), settings.change_feed_retention)
-    account = Account(settings, store, clock, catalog, bytes.fromhex(secret))
+    budgets = Budgets() if settings.enforce_throughput else None
+    account = Account(settings, store, clock, catalog, bytes.fromhex(secret), budgets=budgets)
     await _follow_retention(account)
     return account
 

@@ -17,7 +17,7 @@ from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.definitions import new_container, replaced_container
 from perseid.service.plans import is_indexable
 from perseid.service.preconditions import check_if_match
-from perseid.service.throughput_rules import DEFAULT, Throughput
+from perseid.service.throughput_rules import DEFAULT, Throughput, check_provisioned
 from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
 
@@ -37,7 +37,10 @@ async def create(
         database = catalog.owner(database_name)
         if any(r.id == properties["id"] for r in catalog.children("container", database.rid)):
             raise Conflict(ALREADY_EXISTS)
-        if throughput is None and offers.of_resource(account, database.rid) is None:
+        is_serverless = account.settings.serverless
+        check_provisioned(throughput, is_serverless=is_serverless)
+        is_shared = offers.of_resource(account, database.rid) is not None
+        if throughput is None and not is_shared and not is_serverless:
             throughput = DEFAULT
         number = await account.store.next_number("resource")
         policy = Policy()

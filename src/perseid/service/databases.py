@@ -10,7 +10,7 @@ from perseid.model import Database
 from perseid.service import offers
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
-from perseid.service.throughput_rules import Throughput
+from perseid.service.throughput_rules import Throughput, check_provisioned
 from perseid.store.protocol import PutResource, RemoveResource, Resource
 
 ALREADY_EXISTS = (
@@ -23,6 +23,7 @@ async def create(
     account: Account, body: dict[str, Any], throughput: Throughput | None, now: float
 ) -> Database:
     name = check_resource_id(body.get("id"), "database")
+    check_provisioned(throughput, is_serverless=account.settings.serverless)
     async with account.metadata:
         if name in {database.id for database in read_all(account)}:
             raise Conflict(ALREADY_EXISTS)

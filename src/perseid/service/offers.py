@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from perseid.errors import NotFound
+from perseid.errors import BadRequest, NotFound
 from perseid.ids import offer_rid
 from perseid.model import Offer
 from perseid.service.account import Account
@@ -39,6 +39,9 @@ async def provision(
 
 
 def read_all(account: Account) -> list[Offer]:
+    """All of the account; a serverless one has none."""
+    if account.settings.serverless:
+        return []
     return [_offer(r) for r in account.catalog.children("offer", "")]
 
 
@@ -48,6 +51,14 @@ def read(account: Account, rid: str) -> Offer:
 
 def of_resource(account: Account, resource_rid: str) -> Offer | None:
     return next((o for o in read_all(account) if o.resource_rid == resource_rid), None)
+
+
+def throughput_of(account: Account, resource_rid: str) -> Throughput | None:
+    """What a database or container has been given for itself."""
+    for resource in account.catalog.children("offer", ""):
+        if resource.state["resource_rid"] == resource_rid:
+            return Throughput(**resource.state["throughput"])
+    return None
 
 
 async def replace(
@@ -74,6 +85,8 @@ async def replace(
 
 
 def _find(account: Account, rid: str) -> Resource:
+    if account.settings.serverless:
+        raise BadRequest("Reading or replacing offers is not supported for serverless accounts.")
     resource = account.catalog.find("offer", "", rid)
     if resource is None:
         raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")

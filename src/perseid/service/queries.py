@@ -8,10 +8,12 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from perseid import charges
 from perseid.conditions import Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
@@ -48,7 +50,8 @@ class QueryRequest:
 class QueryPage(NamedTuple):
     """Result rows as JSON, the sizes of the items loaded for them, the way on, and the times.
 
-    `counted` are items that were counted without loading them.
+    `counted` are items that were counted without loading them, `ranges` the physical ranges that
+    items were loaded from, where there are several.
     """
 
     rows: list[bytes]
@@ -56,6 +59,7 @@ class QueryPage(NamedTuple):
     counted: int
     continuation: str | None
     times: Times
+    ranges: set[int]
 
 
 @dataclass(slots=True)
@@ -97,15 +101,26 @@ def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any
 
 
 async def run_page(
-    op: Operation, plan: Plan, query: QueryRequest, scope: Scan, token: str | None, limit: int
+    op: Operation,
+    plan: Plan,
+    query: QueryRequest,
+    scope: Scan,
+    token: str | None,
+    limit: int,
+    *,
+    allowance: float = inf,
 ) -> QueryPage:
-    """The next page of at most `limit` rows."""
+    """The next page of at most `limit` rows.
+
+    Rows that need no order end early when the items read for them have cost `allowance`.
+    """
     secret = op.account.secret
     position = tokens.unseal(secret, token, **_about(op, query)) if token else None
     page = _Page(op, plan, query.parameters, scope, limit, position)
+    page.allowance = allowance
     onward = await page.fill()
     continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
-    return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times)
+    return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times, page.ranges)
 
 
 def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:
@@ -151,6 +166,8 @@ class _Page:
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
         self.counted = 0
+        self.allowance = inf  # request units that are left
+        self.ranges: set[int] = set()
         self.times = Times()
 
     async def fill(self) -> dict[str, Any] | None:
@@ -206,8 +223,10 @@ class _Page:
             room = self._limit if self._left is None else min(self._limit, self._left)
             rows, has_more = await self._scan(after, self._skip + room - len(self.rows))
             for row in rows:
+                if self.allowance <= 0 and self.rows:
+                    return self._onward({"item": row.number, "given": 0})
                 after = row.number
-                self.loaded.append(row.size)
+                self._load(row)
                 if self._skip > 0:
                     self._skip -= 1
                 elif not self._add(row.body):
@@ -244,10 +263,12 @@ class _Page:
         """Whether the page is done, and where the next one begins."""
         begun = self._position.get("item")
         for row in rows:
+            if self.allowance <= 0 and self.rows:
+                return True, self._onward({"item": row.number, "given": 0})
             given = self._position["given"] if row.number == begun else 0
             for used, result in enumerate(self._execution.rows_of(orjson.loads(row.body))):
                 if used == 0:
-                    self.loaded.append(row.size)
+                    self._load(row)
                 if used < given:
                     continue
                 if self._skip > 0:
@@ -290,6 +311,7 @@ class _Page:
             self.times.loading += time.perf_counter() - started
             if walk is None:
                 return False
+            self._note_ranges(walk.rows)
             await self._evaluated(len(walk.rows), self._sort_into, selection, walk.rows)
             # Each further item has its place behind these.
             if len(selection) >= self._most or walk.onward is None:
@@ -426,7 +448,17 @@ class _Page:
         started = time.perf_counter()
         page = await self._op.store.scan(self._op.container, scan)
         self.times.loading += time.perf_counter() - started
+        self._note_ranges(page.rows)
         return page
+
+    def _note_ranges(self, rows: list[Row]) -> None:
+        if len(self._op.container.ranges) > 1:
+            self.ranges.update(row.range_index for row in rows)
+
+    def _load(self, row: Row) -> None:
+        self.loaded.append(row.size)
+        if self.allowance != inf:
+            self.allowance -= charges.read(row.size)
 
     def _add(self, text: bytes) -> bool:
         """Takes the row unless the page is full; a page always takes its first."""

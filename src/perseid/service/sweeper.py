@@ -3,6 +3,7 @@ see what it has yet to remove.
 
 Small steps, the longest dead first, one range after the other. Between steps it rests while
 requests arrive, so that they hardly notice; when nobody asks for anything it works without rest.
+Where throughput is enforced it lives on what the seconds before have left over.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -20,8 +21,9 @@ from typing import Final
 from perseid import charges, clock
 from perseid.clock import Readings
 from perseid.model import Container
-from perseid.service import change_feed, policies
+from perseid.service import change_feed, policies, throughput
 from perseid.service.account import Account
+from perseid.service.budgets import hundredths
 from perseid.store.protocol import Corpse
 from perseid.ttl import Horizon, Policy
 
@@ -88,8 +90,12 @@ class Sweeper:
         """One look at everything: the clock's health, its high-water mark, the dead."""
         self.watch_clock()
         await self.renew_clock()
-        while not self.is_paused and self.alarm is None and await self._round():
+        total = 0
+        while not self.is_paused and self.alarm is None and (removed := await self._round()):
+            total += removed
             await self.renew_clock()  # a long sweep must not make requests wait for it
+        if total and self.account.budgets is not None:
+            self._rate = total / _TICK  # more is not to be had in a second
         if not self.is_paused and self.alarm is None:
             await self._forget()
         while await self._reap():  # whatever the clock does: a client wanted this
@@ -106,7 +112,7 @@ class Sweeper:
             pass
         for each, part in self._places():
             if container is None or each.rid == container.rid:
-                while corpses := await self._step(each.rid, part, DRAIN_STEP):
+                while corpses := await self._step(each.rid, part, DRAIN_STEP, is_free=True):
                     counts[each.path] = counts.get(each.path, 0) + len(corpses)
         await self._forget()
         self.wake()  # to give the space back, which nobody need wait for
@@ -179,30 +185,47 @@ class Sweeper:
             await self._rest(time.perf_counter() - started)
         return has_more
 
-    async def _step(self, rid: str, part: int, limit: int) -> list[Corpse]:
+    async def _step(
+        self, rid: str, part: int, limit: int, *, is_free: bool = False
+    ) -> list[Corpse]:
+        """Removes some of the dead of a range: `is_free`, or with what requests have left over."""
         account = self.account
         # Under the lock that policy changes take: what an undo brings back is not swept away.
         async with account.metadata:
             container = account.catalog.container_by_rid(rid)
             if container is None or any(rid == counted for counted, _ in account.uncounted):
                 return []
-            horizon = policies.purge_horizon(account, container, account.clock.now())
+            now = account.clock.now()
+            horizon = policies.purge_horizon(account, container, now)
             if horizon.is_endless:
                 return []
+            purse = None
+            if account.budgets is not None and not is_free:
+                purse = throughput.open_purse(account, container, part, now)
+                if purse is None:
+                    return []
+                limit = min(limit, purse.limit)
             corpses = await account.store.purge(
                 container,
                 part,
                 horizon,
                 limit=limit,
                 ages=policies.ages(container),
-                spare=policies.spare_horizon(account, container, account.clock.now()),
+                spare=policies.spare_horizon(account, container, now),
+                afford=None if purse is None else lambda found: purse.afford(_prices(found)),
             )
-            self._note_silence(container, part, is_empty=not corpses, horizon=horizon)
+            is_empty = not corpses
+            if purse is not None:
+                throughput.settle(account, container, part, purse, now)
+                is_empty = not purse.seen
+            self._note_silence(container, part, is_empty=is_empty, horizon=horizon)
         if corpses:
             # Many are of one size and cost the same.
             kinds = Counter(map(_SIZE_AND_TERMS, corpses))
             charge = sum(charges.delete(*kind) * count for kind, count in kinds.items())
             self.charges[rid] = self.charges.get(rid, 0.0) + charge
+            if account.budgets is not None:
+                throughput.note_purge(account, container, charge)
         return corpses
 
     def _note_silence(
@@ -229,3 +252,7 @@ class Sweeper:
             self._seen_requests = requests
             share = self.pace or self.account.settings.sweep_pace
             await asyncio.sleep(worked * (1 - share) / share)
+
+
+def _prices(corpses: Sequence[Corpse]) -> list[int]:
+    return [hundredths(charges.delete(corpse.size, corpse.terms)) for corpse in corpses]

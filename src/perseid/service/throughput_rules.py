@@ -14,6 +14,7 @@ import orjson
 from perseid.service.shapes import as_object, as_whole, malformed, refuse
 
 LARGEST: Final = 1_000_000
+SERVERLESS: Final = 5000  # what each range of a serverless account serves in a second
 MANUAL_STEP: Final = 100
 AUTOSCALE_STEP: Final = 1000
 # A shared database holds this many containers before each further one raises its minimum.
@@ -83,7 +84,7 @@ def requested(offer_throughput: str | None, autopilot: str | None) -> Throughput
     if offer_throughput is not None:
         if not _NUMBER.fullmatch(offer_throughput.strip()):
             raise malformed("x-ms-offer-throughput", "a whole number")
-        asked = int(offer_throughput)
+        asked = int(offer_throughput.strip())
         _check_figure(asked, minimum(0, is_autoscale=False), MANUAL_STEP)
         return manual(asked)
     if autopilot is not None:
@@ -144,6 +145,15 @@ def replaced(
     asked = as_whole(content.get("offerThroughput"), "content.offerThroughput")
     _check_figure(asked, least, MANUAL_STEP)
     return manual(asked, highest_ever=old.highest_ever)
+
+
+def check_provisioned(throughput: Throughput | None, *, is_serverless: bool) -> None:
+    """400 for throughput that is asked of a serverless account, which has none to give."""
+    if throughput is not None and is_serverless:
+        raise refuse(
+            "Setting offer throughput or autopilot on container is not supported for serverless"
+            " accounts."
+        )
 
 
 def offer_content(throughput: Throughput) -> dict[str, Any]:

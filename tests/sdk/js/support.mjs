@@ -68,6 +68,7 @@ const CODES = {
   409: "Conflict",
   412: "PreconditionFailed",
   413: "RequestEntityTooLarge",
+  429: "TooManyRequests",
 };
 
 /** The promise must fail with this status; a sub-status of 0 may also be absent. */

@@ -1,0 +1,141 @@
+"""Throughput enforcement: who pays for a container, who is admitted, what the sweeper may spend.
+
+Only with --enforce-throughput: an account without budgets never comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perseid.model import Container
+from perseid.service import offers
+from perseid.service.account import Account
+from perseid.service.budgets import (
+    UNIT,
+    Budget,
+    Budgets,
+    Payer,
+    Purse,
+    divide,
+    due_ms,
+    hundredths,
+    scaled,
+)
+from perseid.service.throughput_rules import DEFAULT, SERVERLESS
+
+# What metrics show while nothing is metered; then there is always something left over.
+UNMETERED: Final[dict[str, Any]] = {
+    "consumedTotal": None,
+    "throttledTotal": None,
+    "provisionedThroughput": None,
+    "scaledThroughput": None,
+    "billedThroughput": None,
+    "secondsWithoutLeftover": 0,
+}
+
+
+def wait_ms(
+    account: Account, container: Container, parts: Sequence[int], now: float, *, is_low: bool
+) -> int:
+    """0 if a request over these ranges is admitted, else in how many milliseconds it would be.
+
+    It needs something left in each of them.
+    """
+    budgets = _budgets(account)
+    seconds = max(_budget(account, container, part, now).wait(is_low=is_low) for part in parts)
+    if not seconds:
+        return 0
+    budgets.meter(container.rid).throttled += 1
+    return due_ms(now, seconds)
+
+
+def allowance(account: Account, container: Container, parts: Sequence[int], now: float) -> float:
+    """The request units that each of the ranges has left in this second."""
+    return min(_budget(account, container, part, now).balance for part in parts) / UNIT
+
+
+def book(
+    account: Account,
+    container: Container,
+    parts: Sequence[int],
+    charge: float,
+    now: float,
+    *,
+    is_low: bool,
+) -> None:
+    """Takes what a request has cost from the ranges it has touched, in equal shares."""
+    amount = hundredths(charge)
+    for part, share in zip(parts, divide(amount, len(parts)), strict=True):
+        _budget(account, container, part, now).spend(share, is_low=is_low)
+    _budgets(account).meter(container.rid).consumed += amount
+
+
+def open_purse(account: Account, container: Container, part: int, now: float) -> Purse | None:
+    """What the sweeper may spend on the dead of a range now; None: it is another's turn."""
+    return _budget(account, container, part, now).purse((container.rid, part))
+
+
+def settle(account: Account, container: Container, part: int, purse: Purse, now: float) -> None:
+    """Takes what a step of the sweeper has spent. Requests never pay for it."""
+    _budget(account, container, part, now).settle((container.rid, part), purse)
+
+
+def note_purge(account: Account, container: Container, charge: float) -> None:
+    """In a serverless account removing is metered like deleting; elsewhere it is free."""
+    if account.settings.serverless:
+        _budgets(account).meter(container.rid).consumed += hundredths(charge)
+
+
+def figures(account: Account, container: Container, now: float) -> dict[str, Any]:
+    """What the container's requests have consumed, and what its throughput comes to."""
+    if account.budgets is None:
+        return UNMETERED
+    payer = _payer(account, container)
+    ranges = [_budget(account, container, part.index, now) for part in container.ranges]
+    meter = account.budgets.meter(container.rid)
+    return {
+        "consumedTotal": meter.consumed / UNIT,
+        "throttledTotal": meter.throttled,
+        "provisionedThroughput": None if payer.throughput is None else payer.throughput.ceiling,
+        "scaledThroughput": scaled(payer, max(each.used for each in ranges)),
+        "billedThroughput": scaled(payer, max(each.peak for each in ranges)),
+        "secondsWithoutLeftover": sum(each.dry for each in ranges),
+    }
+
+
+def _budgets(account: Account) -> Budgets:
+    assert account.budgets is not None  # noqa: S101  (the callers looked)
+    return account.budgets
+
+
+def _budget(account: Account, container: Container, part: int, now: float) -> Budget:
+    """The budget of a range, in the second of `now`."""
+    payer = _payer(account, container)
+    ranges = _budgets(account).ranges
+    budget = ranges.get((payer.rid, part))
+    if budget is None:
+        budget = ranges[payer.rid, part] = Budget(payer.rate, int(now), payer.rate)
+    budget.reach(int(now))
+    if budget.rate != payer.rate:
+        budget.change_rate(payer.rate)
+    return budget
+
+
+def _payer(account: Account, container: Container) -> Payer:
+    payers = _budgets(account).payers
+    found = payers.get(container.rid)
+    if found is None:
+        found = payers[container.rid] = _find_payer(account, container)
+    return found
+
+
+def _find_payer(account: Account, container: Container) -> Payer:
+    if account.settings.serverless:
+        return Payer(container.rid, None, SERVERLESS * UNIT)
+    own = offers.throughput_of(account, container.rid)
+    shared = offers.throughput_of(account, container.database.rid) if own is None else None
+    if shared is not None:  # all its containers have one range, and share one budget
+        return Payer(container.database.rid, shared, shared.ceiling * UNIT)
+    used = own or DEFAULT
+    return Payer(container.rid, used, used.ceiling * UNIT // len(container.ranges))

@@ -1,0 +1,365 @@
+"""The pace of removal where throughput is enforced: what requests leave over, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from perseid.documents import parse
+from perseid.http import metrics
+from perseid.model import Container
+from perseid.server import opened
+from perseid.service import containers, databases, items, throughput
+from perseid.service.account import Account
+from perseid.service.operation import begin
+from perseid.service.sweeper import Sweeper
+from perseid.service.throughput_rules import Throughput, autoscale, manual
+from tests.support.raw import RawClient
+from tests.ttl.conftest import KEY, frozen_clock, serving
+from tests.ttl.test_purge import Kept, stock
+
+PRICE = 5.6  # of removing one of the items that `stock` makes: three index terms
+ENFORCED = Settings(memory=True, enforce_throughput=True)
+
+
+@asynccontextmanager
+async def account_with(
+    shared: Throughput | None = None, settings: Settings = ENFORCED
+) -> AsyncIterator[tuple[Account, MovableClock]]:
+    clock = frozen_clock()
+    async with opened(settings, clock) as account:
+        await databases.create(account, {"id": "d"}, shared, clock.now())
+        yield account, clock
+
+
+async def container_with(
+    account: Account, dead: int, given: Throughput | None = None, name: str = "c"
+) -> Container:
+    """A container with so many dead items and nothing else."""
+    now = account.clock.now()
+    body = {"id": name, "partitionKey": KEY, "defaultTtl": 10}
+    made = await containers.create(account, "d", body, given, now)
+    await stock(account, made, [Kept(f"a{n}", int(now) - 1000) for n in range(dead)])
+    return made
+
+
+def use(account: Account, container: Container, units: float, part: int = 0) -> bool:
+    """A request that costs so much; whether it was admitted."""
+    now = account.clock.now()
+    if throughput.wait_ms(account, container, [part], now, is_low=False):
+        return False
+    throughput.book(account, container, [part], units, now, is_low=False)
+    return True
+
+
+async def backlog(account: Account, container: Container) -> int:
+    usage = await account.usage(container, account.horizon(container, account.clock.now()))
+    return usage.dead_items
+
+
+async def figures(account: Account, sweeper: Sweeper, name: str = "c") -> dict[str, Any]:
+    found = await metrics.collect(account, sweeper, account.clock.now())
+    (one,) = [each for each in found["containers"] if each["container"].endswith(f"/{name}")]
+    assert isinstance(one, dict)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("used", "left"),
+    [(0, 400), (380, 20), (399, 1), (400, 0), (390.5, 9.5), (1000, 0)],
+)
+def test_removal_spends_what_a_second_left_over(used: float, left: float) -> None:
+    """T-131: of 400 RU/s users take 380, so 20 are spent on the dead."""
+
+    async def scenario() -> None:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 500)
+            sweeper = Sweeper(account)
+            await sweeper.tick()  # nothing is left over yet
+            assert await backlog(account, container) == 500
+            assert use(account, container, used)
+            clock.advance(1)
+            for _ in range(3):
+                await sweeper.tick()
+            removed = 500 - await backlog(account, container)
+            assert removed == int(left / PRICE)
+            assert sweeper.charges.get(container.rid, 0) == pytest.approx(removed * PRICE)
+
+    asyncio.run(scenario())
+
+
+def test_each_range_has_its_own_leftover() -> None:
+    async def scenario() -> None:
+        async with account_with() as (account, clock):
+            wide = await container_with(account, 0, manual(20_000))
+            assert len(wide.ranges) == 2
+            now = clock.now()
+            op = begin(account, wide, now)
+            for number in range(40):
+                body = json.dumps({"id": str(number), "pk": f"k{number}"}).encode()
+                draft = items.draft(wide, parse(body), None)
+                await items.create(op, draft)
+            clock.advance(10)
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            assert use(account, wide, 10_000, part=0)
+            clock.advance(1)
+            await sweeper.tick()
+            usages = [
+                await account.store.usage(wide, part, account.horizon(wide, clock.now()))
+                for part in (0, 1)
+            ]
+            assert usages[0].dead_items > 0
+            assert usages[0].purged_items == 0
+            assert usages[1].dead_items == 0
+            assert usages[1].purged_items > 0
+
+    asyncio.run(scenario())
+
+
+def load(account: Account, container: Container, seed: int) -> int:
+    """A second of requests, too many for the budget; how many were refused."""
+    return sum(not use(account, container, 7.5 + (seed * number) % 13) for number in range(100))
+
+
+def test_removal_causes_no_refusals() -> None:
+    """T-132: as many 429s with a large backlog as without one, in each second."""
+
+    async def refusals(dead: int) -> list[int]:
+        async with account_with() as (account, clock):
+            container = await container_with(account, dead)
+            sweeper = Sweeper(account)
+            counts = []
+            for second in range(20):
+                clock.advance(1)
+                await sweeper.tick()
+                counts.append(load(account, container, second) if second % 5 else 0)
+                await sweeper.tick()
+            await asyncio.gather(*account.background)
+            return counts
+
+    with_backlog, without = asyncio.run(refusals(3000)), asyncio.run(refusals(0))
+    assert with_backlog == without
+    assert sum(without) > 100
+
+
+def test_without_leftover_removal_waits() -> None:
+    """T-133: the backlog stands under full load and falls when the load stops."""
+
+    async def scenario() -> None:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 1000)
+            sweeper = Sweeper(account)
+            for _ in range(10):
+                assert use(account, container, 400)
+                clock.advance(1)
+                await sweeper.tick()
+                assert await backlog(account, container) == 1000
+            per_second = []
+            for _ in range(5):
+                clock.advance(1)
+                before = await backlog(account, container)
+                await sweeper.tick()
+                per_second.append(before - await backlog(account, container))
+            assert sum(per_second) == int(5 * 400 / PRICE)
+            assert set(per_second) <= {71, 72}
+            assert (await figures(account, sweeper))["secondsWithoutLeftover"] == 10
+
+    asyncio.run(scenario())
+
+
+def test_a_dear_item_saves_up() -> None:
+    """T-134: 400 RU/s, one dead item of nearly 2 MB: gone after about four idle seconds."""
+
+    async def scenario() -> int:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 0)
+            large = {"id": "large", "pk": "p", "text": "x" * (2 * 1024 * 1024 - 8192)}
+            op = begin(account, container, clock.now())
+            draft = items.draft(container, parse(json.dumps(large).encode()), '["p"]')
+            await items.create(op, draft)
+            clock.advance(10)
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            seconds = 0
+            while await backlog(account, container):
+                clock.advance(1)
+                seconds += 1
+                await sweeper.tick()
+            return seconds
+
+    assert asyncio.run(scenario()) == 4
+
+
+def test_an_idle_container_is_empty_in_bounded_time() -> None:
+    """T-134: nobody starves while there is any leftover at all."""
+
+    async def scenario() -> int:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 100)
+            sweeper = Sweeper(account)
+            seconds = 0
+            while await backlog(account, container):
+                assert use(account, container, 398)  # two RU a second are left: a third of a price
+                clock.advance(1)
+                seconds += 1
+                await sweeper.tick()
+                assert seconds < 1000
+            return seconds
+
+    assert asyncio.run(scenario()) == pytest.approx(100 * PRICE / 2, abs=3)
+
+
+def test_containers_of_a_shared_database_take_turns() -> None:
+    """T-135: one leftover for all of them; each has its turn, whatever the others hold."""
+
+    async def scenario() -> list[int]:
+        async with account_with(manual(400)) as (account, clock):
+            names = ("one", "two", "three")
+            made = [await container_with(account, 400, name=name) for name in names]
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            for _ in range(6):
+                clock.advance(1)
+                await sweeper.tick()
+            return [400 - await backlog(account, each) for each in made]
+
+    removed = asyncio.run(scenario())
+    assert sum(removed) == pytest.approx(6 * 400 / PRICE, abs=6)
+    assert max(removed) - min(removed) <= 72  # one second's worth
+
+
+def test_who_has_no_dead_any_more_keeps_nobody_waiting() -> None:
+    async def scenario() -> None:
+        async with account_with(manual(400)) as (account, clock):
+            one, two = [await container_with(account, 100, name=name) for name in ("one", "two")]
+            sweeper = Sweeper(account)
+            await sweeper.tick()  # both wait; the first one saves
+            now = clock.now()
+            await containers.delete(account, "d", "one", None)
+            assert account.catalog.container_by_rid(one.rid) is None
+            clock.set(now + 1)
+            for _ in range(2):
+                await sweeper.tick()
+            assert await backlog(account, two) < 100
+
+    asyncio.run(scenario())
+
+
+def test_a_drain_waits_for_no_budget() -> None:
+    async def scenario() -> None:
+        async with account_with() as (account, _clock):
+            container = await container_with(account, 1000)
+            assert use(account, container, 5000)
+            sweeper = Sweeper(account)
+            assert await sweeper.drain() == {container.path: 1000}
+            found = await figures(account, sweeper)
+            assert (found["consumedTotal"], found["purgeCharge"]) == (5000, 5600)
+
+    asyncio.run(scenario())
+
+
+def test_removal_does_not_scale_anything_up() -> None:
+    """T-158: users 1000, removal 200 and more: billed for 1000."""
+
+    async def scenario() -> None:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 1000, autoscale(4000))
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            assert use(account, container, 1000)
+            clock.advance(1)
+            await sweeper.tick()
+            found = await figures(account, sweeper)
+            assert found["purgeCharge"] > 200
+            assert found["billedThroughput"] == 1000
+            assert found["scaledThroughput"] == 400
+            assert found["consumedTotal"] == 1000
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_serverless", [True, False])
+def test_only_serverless_accounts_pay_for_removal(is_serverless: bool) -> None:
+    """T-159, T-157: metered at the price of deletes there, free elsewhere."""
+
+    async def scenario() -> tuple[float, float]:
+        settings = Settings(memory=True, enforce_throughput=True, serverless=is_serverless)
+        async with account_with(settings=settings) as (account, clock):
+            container = await container_with(account, 50)
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            assert use(account, container, 100)
+            clock.advance(1)
+            await sweeper.tick()
+            assert await backlog(account, container) == 0
+            found = await figures(account, sweeper)
+            return found["consumedTotal"], found["purgeCharge"]
+
+    consumed, purge = asyncio.run(scenario())
+    assert purge == pytest.approx(50 * PRICE)
+    assert consumed == pytest.approx(100 + (purge if is_serverless else 0))
+
+
+def test_silence_is_not_mistaken_for_lack_of_leftover() -> None:
+    """T-142: with TTL off a range is left alone when its dead are gone, not when they are dear."""
+
+    async def scenario() -> None:
+        async with account_with() as (account, clock):
+            container = await container_with(account, 200)
+            body = {"id": "c", "partitionKey": KEY}
+            now = clock.now()
+            await containers.replace(account, "d", "c", body, if_match=None, now=now)
+            await asyncio.gather(*account.background)
+            sweeper = Sweeper(account)
+            for _ in range(5):
+                await sweeper.tick()
+                clock.advance(1)
+            assert await backlog(account, container) == 0
+
+    asyncio.run(scenario())
+
+
+# T-313 and the rest on the wire
+
+
+@pytest.fixture(scope="module")
+def enforced() -> Iterator[tuple[RawClient, MovableClock]]:
+    clock = frozen_clock()
+    with serving(ENFORCED, clock) as raw:
+        yield raw, clock
+
+
+def status(raw: RawClient) -> dict[str, Any]:
+    (found,) = raw.get("/_perseid/metrics.json").json["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, MovableClock]) -> None:
+    raw, clock = enforced
+    assert raw.post("/dbs", {"id": "d"}).status == 201
+    body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+    assert raw.post("/dbs/d/colls", body).status == 201
+    large = {"id": "a", "pk": "p", "text": "x" * 1024 * 1024}
+    reply = raw.post("/dbs/d/colls/c/docs", large, pk='["p"]')
+    assert 625 < float(reply.headers["x-ms-request-charge"]) < 800
+    assert status(raw)["secondsWithoutLeftover"] == 0  # this one has not ended
+    clock.advance(1)
+    assert status(raw)["secondsWithoutLeftover"] == 1
+    clock.advance(1)
+    assert status(raw)["secondsWithoutLeftover"] == 1  # the overdraft took only part of it
+    clock.advance(100)
+    assert status(raw)["secondsWithoutLeftover"] == 1
+    assert (
+        b'perseid_seconds_without_leftover_total{container="dbs/d/colls/c"} 1\n'
+        in raw.get("/_perseid/metrics").body
+    )
+    assert raw.get("/_perseid/sweeper").json["secondsWithoutLeftover"] == 1

@@ -1,0 +1,480 @@
+"""Throughput enforcement: who is refused with 429, for how long, and what that leaves untouched."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
+
+KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings"
+LOW = {"x_ms_cosmos_priority_level": "Low"}
+MEGABYTE = 1024 * 1024
+P = '["p"]'
+
+
+@pytest.fixture(scope="module")
+def clock() -> MovableClock:
+    """Stands still at a whole second; tests move it forward."""
+    clock = MovableClock()
+    clock.set(math.ceil(clock.freeze()))
+    return clock
+
+
+@pytest.fixture(scope="module")
+def settings(clock: MovableClock) -> Iterator[Settings]:
+    with running(Settings(memory=True, enforce_throughput=True), clock) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def endpoint(settings: Settings) -> str:
+    return settings.endpoint
+
+
+@pytest.fixture(scope="module")
+def key(settings: Settings) -> str:
+    return settings.key
+
+
+def make(raw: RawClient, database: str, name: str = "c", **headers: str) -> str:
+    """A container; without headers it has 400 RU/s."""
+    reply = raw.post(f"{database}/colls", {"id": name, "partitionKey": KEY}, **headers)
+    assert reply.status == 201, reply
+    return f"{database}/colls/{name}"
+
+
+def read(raw: RawClient, container: str, id_: str = "none", **headers: str) -> Reply:
+    """A point read; of something absent it costs exactly 1 RU."""
+    return raw.get(f"{container}/docs/{id_}", **({"pk": P} | headers))
+
+
+def create(raw: RawClient, container: str, id_: str, size: int = 0, pk: str = "p") -> Reply:
+    body = {"id": id_, "pk": pk, "text": "x" * size}
+    return raw.post(f"{container}/docs", body, pk=json.dumps([pk]))
+
+
+def spend(raw: RawClient, container: str, units: int, **headers: str) -> None:
+    for _ in range(units):
+        assert read(raw, container, **headers).status == 404
+
+
+def charge(reply: Reply) -> float:
+    return float(reply.headers["x-ms-request-charge"])
+
+
+def retry_after(reply: Reply) -> int:
+    assert reply.status == 429, reply
+    return int(reply.headers["x-ms-retry-after-ms"])
+
+
+def figures(raw: RawClient, container: str) -> dict[str, Any]:
+    everything = raw.get("/_perseid/metrics.json").json["containers"]
+    (found,) = [each for each in everything if f"/{each['container']}" == container]
+    assert isinstance(found, dict)
+    return found
+
+
+# The refusal
+
+
+def test_a_second_grants_what_was_provisioned(
+    raw: RawClient, container: str, clock: MovableClock
+) -> None:
+    spend(raw, container, 400)
+    refused = read(raw, container)
+    assert (refused.status, refused.sub_status) == (429, 3200)
+    assert refused.headers["x-ms-retry-after-ms"] == "1000"
+    assert refused.headers["x-ms-request-charge"] == "0.38"
+    assert refused.headers["x-ms-session-token"].startswith("0:-1#")
+    assert refused.json["code"] == "TooManyRequests"
+    assert 'Message: {"Errors":["Request rate is large. More Request' in refused.json["message"]
+    clock.advance(1)
+    spend(raw, container, 400)
+    assert read(raw, container).status == 429
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25, 0.333, 0.9, 0.9994])
+def test_the_time_to_wait_is_true(
+    raw: RawClient, container: str, clock: MovableClock, fraction: float
+) -> None:
+    second = int(clock.now()) + 1
+    clock.set(second)
+    spend(raw, container, 400)
+    clock.set(second + fraction)
+    wait = retry_after(read(raw, container))
+    assert wait == pytest.approx((1 - fraction) * 1000, abs=1)
+    clock.set(max(clock.now(), second + fraction + (wait - 1) / 1000 - 0.001))
+    assert read(raw, container).status == 429
+    clock.set(second + fraction + wait / 1000)
+    assert read(raw, container).status == 404
+
+
+def test_an_overdraft_is_paid_by_the_next_seconds(
+    raw: RawClient, container: str, clock: MovableClock
+) -> None:
+    made = create(raw, container, "large", 2 * MEGABYTE - 8192)
+    assert made.status == 201
+    assert 1200 < charge(made) < 1251  # 400 of it in this second, the rest in the next three
+    assert retry_after(read(raw, container)) == 3000
+    clock.advance(1)
+    assert retry_after(read(raw, container)) == 2000
+    clock.advance(1)
+    assert retry_after(read(raw, container)) == 1000
+    clock.advance(1)
+    left = 4 * 400 - charge(made)
+    spend(raw, container, math.ceil(left))
+    assert read(raw, container).status == 429
+    clock.advance(1)
+    spend(raw, container, 400 - (math.ceil(left) > left))
+    clock.advance(1)
+
+
+def test_what_is_not_used_is_not_saved(raw: RawClient, container: str, clock: MovableClock) -> None:
+    spend(raw, container, 1)
+    clock.advance(100)
+    spend(raw, container, 400)
+    assert read(raw, container).status == 429
+
+
+Act = Callable[[RawClient, str], Reply]
+PAYING: dict[str, Act] = {
+    "read": lambda raw, path: read(raw, path, "kept"),
+    "create": lambda raw, path: create(raw, path, "new"),
+    "upsert": lambda raw, path: raw.post(
+        f"{path}/docs", {"id": "kept", "pk": "p", "changed": True}, pk=P, upsert="true"
+    ),
+    "replace": lambda raw, path: raw.put(f"{path}/docs/kept", {"id": "kept", "pk": "p"}, pk=P),
+    "delete": lambda raw, path: raw.delete(f"{path}/docs/kept", pk=P),
+    "feed": lambda raw, path: raw.get(f"{path}/docs"),
+    "query": lambda raw, path: raw.query(f"{path}/docs", "SELECT * FROM c"),
+    "key in the body": lambda raw, path: raw.post(f"{path}/docs", {"id": "new", "pk": "p"}),
+    "wrong body": lambda raw, path: raw.post(f"{path}/docs", b"{", pk=P),
+    "wrong key": lambda raw, path: raw.get(f"{path}/docs/kept", pk="p"),
+}
+
+
+def test_requests_about_items_are_refused_and_change_nothing(
+    raw: RawClient, container: str, clock: MovableClock
+) -> None:
+    kept = create(raw, container, "kept").json
+    clock.advance(1)
+    spend(raw, container, 400)
+    token = raw.get(container).headers["x-ms-session-token"]
+    statuses = {name: act(raw, container).status for name, act in PAYING.items()}
+    assert statuses == dict.fromkeys(PAYING, 429)
+    clock.advance(1)
+    assert raw.get(container).headers["x-ms-session-token"] == token
+    assert raw.get(f"{container}/docs").json["Documents"] == [kept]
+
+
+FREE: dict[str, Act] = {
+    "account": lambda raw, path: raw.get("/"),
+    "databases": lambda raw, path: raw.get("/dbs"),
+    "database": lambda raw, path: raw.get(path.rsplit("/", 2)[0]),
+    "containers": lambda raw, path: raw.get(path.rsplit("/", 1)[0]),
+    "container": lambda raw, path: raw.get(path),
+    "replace": lambda raw, path: raw.put(path, {"id": "c", "partitionKey": KEY}),
+    "ranges": lambda raw, path: raw.get(f"{path}/pkranges"),
+    "offers": lambda raw, path: raw.get("/offers"),
+    "query of offers": lambda raw, path: raw.query("/offers", "SELECT * FROM root"),
+    "figures": lambda raw, path: raw.get("/_perseid/metrics"),
+    "lifetimes": lambda raw, path: raw.get(
+        "/_perseid/ttl" + path.replace("/dbs", "").replace("/colls", "")
+    ),
+}
+
+
+def test_requests_about_the_rest_are_free(raw: RawClient, container: str) -> None:
+    spend(raw, container, 400)
+    statuses = {name: act(raw, container).status for name, act in FREE.items()}
+    assert statuses == dict.fromkeys(FREE, 200)
+    assert figures(raw, container)["consumedTotal"] == 400
+
+
+def test_what_requests_cost_is_booked(raw: RawClient, container: str) -> None:
+    """T-157: the sum of the charges that clients see is what was consumed; a 429 costs nothing."""
+    replies = [
+        create(raw, container, "a", 5000),
+        create(raw, container, "a"),  # 409
+        read(raw, container, "a"),
+        read(raw, container),  # 404
+        raw.post(f"{container}/docs", {"id": "b", "pk": "p", "ttl": 0}, pk=P),
+        raw.put(f"{container}/docs/a", {"id": "a", "pk": "p"}, pk=P, if_match='"stale"'),  # 412
+        read(raw, container, "a", if_none_match=read(raw, container, "a").headers["etag"]),
+        raw.query(f"{container}/docs", "SELECT * FROM c"),
+        raw.query(f"{container}/docs", "SELECT nonsense"),  # 400
+        raw.get(f"{container}/docs"),
+        raw.delete(f"{container}/docs/a", pk=P),
+    ]
+    paid = sum(map(charge, replies)) + 1.19  # the read whose etag was used
+    consumed = figures(raw, container)["consumedTotal"]
+    assert consumed == pytest.approx(paid, abs=0.001)
+    spend(raw, container, math.ceil(400 - paid))
+    before = figures(raw, container)
+    for number in range(1, 4):
+        assert read(raw, container).status == 429
+        after = figures(raw, container)
+        assert after["consumedTotal"] == before["consumedTotal"]
+        assert after["throttledTotal"] == number
+
+
+# Whose budget
+
+
+def test_containers_do_not_share_unless_their_database_does(raw: RawClient, database: str) -> None:
+    one, other = (make(raw, database, name) for name in ("one", "other"))
+    spend(raw, one, 400)
+    assert read(raw, one).status == 429
+    spend(raw, other, 400)
+
+
+def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: MovableClock) -> None:
+    assert raw.post("/dbs", {"id": name}, throughput="500").status == 201
+    database = f"/dbs/{name}"
+    one, other = (make(raw, database, each) for each in ("one", "other"))
+    own = make(raw, database, "own", throughput="400")
+    spend(raw, one, 300)
+    spend(raw, other, 200)
+    assert retry_after(read(raw, one)) == retry_after(read(raw, other)) == 1000
+    spend(raw, own, 400)
+    assert read(raw, own).status == 429
+    clock.advance(1)
+    spend(raw, other, 500)
+    assert [figures(raw, each)["consumedTotal"] for each in (one, other, own)] == [300, 700, 400]
+    raw.delete(database)
+
+
+def test_a_new_container_of_the_same_name_starts_anew(raw: RawClient, database: str) -> None:
+    path = make(raw, database)
+    spend(raw, path, 400)
+    assert read(raw, path).status == 429
+    assert raw.delete(path).status == 204
+    make(raw, database)
+    assert read(raw, path).status == 404
+    assert figures(raw, path)["consumedTotal"] == 1
+
+
+@pytest.fixture
+def wide(raw: RawClient, database: str) -> tuple[str, str, str]:
+    """A container with two ranges of 10,000 RU/s, and a key of each: the first is used up."""
+    path = make(raw, database, "wide", throughput="20000")
+    keys: dict[str, str] = {}
+    for number in range(100):
+        reply = raw.get(f"{path}/docs/none", pk=json.dumps([f"k{number}"]))
+        keys.setdefault(reply.headers["x-ms-documentdb-partitionkeyrangeid"], f"k{number}")
+        if len(keys) == 2:
+            break
+    number = 0
+    while create(raw, path, str(number), 2 * MEGABYTE - 8192, keys["0"]).status == 201:
+        number += 1
+    assert number == 9
+    return path, keys["0"], keys["1"]
+
+
+def test_ranges_have_budgets_of_their_own(raw: RawClient, wide: tuple[str, str, str]) -> None:
+    path, hot, cold = wide
+    docs = f"{path}/docs"
+    text = "SELECT * FROM c"
+    busy = {
+        "read": raw.get(f"{docs}/none", pk=json.dumps([hot])),
+        "range": raw.get(docs, range="0"),
+        "everything": raw.get(docs),
+        "query": raw.query(docs, text),
+        "key": raw.query(docs, text, pk=json.dumps([hot])),
+        "pinned": raw.query(docs, f"SELECT * FROM c WHERE c.pk = '{hot}'"),
+        "body": raw.post(docs, {"id": "b", "pk": hot}),
+        "interval": raw.get(docs, x_ms_read_key_type="EffectivePartitionKeyRange"),
+    }
+    assert {name: reply.status for name, reply in busy.items()} == dict.fromkeys(busy, 429)
+    assert busy["read"].headers["x-ms-documentdb-partitionkeyrangeid"] == "0"
+    _, second = raw.get(f"{path}/pkranges").json["PartitionKeyRanges"]
+    calm = {
+        "read": raw.get(f"{docs}/none", pk=json.dumps([cold])),
+        "range": raw.get(docs, range="1"),
+        "key": raw.query(docs, text, pk=json.dumps([cold])),
+        "range query": raw.query(docs, text, range="1"),
+        "pinned": raw.query(docs, f"SELECT * FROM c WHERE c.pk = '{cold}'"),
+        "body": raw.post(docs, {"id": "b", "pk": cold}),
+        "interval": raw.get(
+            docs,
+            x_ms_read_key_type="EffectivePartitionKeyRange",
+            x_ms_start_epk=second["minInclusive"],
+            x_ms_end_epk=second["maxExclusive"],
+        ),
+    }
+    statuses = {name: reply.status for name, reply in calm.items()}
+    assert statuses == dict.fromkeys(calm, 200) | {"read": 404, "body": 201}
+
+
+def test_a_page_is_booked_where_it_found_its_items(
+    raw: RawClient, wide: tuple[str, str, str], clock: MovableClock
+) -> None:
+    path, hot, _ = wide
+    clock.advance(5)
+    reply = raw.query(f"{path}/docs", "SELECT * FROM c")  # all of it lies in the first range
+    assert charge(reply) > 500
+    busiest = figures(raw, path)["secondsWithoutLeftover"]
+    number = 100
+    while create(raw, path, str(number), 2 * MEGABYTE - 8192, hot).status == 201:
+        number += 1
+    assert number == 108  # one less than fits into a second without the query
+    clock.advance(1)
+    assert figures(raw, path)["secondsWithoutLeftover"] == busiest + 1
+
+
+# Pages under pressure
+
+
+@pytest.mark.parametrize("kind", ["feed", "query"])
+def test_pages_are_shorter_when_little_is_left(
+    raw: RawClient, container: str, clock: MovableClock, kind: str
+) -> None:
+    for number in range(60):
+        clock.advance(1)
+        assert create(raw, container, f"a{number}").status == 201
+    clock.advance(1)
+
+    def page(**headers: str) -> Reply:
+        if kind == "feed":
+            return raw.get(f"{container}/docs", **headers)
+        return raw.query(f"{container}/docs", "SELECT * FROM c", **headers)
+
+    spend(raw, container, 390)
+    first = page()
+    assert first.status == 200
+    assert first.json["_count"] == 10  # what is left pays for ten items
+    assert page().status == 429
+    clock.advance(1)
+    second = page(continuation=first.headers["x-ms-continuation"])
+    assert "x-ms-continuation" not in second.headers
+    found = [document["id"] for reply in (first, second) for document in reply.json["Documents"]]
+    assert found == [f"a{number}" for number in range(60)]
+
+
+# Changes of the offer
+
+
+def offer_of(raw: RawClient, path: str) -> dict[str, Any]:
+    link = raw.get(path).json["_self"]
+    offers = raw.query("/offers", f"SELECT * FROM root WHERE root.resource = '{link}'").json
+    (offer,) = offers["Offers"]
+    assert isinstance(offer, dict)
+    return offer
+
+
+def test_another_throughput_counts_at_once(
+    raw: RawClient, container: str, clock: MovableClock
+) -> None:
+    spend(raw, container, 400)
+    assert read(raw, container).status == 429
+    offer = offer_of(raw, container)
+    offer["content"]["offerThroughput"] = 500
+    assert raw.put(f"/offers/{offer['_rid']}", offer).status == 200
+    spend(raw, container, 100)
+    assert read(raw, container).status == 429
+    assert figures(raw, container)["provisionedThroughput"] == 500
+    clock.advance(1)
+    spend(raw, container, 450)
+    offer["content"]["offerThroughput"] = 400
+    assert raw.put(f"/offers/{offer['_rid']}", offer).status == 200
+    assert retry_after(read(raw, container)) == 1000
+    clock.advance(1)
+    spend(raw, container, 400)
+    assert read(raw, container).status == 429
+
+
+def test_autoscale_goes_up_to_its_maximum(
+    raw: RawClient, database: str, clock: MovableClock
+) -> None:
+    path = make(raw, database, **{AUTOPILOT: '{"maxThroughput":1000}'})
+    assert figures(raw, path)["scaledThroughput"] == 100
+    spend(raw, path, 700)
+    found = figures(raw, path)
+    assert (found["scaledThroughput"], found["billedThroughput"]) == (700, 700)
+    spend(raw, path, 300)
+    assert read(raw, path).status == 429
+    clock.advance(1)
+    found = figures(raw, path)
+    assert (found["scaledThroughput"], found["billedThroughput"]) == (100, 1000)
+    assert found["provisionedThroughput"] == 1000
+    clock.advance(3600)
+    assert figures(raw, path)["billedThroughput"] == 100
+
+
+# Priorities
+
+
+def test_low_priority_is_refused_first(raw: RawClient, container: str, clock: MovableClock) -> None:
+    spend(raw, container, 180)
+    spend(raw, container, 180, **LOW)
+    refused = read(raw, container, **LOW)
+    assert retry_after(refused) == 1000
+    spend(raw, container, 40)
+    assert read(raw, container).status == 429
+    clock.advance(1)
+    spend(raw, container, 180, **LOW)  # the others took 220 in the second before
+    assert read(raw, container, **LOW).status == 429
+    spend(raw, container, 220)
+
+
+def test_low_priority_alone_has_everything(raw: RawClient, container: str) -> None:
+    spend(raw, container, 400, **LOW)
+    assert read(raw, container, **LOW).status == 429
+    assert read(raw, container).status == 429
+
+
+def test_a_saturated_container_makes_low_priority_wait(
+    raw: RawClient, container: str, clock: MovableClock
+) -> None:
+    spend(raw, container, 400)
+    assert retry_after(read(raw, container)) == 1000
+    assert retry_after(read(raw, container, **LOW)) == 2000
+    clock.advance(1)
+    assert retry_after(read(raw, container, **LOW)) == 1000
+    clock.advance(1)
+    assert read(raw, container, **LOW).status == 404
+
+
+# Serverless, and not at all
+
+
+def test_a_serverless_account_has_no_offers(clock: MovableClock) -> None:
+    settings = Settings(memory=True, serverless=True, enforce_throughput=True)
+    with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
+        for headers in ({"throughput": "400"}, {AUTOPILOT: '{"maxThroughput":1000}'}):
+            reply = raw.post("/dbs", {"id": "d"}, **headers)
+            assert reply.status == 400
+            assert "not supported for serverless accounts" in reply.json["message"]
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        body = {"id": "c", "partitionKey": KEY}
+        assert raw.post("/dbs/d/colls", body, throughput="400").status == 400
+        path = make(raw, "/dbs/d")
+        assert raw.get("/offers").json["Offers"] == []
+        assert raw.query("/offers", "SELECT * FROM root").json["Offers"] == []
+        assert raw.get("/offers/abcd").status == 400
+        number = 0
+        while create(raw, path, str(number), 2 * MEGABYTE - 8192).status == 201:
+            number += 1
+        assert number == 5  # of nearly 1250, out of 5000
+        assert figures(raw, path)["billedThroughput"] is None
+
+
+def test_nothing_is_refused_by_default(clock: MovableClock) -> None:
+    with running(Settings(memory=True), clock) as found, closing(RawClient(found.endpoint)) as raw:
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        path = make(raw, "/dbs/d")
+        assert create(raw, path, "large", 2 * MEGABYTE - 8192).status == 201
+        spend(raw, path, 500)
+        found_figures = figures(raw, path)
+        assert found_figures["consumedTotal"] is None
+        assert found_figures["secondsWithoutLeftover"] == 0
