@@ -1,10 +1,11 @@
-# Six words: serve, test, check, fix, bench, docs. Each does its own set-up.
+# Seven words: serve, test, check, fix, bench, soak, docs. Each does its own set-up.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+SECONDS ?= 60
 
-.PHONY: serve test check fix bench docs install clean
+.PHONY: serve test check fix bench soak docs install clean
 
 serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
@@ -24,6 +25,9 @@ fix: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(ARGS)
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.model $(SECONDS) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

@@ -1,0 +1,29 @@
+"""The server and the model agree over thousands of random steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+from tests.model.machine import play
+from tests.model.site import Site
+
+STEPS = 2000
+RULES = settings(
+    max_examples=20,
+    stateful_step_count=60,
+    deadline=None,
+    report_multiple_bugs=False,
+    derandomize=True,  # `make soak` looks for news, this looks for what broke
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_the_server_does_what_the_model_does(tmp_path: Path) -> None:
+    with Site(tmp_path) as site:
+        play(site, RULES)
+        number = 0
+        while site.steps < STEPS:
+            number += 1
+            play(site, RULES, number)

@@ -1,0 +1,162 @@
+"""What a server should hold: databases, containers and items in dictionaries.
+
+As plain as the rules allow. An item that is found expired dies there and then, under whatever
+setting is in force; there are no watermarks, no indexes and no pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+Document = dict[str, Any]
+LONGEST: Final = 2147483647
+
+
+class Key(NamedTuple):
+    pk: str
+    id: str
+
+
+@dataclass
+class Item:
+    """A live item: what the client sent, and what the server said about it."""
+
+    body: Document
+    ts: int
+    etag: str
+    place: int  # in the order of creation
+
+    @property
+    def ttl(self) -> int | None:
+        """Its own lifetime; whatever is none counts as absent."""
+        ttl = self.body.get("ttl")
+        return ttl if is_lifetime(ttl) else None
+
+
+def is_lifetime(value: object) -> bool:
+    return type(value) is int and (value == -1 or 1 <= value <= LONGEST)
+
+
+@dataclass
+class Container:
+    default_ttl: int | None
+    is_unique: bool  # no two items of a partition have the same `n`
+    items: dict[Key, Item] = field(default_factory=dict)
+    _places: Iterator[int] = field(default_factory=count)
+
+    # Time
+
+    def reap(self, now: float) -> None:
+        """Ends everyone whose time is over under the setting as it is."""
+        self.items = {
+            key: item for key, item in self.items.items() if not self._is_over(item, int(now))
+        }
+
+    def change(self, default_ttl: int | None, now: float) -> None:
+        """The old setting holds until now, the new one from now on; both in this second."""
+        self.reap(now)
+        self.default_ttl = default_ttl
+        self.reap(now)
+
+    def ends(self) -> Iterator[int]:
+        """When each of the mortal ends."""
+        for item in self.items.values():
+            end = self._end(item)
+            if end is not None:
+                yield end
+
+    def _end(self, item: Item) -> int | None:
+        if self.default_ttl is None:
+            return None
+        lifetime = self.default_ttl if item.ttl is None else item.ttl
+        return None if lifetime == -1 else item.ts + lifetime
+
+    def _is_over(self, item: Item, now: int) -> bool:
+        end = self._end(item)
+        return end is not None and end <= now
+
+    # Writing; each says what the server answers
+
+    def accepts(self, body: Document) -> bool:
+        """Whether the lifetime is valid; while TTL is off nobody looks at it."""
+        return self.default_ttl is None or "ttl" not in body or is_lifetime(body["ttl"])
+
+    def create(self, key: Key, body: Document) -> int:
+        if not self.accepts(body):
+            return 400
+        return 409 if key in self.items or self._is_taken(key, body) else 201
+
+    def upsert(self, key: Key, body: Document, etag: str | None) -> int:
+        if not self.accepts(body):
+            return 400
+        old = self.items.get(key)
+        if old is not None and etag not in (None, old.etag):
+            return 412
+        if self._is_taken(key, body):
+            return 409
+        return 201 if old is None else 200
+
+    def replace(self, key: Key, body: Document, etag: str | None) -> int:
+        if not self.accepts(body):
+            return 400
+        old = self.items.get(key)
+        if old is None:
+            return 404
+        if etag not in (None, old.etag):
+            return 412
+        target = Key(key.pk, body["id"])
+        if target != key and target in self.items:
+            return 409
+        return 409 if self._is_taken(key, body) else 200
+
+    def delete(self, key: Key, etag: str | None) -> int:
+        old = self.items.get(key)
+        if old is None:
+            return 404
+        return 412 if etag not in (None, old.etag) else 204
+
+    def put(self, key: Key, body: Document, now: float, etag: str) -> None:
+        """After a write that was accepted; a replace may have given the item another id."""
+        old = self.items.pop(key, None)
+        place = next(self._places) if old is None else old.place
+        self.items[Key(key.pk, body["id"])] = Item(body, int(now), etag, place)
+
+    def _is_taken(self, key: Key, body: Document) -> bool:
+        return self.is_unique and any(
+            other.pk == key.pk and other != key and item.body["n"] == body["n"]
+            for other, item in self.items.items()
+        )
+
+    # Reading
+
+    def listed(self, pk: str | None = None) -> list[Item]:
+        """In the order of creation."""
+        found = [item for key, item in self.items.items() if pk in (None, key.pk)]
+        return sorted(found, key=lambda item: item.place)
+
+
+@dataclass
+class Database:
+    containers: dict[str, Container] = field(default_factory=dict)
+
+
+@dataclass
+class World:
+    databases: dict[str, Database] = field(default_factory=dict)
+
+    def containers(self) -> Iterator[tuple[str, Container]]:
+        """With the path of each."""
+        for name, database in self.databases.items():
+            for each, container in database.containers.items():
+                yield f"/dbs/{name}/colls/{each}", container
+
+    def find(self, database: str, container: str) -> Container | None:
+        found = self.databases.get(database)
+        return None if found is None else found.containers.get(container)
+
+    def reap(self, now: float) -> None:
+        for _, container in self.containers():
+            container.reap(now)
