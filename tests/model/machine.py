@@ -114,7 +114,7 @@ class Machine(RuleBasedStateMachine):
         self.upsert_item(*place, key, rest, None)
 
     @rule(
-        how=st.sampled_from(("read", "read", "feed", "query")),
+        how=st.sampled_from(("read", "read", "feed", "query", "changes")),
         place=places,
         key=keys,
         is_known=st.booleans(),
@@ -140,6 +140,8 @@ class Machine(RuleBasedStateMachine):
                 self.read_item(*place, key, is_known)
             case "feed":
                 self.read_feed(*place, pk, page)
+            case "changes":
+                self.read_changes(*place, is_known)
             case _:
                 self.query_items(*place, least=least, page=page, pk=pk, direction=direction)
 
@@ -299,6 +301,30 @@ class Machine(RuleBasedStateMachine):
             same(reply.json, item)
 
     # Lists and queries
+
+    def read_changes(self, database: str, name: str, is_onward: bool) -> None:
+        """The latest version of each item that was written since the last look."""
+        container = self.world.find(database, name)
+        if container is None:
+            return
+        etag, version = container.reader if is_onward else (None, 0)
+        headers = {"A-IM": "Incremental Feed", "x-ms-max-item-count": "3"}
+        found: list[Document] = []
+        while True:
+            sent = headers if etag is None else headers | {"If-None-Match": etag}
+            reply = self.raw.request("GET", f"{self.path(database, name)}/docs", headers=sent)
+            etag = reply.headers["etag"]
+            if reply.status == 304:
+                break
+            expect(reply, 200)
+            found += reply.json["Documents"]
+        container.reader = etag, container.written
+        lsns = [each["_lsn"] for each in found]
+        assert lsns == sorted(lsns)
+        changed = {key: item for key, item in container.items.items() if item.version > version}
+        assert len(found) == len(changed)
+        for each in found:
+            same(each, changed[Key(each["pk"], each["id"])])
 
     def read_feed(self, database: str, name: str, pk: str | None, page: int | None) -> None:
         path = f"{self.path(database, name)}/docs"

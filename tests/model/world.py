@@ -28,6 +28,7 @@ class Item:
     ts: int
     etag: str
     place: int  # in the order of creation
+    version: int  # in the order of writing
 
     @property
     def ttl(self) -> int | None:
@@ -45,6 +46,9 @@ class Container:
     default_ttl: int | None
     is_unique: bool  # no two items of a partition have the same `n`
     items: dict[Key, Item] = field(default_factory=dict)
+    written: int = 0  # versions so far
+    # Where a reader of the change feed stands: its etag, and the version it has read.
+    reader: tuple[str | None, int] = (None, 0)
     _places: Iterator[int] = field(default_factory=count)
 
     # Time
@@ -122,7 +126,8 @@ class Container:
         """After a write that was accepted; a replace may have given the item another id."""
         old = self.items.pop(key, None)
         place = next(self._places) if old is None else old.place
-        self.items[Key(key.pk, body["id"])] = Item(body, int(now), etag, place)
+        self.written += 1
+        self.items[Key(key.pk, body["id"])] = Item(body, int(now), etag, place, self.written)
 
     def _is_taken(self, key: Key, body: Document) -> bool:
         return self.is_unique and any(

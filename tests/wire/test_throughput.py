@@ -157,6 +157,7 @@ PAYING: dict[str, Act] = {
     "delete": lambda raw, path: raw.delete(f"{path}/docs/kept", pk=P),
     "feed": lambda raw, path: raw.get(f"{path}/docs"),
     "query": lambda raw, path: raw.query(f"{path}/docs", "SELECT * FROM c"),
+    "changes": lambda raw, path: raw.get(f"{path}/docs", A_IM="Incremental Feed"),
     "key in the body": lambda raw, path: raw.post(f"{path}/docs", {"id": "new", "pk": "p"}),
     "wrong body": lambda raw, path: raw.post(f"{path}/docs", b"{", pk=P),
     "wrong key": lambda raw, path: raw.get(f"{path}/docs/kept", pk="p"),
@@ -184,6 +185,9 @@ FREE: dict[str, Act] = {
     "containers": lambda raw, path: raw.get(path.rsplit("/", 1)[0]),
     "container": lambda raw, path: raw.get(path),
     "replace": lambda raw, path: raw.put(path, {"id": "c", "partitionKey": KEY}),
+    "plan": lambda raw, path: raw.query(
+        f"{path}/docs", "SELECT * FROM c", x_ms_cosmos_is_query_plan_request="True"
+    ),
     "ranges": lambda raw, path: raw.get(f"{path}/pkranges"),
     "offers": lambda raw, path: raw.get("/offers"),
     "query of offers": lambda raw, path: raw.query("/offers", "SELECT * FROM root"),
