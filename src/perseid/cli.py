@@ -131,6 +131,7 @@ def _banner(settings: Settings) -> str:
         f"Perseid {__version__} is ready.\n"
         f"  endpoint           {settings.endpoint}\n"
         f"  connection string  AccountEndpoint={settings.endpoint};AccountKey={key};\n"
+        f"  portal             {settings.endpoint}_explorer/\n"
         f"  data               {where}\n"
         "Press Ctrl-C to stop."
     )
