@@ -27,6 +27,7 @@ from perseid.service.plans import pinned_key, plan_for
 from perseid.service.query_plans import query_plan
 
 _WATCHED_AFTER: Final = 0.05
+_LONG_TEXT: Final = 16 * 1024
 _CROSS_PARTITION = (
     "Cross partition query is required but disabled. Please set"
     " x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey,"
@@ -39,7 +40,10 @@ async def query(account: Account, request: Request) -> Response:
     container = op.container
     wanted = queries.parse_request(request.body)
     started = time.perf_counter()
-    planned = plan_for(op, wanted.text, wanted.parameters)
+    if len(wanted.text) <= _LONG_TEXT:
+        planned = plan_for(op, wanted.text, wanted.parameters)
+    else:  # reading it takes so long that others would wait
+        planned = await asyncio.to_thread(plan_for, op, wanted.text, wanted.parameters)
     compiling = time.perf_counter() - started
     pinned = pinned_key(container, planned, wanted.parameters)
     if pinned is None:
