@@ -1,28 +1,64 @@
-"""The documentation names every route and setting, and its examples run."""
+"""The documentation names every route, setting, command and function, and its examples run."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from perseid import pytest_plugin, start_file
 from perseid.cli import main
+from perseid.clock import MovableClock
 from perseid.commands import shell
 from perseid.config import Settings
 from perseid.http import admin
+from perseid.query import CallContext, compile_query, run
+from perseid.query.functions import AGGREGATES, BUILTINS
 from perseid.start_file import declaring
+from tests.support.pages import (
+    DOCS,
+    PAGES,
+    README,
+    ROOT,
+    Reader,
+    anchors,
+    blocks,
+    is_runnable,
+    links,
+    rows,
+)
+from tests.support.raw import RawClient
+from tests.support.running import running
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-ADMIN = (ROOT / "docs" / "admin.md").read_text()
-CLI = (ROOT / "docs" / "cli.md").read_text()
-INIT = (ROOT / "docs" / "init.md").read_text()
-PYTEST = (ROOT / "docs" / "pytest.md").read_text()
+ADMIN = (DOCS / "admin.md").read_text()
+CLI = (DOCS / "cli.md").read_text()
+INIT = (DOCS / "init.md").read_text()
+PYTEST = (DOCS / "pytest.md").read_text()
+ALL_TEXT = "".join(page.read_text() for page in PAGES)
+CONTEXT = CallContext(0.0, lambda: 0.5)
+# What pages call the servers they talk to; the second one is the one people move to.
+FIRST, SECOND = "http://127.0.0.1:8081/", "http://127.0.0.1:8082/"
+
+
+def section(page: str, title: str) -> str:
+    """What a page says under a heading of the second level."""
+    found = (DOCS / page).read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    assert found, f"docs/{page} has no section '{title}'"
+    return found
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# Everything is named
 
 
 @pytest.mark.parametrize("name", admin.ROUTES)
@@ -37,6 +73,27 @@ def test_every_setting_has_a_flag_with_help(setting: str) -> None:
     options = {option.name: option for option in main.commands["serve"].params}
     help_text = getattr(options[setting], "help", "")
     assert help_text.endswith(".")
+
+
+def test_the_table_of_settings_is_complete_and_true() -> None:
+    documented = {row[0]: row[1:3] for row in rows(section("operations.md", "Settings"))}
+    documented.pop("flag")
+    expected = {
+        f"`--{field.name.replace('_', '-')}`": [
+            f"`PERSEID_{field.name.upper()}`",
+            shown_default(field),
+        ]
+        for field in dataclasses.fields(Settings)
+    }
+    assert documented == expected
+
+
+def shown_default(field: dataclasses.Field[Any]) -> str:
+    if field.name == "key":
+        return "the emulators' key"
+    if field.default is False:
+        return "off"
+    return "none" if field.default is None else f"`{field.default}`"
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -108,22 +165,127 @@ def test_every_fixture_and_setting_of_the_plugin_is_documented() -> None:
         assert f"`{name}`" in PYTEST
 
 
-def test_the_first_example_of_the_readme_runs(endpoint: str) -> None:
-    """As a newcomer pastes it, but for the port."""
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    code = blocks[0].replace("http://127.0.0.1:8081/", endpoint)
-    names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
-    names["client"].__exit__()  # type: ignore[attr-defined]
+def test_the_tables_of_functions_are_complete() -> None:
+    described = re.findall(r"^\| `(\w+)\(", section("query.md", "Functions"), re.MULTILINE)
+    assert len(described) == len(set(described))
+    assert {name.upper() for name in described} == {*BUILTINS, *AGGREGATES}
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
-def test_pictures_and_pages_that_are_linked_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+EXAMPLES = [row[2:] for row in rows(section("query.md", "Functions")) if row[2][:1] == "`"]
+
+
+@pytest.mark.parametrize(("example", "result"), EXAMPLES)
+def test_examples_of_functions_give_what_they_say(example: str, result: str) -> None:
+    text = example.strip("`")
+    shown = f"SELECT VALUE ({text}) FROM c" if text.startswith("SELECT") else f"SELECT VALUE {text}"
+    found = list(run(compile_query(shown), [{"n": [1, 2, 2]}], {}, CONTEXT))
+    assert found == [json.loads(result.strip("`"))]
+
+
+def test_every_series_of_the_metrics_is_documented(raw: RawClient) -> None:
+    text = raw.get("/_perseid/metrics").body.decode()
+    shown = section("operations.md", "Metrics")
+    for series in re.findall(r"# TYPE (\w+)", text):
+        assert f"`{series}`" in shown
+
+
+def test_every_tested_difference_is_documented() -> None:
+    tests = (ROOT / "tests" / "wire" / "test_differences.py").read_text()
+    topics = {row[0] for row in rows((DOCS / "compatibility.md").read_text())}
+    assert set(re.findall(r'difference\("([^"]+)"\)', tests)) <= topics
+
+
+def test_files_named_in_the_architecture_exist() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        assert (ROOT / "src" / "perseid" / name).exists() or (ROOT / name).exists(), name
+
+
+# Everything holds together
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_can_be_reached_from_the_contents() -> None:
+    reachable = {(DOCS / link.partition("#")[0]).resolve() for link in links(DOCS / "index.md")}
+    assert set(DOCS.glob("*.md")) - {DOCS / "index.md"} <= reachable
+    assert "docs/index.md" in links(README)
 
 
 def test_every_picture_is_shown_somewhere() -> None:
-    text = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
-    for picture in (ROOT / "docs" / "images").iterdir():
-        assert f"images/{picture.name}" in text
+    for picture in (DOCS / "images").iterdir():
+        assert f"images/{picture.name}" in ALL_TEXT
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_json_blocks_are_json(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "json":
+            json.loads(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_python_blocks_are_python(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "python":
+            compile(block.text, f"{page.name}:{block.line}", "exec")
+
+
+# Examples run
+
+
+@pytest.fixture
+def movable() -> MovableClock:
+    found = MovableClock()
+    found.freeze()
+    return found
+
+
+@pytest.fixture
+def reader(
+    tmp_path: Path, movable: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Reader]:
+    """Someone with two servers, for whom waiting moves the clock."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "sleep", movable.advance)
+    data = Settings(data=tmp_path / "perseid-data", durability="off")
+    with running(data, movable) as first, running(Settings(memory=True), movable) as second:
+        found = Reader(tmp_path, {FIRST: first.endpoint, SECOND: second.endpoint})
+        yield found
+        found.close()
+
+
+def stock(endpoint: str) -> None:
+    """Two sessions, for the page about moving them."""
+    client = RawClient(endpoint)
+    key = {"paths": ["/user"], "kind": "Hash", "version": 2}
+    client.post("/dbs", {"id": "shop"})
+    client.post("/dbs/shop/colls", {"id": "sessions", "partitionKey": key, "defaultTtl": 60})
+    for name in ("s1", "s2"):
+        client.post("/dbs/shop/colls/sessions/docs", {"id": name, "user": "ada"}, pk='["ada"]')
+    client.close()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if is_runnable(page)], ids=page_name)
+def test_the_examples_run(page: Path, reader: Reader) -> None:
+    """As people paste them, from the top of a page to its end."""
+    if page.name == "migrating.md":
+        stock(reader.places[FIRST])
+    reader.read(page)
+
+
+def test_a_backup_can_be_served(reader: Reader, tmp_path: Path) -> None:
+    reader.read(DOCS / "operations.md")
+    with running(Settings(data=tmp_path / "restored")) as settings:
+        client = RawClient(settings.endpoint)
+        assert client.get("/dbs/shop/colls/orders/docs/o1", pk='["ada"]').status == 200
+        client.close()
