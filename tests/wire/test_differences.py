@@ -139,3 +139,17 @@ def test_many_headers_are_accepted(endpoint: str) -> None:
 )
 def test_the_rest_of_the_language(raw: RawClient, container: str, text: str) -> None:
     assert raw.query(f"{container}/docs", text).status == 200
+
+
+@difference("stored procedures, triggers, functions")
+def test_functions_of_the_user_run(raw: RawClient, container: str) -> None:
+    body = "function twice(x) { return 2 * x; }"
+    needed(raw.post(f"{container}/udfs", {"id": "twice", "body": body}))
+    assert raw.query(f"{container}/docs", "SELECT VALUE udf.twice(c.n) FROM c").status == 200
+
+
+@difference("stored procedures, triggers, functions")
+def test_stored_procedures_run(raw: RawClient, container: str) -> None:
+    body = "function hello() { getContext().getResponse().setBody('hello'); }"
+    needed(raw.post(f"{container}/sprocs", {"id": "hello", "body": body}))
+    assert raw.post(f"{container}/sprocs/hello", [], pk='["p"]').status == 200
