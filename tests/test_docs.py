@@ -112,7 +112,8 @@ SHARED = CLI.partition("## Options that many commands share")[2].partition("\n##
 def section_of(name: str) -> str:
     """What the documentation says about a command, or about the group it belongs to."""
     title = " ".join(name.split()[:2])
-    return CLI.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    found = CLI.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return found + section("operations.md", "Settings") if title == "perseid serve" else found
 
 
 @pytest.mark.parametrize("name", COMMANDS)
