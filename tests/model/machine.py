@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar, Final
 
@@ -22,7 +23,17 @@ from hypothesis.stateful import (
 )
 
 from tests.model.site import Site
-from tests.model.world import Container, Database, Document, Item, Key, World
+from tests.model.world import (
+    Container,
+    Database,
+    Document,
+    Item,
+    Key,
+    Patch,
+    Step,
+    World,
+    is_number,
+)
 from tests.support.raw import RawClient, Reply
 
 KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
@@ -48,6 +59,40 @@ def documents(draw: st.DrawFn) -> Document:
     document: Document = {"n": draw(numbers), "s": draw(texts)}
     ttl = draw(lifetimes)
     return document if ttl is ABSENT else document | {"ttl": ttl}
+
+
+def patch_operations() -> st.SearchStrategy[Document]:
+    """Of a number that is always there, one that may be, the lifetime, and of what is no number."""
+
+    def of(name: str, paths: Sequence[str], values: st.SearchStrategy[Any]) -> Any:
+        parts = {"op": st.just(name), "path": st.sampled_from(paths), "value": values}
+        return st.fixed_dictionaries(parts)
+
+    ttls = lifetimes.filter(lambda ttl: ttl is not ABSENT)
+    return st.one_of(
+        of("set", ("/n", "/x"), numbers),
+        of("incr", ("/n", "/n", "/x", "/ttl", "/ttl", "/s"), numbers),
+        of("set", ("/ttl",), ttls),
+        of("add", ("/ttl",), ttls),
+        st.builds(lambda path: {"op": "remove", "path": path}, st.sampled_from(("/ttl", "/x"))),
+    )
+
+
+patches = st.builds(
+    Patch,
+    st.lists(patch_operations(), min_size=1, max_size=3),
+    st.sampled_from((None, None, None, 0, 4, 9)),
+)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """One operation of a batch. A replace gives the item another id now and then."""
+    how = draw(st.sampled_from(("create", "upsert", "replace", "patch", "patch", "read", "delete")))
+    key, rest = draw(keys), draw(documents())
+    target = draw(keys) if how == "replace" and rest["n"] > 9 else key
+    etag = None if how in ("create", "read") else draw(etags)
+    return Step(how, key, document(target, rest), draw(patches), etag)
 
 
 class Machine(RuleBasedStateMachine):
@@ -89,15 +134,24 @@ class Machine(RuleBasedStateMachine):
             self.create_item("d0", "c0", key, rest)
 
     @rule(
-        how=st.sampled_from(("create", "upsert", "replace", "delete")),
+        how=st.sampled_from(("create", "upsert", "replace", "patch", "patch", "delete")),
         place=places,
         key=keys,
         to=keys,
         rest=documents(),
+        patch=patches,
         etag=etags,
     )
     def write(
-        self, *, how: str, place: Place, key: Key, to: Key, rest: Document, etag: str | None
+        self,
+        *,
+        how: str,
+        place: Place,
+        key: Key,
+        to: Key,
+        rest: Document,
+        patch: Patch,
+        etag: str | None,
     ) -> None:
         match how:
             case "create":
@@ -106,8 +160,25 @@ class Machine(RuleBasedStateMachine):
                 self.upsert_item(*place, key, rest, etag)
             case "replace":
                 self.replace_item(*place, key, rest, etag, to)
+            case "patch":
+                self.patch_item(*place, key, patch, etag)
             case _:
                 self.delete_item(*place, key, etag)
+
+    @rule(
+        how=st.sampled_from(("batch", "batch", "batch", "batch", "clear")),
+        place=places,
+        pk=st.sampled_from(("p", "q")),
+        several=st.lists(steps(), min_size=1, max_size=8),
+        is_feasible=st.booleans(),
+    )
+    def write_several(
+        self, *, how: str, place: Place, pk: str, several: list[Step], is_feasible: bool
+    ) -> None:
+        if how == "batch":
+            self.run_batch(*place, pk, several, is_feasible)
+        else:
+            self.clear_partition(*place, pk)
 
     @rule(place=places, key=keys, rest=documents())
     def put(self, place: Place, key: Key, rest: Document) -> None:
@@ -283,6 +354,66 @@ class Machine(RuleBasedStateMachine):
             expect(reply, container.delete(key, sent))
             if reply.status == 204:
                 del container.items[key]
+
+    def patch_item(
+        self, database: str, name: str, key: Key, patch: Patch, etag: str | None
+    ) -> None:
+        sent, headers = self._condition(database, name, key, etag)
+        path = f"{self.path(database, name)}/docs/{key.id}"
+        reply = self.raw.patch(path, patch_body(patch), pk=header(key), **headers)
+        container = self._container(database, name, reply)
+        if container is not None:
+            step = Step("patch", key, {}, patch, sent)
+            made = reply.json["_etag"] if reply.status == 200 else ""
+            outcome = container.follow(step, self.now, made)
+            expect(reply, outcome.status)
+            self.site.met[f"patch {reply.status}"] += 1
+            if outcome.item is not None:
+                same(reply.json, outcome.item)
+
+    # Several items
+
+    def run_batch(
+        self, database: str, name: str, pk: str, several: Sequence[Step], is_feasible: bool
+    ) -> None:
+        """Many batches fail by themselves; a feasible one is left with the steps that do not."""
+        container = self.world.find(database, name)
+        several = [
+            replace(step, key=key, body=step.body | {"pk": pk}, etag=sent)
+            for step in several
+            for key in [Key(pk, step.key.id)]
+            for sent, _ in [self._condition(database, name, key, step.etag)]
+        ]
+        if is_feasible and container is not None:
+            several = container.feasible(several, self.now)
+        if not several:
+            return
+        operations = [operation(step) for step in several]
+        reply = self.raw.batch(self.path(database, name), operations, pk=json.dumps([pk]))
+        if self._container(database, name, reply) is None or container is None:
+            return
+        found = reply.json
+        outcomes = container.batch(several, self.now, [each.get("eTag", "") for each in found])
+        codes, expected = [each["statusCode"] for each in found], [each[0] for each in outcomes]
+        assert codes == expected, (codes, expected, operations)
+        expect(reply, 207 if 424 in expected or expected[0] >= 400 else 200)
+        self.site.met[f"batch {reply.status}"] += 1
+        for each, outcome in zip(found, outcomes, strict=True):
+            assert ("resourceBody" in each) == (outcome.item is not None), each
+            if outcome.item is not None:
+                same(each["resourceBody"], outcome.item)
+
+    def clear_partition(self, database: str, name: str, pk: str) -> None:
+        path = f"{self.path(database, name)}/operations/partitionkeydelete"
+        reply = self.raw.post(path, None, pk=json.dumps([pk]))
+        container = self._container(database, name, reply)
+        if container is not None:
+            expect(reply, 200)
+            if any(key.pk == pk for key in container.items):
+                self.site.met["clear 200"] += 1
+            container.clear(pk)
+
+    # Looking
 
     def read_item(self, database: str, name: str, key: Key, is_known: bool) -> None:
         path = f"{self.path(database, name)}/docs/{key.id}"
@@ -461,8 +592,23 @@ def header(key: Key) -> str:
     return json.dumps([key.pk])
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def patch_body(patch: Patch) -> Document:
+    body: Document = {"operations": patch.operations}
+    if patch.least is not None:
+        body["condition"] = f"from c where c.n >= {patch.least}"
+    return body
+
+
+def operation(step: Step) -> Document:
+    """A step as a batch has it."""
+    sent: Document = {"operationType": step.how.capitalize()}
+    if step.how not in ("create", "upsert"):
+        sent["id"] = step.key.id
+    if step.how == "patch":
+        sent["resourceBody"] = patch_body(step.patch)
+    elif step.how not in ("read", "delete"):
+        sent["resourceBody"] = step.body
+    return sent if step.etag is None else sent | {"ifMatch": step.etag}
 
 
 def expect(reply: Reply, status: int, sub_status: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,7 @@ class Site:
         self.clock = MovableClock()
         self.clock.set(math.ceil(self.clock.freeze()))
         self.steps = 0  # taken so far, in all runs
+        self.met: Counter[str] = Counter()  # answers that are not to be missed by all runs
 
     def __enter__(self) -> Self:
         self._start()

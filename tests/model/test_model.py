@@ -10,6 +10,8 @@ from tests.model.machine import play
 from tests.model.site import Site
 
 STEPS = 2000
+# Answers that random steps could miss unnoticed.
+MET = {"patch 200", "patch 400", "patch 404", "patch 412", "batch 200", "batch 207", "clear 200"}
 RULES = settings(
     max_examples=20,
     stateful_step_count=60,
@@ -27,3 +29,5 @@ def test_the_server_does_what_the_model_does(tmp_path: Path) -> None:
         while site.steps < STEPS:
             number += 1
             play(site, RULES, number)
+        assert site.steps >= STEPS
+        assert set(site.met) >= MET, site.met
