@@ -161,7 +161,8 @@ class Machine(RuleBasedStateMachine):
             case "replace":
                 self.replace_item(*place, key, rest, etag, to)
             case "patch":
-                self.patch_item(*place, key, patch, etag)
+                target = key if rest["n"] > 9 else self._present(*place, key)
+                self.patch_item(*place, target, patch, etag)
             case _:
                 self.delete_item(*place, key, etag)
 
@@ -549,6 +550,12 @@ class Machine(RuleBasedStateMachine):
         if container is None:
             expect(reply, 404, 1003)
         return container
+
+    def _present(self, database: str, name: str, key: Key) -> Key:
+        """The key, or the next one that has an item."""
+        container = self.world.find(database, name)
+        found = sorted(container.items) if container is not None else []
+        return next((each for each in found if each >= key), found[0] if found else key)
 
     def _condition(
         self, database: str, name: str, key: Key, etag: str | None

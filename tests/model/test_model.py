@@ -11,7 +11,10 @@ from tests.model.site import Site
 
 STEPS = 2000
 # Answers that random steps could miss unnoticed.
-MET = {"patch 200", "patch 400", "patch 404", "patch 412", "batch 200", "batch 207", "clear 200"}
+MET = {
+    *("patch 200", "patch 400", "patch 404", "patch 412"),
+    *("batch 200", "batch 207", "clear 200"),
+}
 RULES = settings(
     max_examples=20,
     stateful_step_count=60,
