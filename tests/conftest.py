@@ -7,12 +7,19 @@ import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
+
+# How long an example takes is the machine's business, and machines are shared.
+hypothesis.settings.register_profile(
+    "default", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("default")
 
 _numbers = itertools.count(1)
 EXCUSES = Path(__file__).parent / "allowed_skips.txt"

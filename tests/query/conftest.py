@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeAlias
 
@@ -29,12 +29,19 @@ def only(*engines: Engine) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="session", params=ENGINES, ids=lambda engine: engine.name)
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+def engine(request: pytest.FixtureRequest) -> Engine:
     chosen: Engine = request.param
+    return chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """The engine's constants hold while one of its tests runs, and for nobody else."""
+    chosen = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in chosen.constants.items():
+        for name, value in chosen.constants.items() if chosen is not None else ():
             patch.setattr(name, value)
-        yield chosen
+        yield
 
 
 @pytest.fixture(scope="session")
