@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# In three parts: test workers that had all other suites behind them were lost in the wire suite.
-DURABILITY := tests/wire/test_durability.py
 SECONDS ?= 60
 
 .PHONY: serve test check fix bench soak docs install clean
@@ -13,9 +11,7 @@ serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/wire $(ARGS)
-	$(BIN)/python -m pytest -n auto --dist loadgroup --ignore $(DURABILITY) tests/wire
-	$(BIN)/python -m pytest -q $(DURABILITY)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -122,7 +121,8 @@ def export_items(
         rid = read_container(connection, database, container)["_rid"]
         total = _count(client, database, container)
         if path is None:
-            writer = Writer(_stdout(), is_array=is_array, is_gzip=is_gzip, items=0)
+            # A reader that has seen enough, as `head`, ends the command: click sees to that.
+            writer = Writer(sys.stdout.buffer, is_array=is_array, is_gzip=is_gzip, items=0)
             _copy(_pages(connection, database, container, None), writer, system, total)
             writer.close()
             return
@@ -245,10 +245,3 @@ def _count(client: AdminClient, database: str, container: str) -> int | None:
     except Refused:  # a key that may only read may export, without a bar that knows its end
         return None
     return live
-
-
-def _stdout() -> IO[bytes]:
-    # A reader that has seen enough, as `head`, ends the export without a word.
-    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return sys.stdout.buffer

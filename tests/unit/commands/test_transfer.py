@@ -401,6 +401,28 @@ def test_a_checkpoint_belongs_to_its_file_and_container(
     assert "start over with --restart" in garbled.stderr
 
 
+def test_a_reader_that_has_seen_enough_ends_an_export(
+    endpoint: str, run: Run, place: tuple[str, str], tmp_path: Path
+) -> None:
+    """Without a word, and without a change to how this process takes closed connections."""
+    run("import", *place, str(write_lines(tmp_path / "items", items(3000))))
+    with subprocess.Popen(
+        [sys.executable, "-m", "perseid", "export", *place],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b'"id"' in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) != 0
+    before = signal.getsignal(signal.SIGPIPE) if hasattr(signal, "SIGPIPE") else None
+    assert run("export", *place).exit_code == 0
+    assert not hasattr(signal, "SIGPIPE") or signal.getsignal(signal.SIGPIPE) is before
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_a_progress_bar_on_a_terminal(
     endpoint: str, place: tuple[str, str], tmp_path: Path
