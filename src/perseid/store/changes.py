@@ -29,6 +29,7 @@ from perseid.store.protocol import (
 from perseid.store.scanning import COLUMNS, key_sql
 from perseid.ttl import LIVE_SQL
 
+
 class ChangeLogs:
     """Which containers keep a log, and the writing of it; for the writing connection alone."""
 
@@ -196,4 +197,3 @@ def _lsn(db: apsw.Connection, number: int, range_index: int) -> int:
         ).get
         or 0
     )
-

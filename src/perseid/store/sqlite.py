@@ -196,9 +196,7 @@ class SqliteStore:
     async def keep_meta(self, name: str, value: str) -> str:
         def keep() -> str:
             self._write_db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-            kept: str = self._write_db.execute(
-                "SELECT value FROM meta WHERE name = ?", (name,)
-            ).get
+            kept: str = self._write_db.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
             return kept
 
         return await self._writer.submit(keep)

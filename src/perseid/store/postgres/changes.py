@@ -29,7 +29,6 @@ T = TypeVar("T")
 _CHUNK: Final = 64  # rows of the first look; each further one is twice as large
 
 
-
 async def read_latest(
     pool: Pool, freshness: Freshness, container: Container, scan: ChangeScan
 ) -> LatestPage:

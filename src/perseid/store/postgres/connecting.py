@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import AsyncConnectionPool
 
 from perseid.store.postgres import schema
@@ -43,6 +44,18 @@ def shown(dsn: str) -> str:
 async def connect(dsn: str, durability: str) -> Pool:
     """A pool of connections to a database whose tables are there; StoreError if that fails."""
     check(dsn)
+    # A schema that the address names itself is as good as ours.
+    path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
+
+    async def configure(db: Connection) -> None:
+        db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
+        await db.execute(
+            f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
+            " SET idle_in_transaction_session_timeout TO '60s';"
+            f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
+            " SET TimeZone TO 'UTC'; SET jit TO off"
+        )
+
     try:
         first: Connection = await AsyncConnection.connect(
             dsn, autocommit=True, connect_timeout=int(_PATIENCE)
@@ -50,15 +63,12 @@ async def connect(dsn: str, durability: str) -> Pool:
     except psycopg.Error as exc:
         raise StoreError(f"cannot connect to {shown(dsn)}: {_reason(exc, dsn)}") from None
     try:
-        await _set_up(first, durability)
+        await configure(first)
         await schema.prepare(first)
     except psycopg.Error as exc:
         raise StoreError(f"cannot use {shown(dsn)}: {_reason(exc, dsn)}") from None
     finally:
         await first.close()
-
-    async def configure(db: Connection) -> None:
-        await _set_up(db, durability)
 
     pool: Pool = AsyncConnectionPool(
         dsn,
@@ -90,16 +100,6 @@ def _reason(exc: psycopg.Error, dsn: str) -> str:
     text = " ".join(str(exc).split()) or type(exc).__name__
     password = conninfo_to_dict(dsn).get("password")
     return text.replace(str(password), "***") if password else text
-
-
-async def _set_up(db: Connection, durability: str) -> None:
-    await db.execute(
-        f"SET search_path TO {schema.SCHEMA}, public;"
-        f" SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
-        " SET idle_in_transaction_session_timeout TO '60s';"
-        f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
-        " SET TimeZone TO 'UTC'; SET jit TO off"
-    )
 
 
 @asynccontextmanager

@@ -74,7 +74,9 @@ def as_client_error(exc: BaseException) -> BaseException:
     if is_unsuitable(exc):
         return _caused(unstorable(), exc)
     if state == "53100":
-        return _caused(InsufficientStorage("The database's disk is full; nothing was written."), exc)
+        return _caused(
+            InsufficientStorage("The database's disk is full; nothing was written."), exc
+        )
     if state in _CONFLICTS:
         return _caused(
             RetryWith("Others were writing to the same partition; nothing was written."), exc

@@ -27,7 +27,13 @@ from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.overlay import Logged
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
-from perseid.store.postgres.writing import OutcomeUnknown, Statement, commit, in_transaction, pipelined
+from perseid.store.postgres.writing import (
+    OutcomeUnknown,
+    Statement,
+    commit,
+    in_transaction,
+    pipelined,
+)
 from perseid.store.protocol import Ages, Cleared, Corpse, Span, Tally
 from perseid.ttl import DAWN, Horizon
 
@@ -235,9 +241,7 @@ class Lifetimes:
         part = part_of(container.number, range_index)
         dead = " + ".join(
             f"(SELECT {{figure}} FROM items WHERE part = :part AND {condition} AND {base} <= :{bound})"
-            for (condition, base), bound in zip(
-                _MORTALS.values(), Horizon._fields, strict=True
-            )
+            for (condition, base), bound in zip(_MORTALS.values(), Horizon._fields, strict=True)
         )
         columns = "items, bytes, purged_items, purged_bytes, spared"
         if horizon.is_endless:

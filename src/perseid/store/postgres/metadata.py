@@ -47,8 +47,7 @@ async def get_meta(pool: Pool, name: str) -> str | None:
 async def put_meta(pool: Pool, name: str, value: str) -> None:
     await fetch_all(
         pool,
-        "INSERT INTO meta VALUES ($1, $2)"
-        " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
 

@@ -149,6 +149,9 @@ async def prepare(db: AsyncConnection[Any]) -> None:
     await _check_server(db)
     async with db.transaction():
         await db.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        # None if the connection names one that is not there: the usual case, the first time.
+        if await _schema(db) is None:
+            await db.execute(f"CREATE SCHEMA {SCHEMA}")
         version = await _version(db)
         if version > VERSION:
             raise StoreError(
@@ -158,7 +161,6 @@ async def prepare(db: AsyncConnection[Any]) -> None:
         if version == VERSION:
             return
         is_citus = await _has_citus(db)
-        await db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         if is_citus:
             # So that what is made one after the other here is seen by all nodes in that order.
             await db.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
@@ -188,7 +190,7 @@ async def _check_server(db: AsyncConnection[Any]) -> None:
 
 
 async def _version(db: AsyncConnection[Any]) -> int:
-    cursor = await db.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.meta",))
+    cursor = await db.execute("SELECT to_regclass(current_schema() || '.meta') IS NOT NULL")
     found = await cursor.fetchone()
     if found is None or not found[0]:
         return 0
@@ -196,10 +198,15 @@ async def _version(db: AsyncConnection[Any]) -> int:
     found = await cursor.fetchone()
     if found is None:
         raise StoreError(
-            f"the database has a schema '{SCHEMA}' with somebody else's tables;"
+            f"the database has a schema '{await _schema(db)}' with somebody else's tables;"
             " choose another database"
         )
     return int(found[0])
+
+
+async def _schema(db: AsyncConnection[Any]) -> str | None:
+    found = await (await db.execute("SELECT current_schema()")).fetchone()
+    return None if found is None else found[0]
 
 
 async def _has_citus(db: AsyncConnection[Any]) -> bool:
@@ -209,10 +216,10 @@ async def _has_citus(db: AsyncConnection[Any]) -> bool:
 
 async def _distribute(db: AsyncConnection[Any], step: int) -> None:
     for table in _COPIED[step]:
-        await db.execute("SELECT create_reference_table(%s)", (f"{SCHEMA}.{table}",))
+        await db.execute("SELECT create_reference_table(%s)", (table,))
     for table in _DISTRIBUTED[step]:
-        beside = "default" if table == "items" else f"{SCHEMA}.items"
+        beside = "default" if table == "items" else "items"
         await db.execute(
             "SELECT create_distributed_table(%s, 'part', colocate_with => %s)",
-            (f"{SCHEMA}.{table}", beside),
+            (table, beside),
         )

@@ -56,7 +56,9 @@ MOVE: Final = (
 )
 _WRITTEN: Final = ("part", "container", *COLUMNS.split(", "), "doc")
 _UPDATED: Final = ", ".join(
-    f"{name} = excluded.{name}" for name in _WRITTEN if name not in ("part", "container", "pk", "id")
+    f"{name} = excluded.{name}"
+    for name in _WRITTEN
+    if name not in ("part", "container", "pk", "id")
 )
 
 

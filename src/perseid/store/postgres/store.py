@@ -60,7 +60,9 @@ _SET_BACK: Final = 3.0
 class PostgresStore:
     """See `store.protocol.Store`."""
 
-    def __init__(self, pool: Pool, version: int, clock: SharedClock, now: Callable[[], float]) -> None:
+    def __init__(
+        self, pool: Pool, version: int, clock: SharedClock, now: Callable[[], float]
+    ) -> None:
         self._pool = pool
         self._freshness = Freshness(version)
         self.clock = clock

@@ -168,7 +168,11 @@ class Writing:
     async def _attempt(self, db: Connection, part: str, group: list[_Job]) -> None:
         keys = [*{key: None for job in group for key in job.keys if can_be(key)}]
         lock, version, found = await pipelined(
-            db, ("BEGIN", ()), (statements.LOCK, (part,)), (statements.VERSION, ()), _find(part, keys)
+            db,
+            ("BEGIN", ()),
+            (statements.LOCK, (part,)),
+            (statements.VERSION, ()),
+            _find(part, keys),
         )
         if not lock:
             current = version[0][0]
@@ -328,9 +332,7 @@ async def pipelined(db: Connection, *sent: Statement) -> list[list[tuple[Any, ..
             cursor: Cursor = AsyncRawCursor(db)
             await cursor.execute(sql, values)
             cursors.append(cursor)
-    return [
-        await cursor.fetchall() for cursor in cursors if cursor.description is not None
-    ]
+    return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
 
 
 async def pipelined_one(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
