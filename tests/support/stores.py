@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from urllib.parse import quote
 import psycopg
 
 from perseid.config import Settings
+from perseid.store.directory import DATABASE_FILE
+from perseid.store.protocol import Store
+from perseid.store.sqlite import SqliteStore
 from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
@@ -62,6 +66,12 @@ class Rooms:
 
     def lasting(self, **settings: Any) -> Settings:
         return self.fresh(**settings)
+
+
+async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> Store:
+    """A store without a server."""
+    settings.data.mkdir(exist_ok=True)
+    return SqliteStore(settings.data / DATABASE_FILE, durability="off", now=now)
 
 
 def flags(settings: Settings) -> tuple[str, ...]:
