@@ -30,8 +30,9 @@ ROOT: Final = Path(__file__).parents[2]
 USER: Final = "postgres"
 # Where root works, the server runs as somebody else: it refuses to run as root.
 STAND_IN: Final = "nobody"
-# Short, since the path of a socket may have a hundred characters only.
-TEMPORARY: Final = "/tmp"
+# Short, since the path of a socket may have a hundred characters only. What is to last is on a
+# disk, which the first may not be.
+TEMPORARY, LASTING = "/tmp", "/var/tmp"
 COMMON: Final = {
     "listen_addresses": "",
     "max_connections": "300",
@@ -74,11 +75,12 @@ class Postgres:
     def dsn(self, database: str = USER) -> str:
         return f"postgresql://{USER}@/{database}?host={self._folder}"
 
-    def fresh_dsn(self) -> str:
-        """The address of an empty database of its own."""
+    def fresh_dsn(self, like: str | None = None) -> str:
+        """The address of a database of its own: empty, or a copy of one nobody is connected to."""
         name = f"t{os.getpid()}_{next(self._numbers)}"
+        template = "template0" if like is None else conninfo_to_dict(like)["dbname"]
         # Copying files is the fast way where nothing is synced.
-        self._execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return self.dsn(name)
 
     def drop(self, dsn: str) -> None:
@@ -201,8 +203,8 @@ def _halt(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="perseid-pg-", dir=TEMPORARY))
+def _folder(parent: str) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="perseid-pg-", dir=parent))
     try:
         if os.geteuid() == 0:
             folder.chmod(0o755)  # the stand-in must get through
@@ -211,9 +213,9 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _keep(options: dict[str, str]) -> None:
+def _keep(parent: str, options: dict[str, str]) -> None:
     """Runs a server until nobody holds the other end of standard input."""
-    with _folder() as folder:
+    with _folder(parent) as folder:
         binaries, data = _binaries(folder), folder / "d"
         _initialize(binaries, data)
         process = _launch(binaries, data, options)
@@ -233,4 +235,7 @@ def _keep(options: dict[str, str]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    _keep(COMMON | (DURABLE if "--durable" in sys.argv else FORGETFUL))
+    if "--durable" in sys.argv:
+        _keep(LASTING, COMMON | DURABLE)
+    else:
+        _keep(TEMPORARY, COMMON | FORGETFUL)
