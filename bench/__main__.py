@@ -16,14 +16,16 @@ from statistics import median
 import click
 from rich.console import Console
 
-from bench import lifetimes, queries, servers
+from bench import lifetimes, queries, raw_statements, servers
 from bench import report as reports
 from bench.errors import BenchError, PeerUnavailable
+from bench.homes import Databases, Files, Home, Homes
 from bench.load import Driver, Sample, drivers, run_bundled, send_all
-from bench.report import Process, Report, Results
+from bench.report import Findings, Process, Report, Results
 from bench.servers import Server
 from bench.signing import Target
 from bench.workload import PAGE, ROWS, Row, document, id_of, preload, setup
+from tests.support.postgres import Postgres
 
 _NAMES = [
     *(row.name for row in ROWS),
@@ -84,6 +86,12 @@ class Plan:
     default=100_000,
     help="Documents of the rows about queries; ten times as many to see them grow.",
 )
+@click.option(
+    "--store",
+    type=click.Choice(("sqlite", "postgres")),
+    default="sqlite",
+    help="postgres: measure Perseid on a private PostgreSQL, beside Perseid on SQLite.",
+)
 @click.option("--no-queries", is_flag=True, help="Leave out the rows about queries.")
 @click.option("--no-ttl", is_flag=True, help="Leave out the rows about time to live.")
 @click.option("--no-peer", is_flag=True, help="Measure Perseid alone.")
@@ -101,6 +109,7 @@ def main(
     client: str,
     items: int,
     queried: int,
+    store: str,
     no_queries: bool,
     no_ttl: bool,
     no_peer: bool,
@@ -110,6 +119,9 @@ def main(
     """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback.
 
     Then measure queries, and what time to live costs beside the same work without it.
+
+    With --store postgres the other server is Perseid on SQLite, and point reads and creates are
+    also measured beside the same statements without Perseid.
     """
     rows = [row for row in ROWS if not only or row.name in only]
     aging = [row.name for row in lifetimes.ROWS if not only or row.name in only]
@@ -122,7 +134,7 @@ def main(
     # An exit rather than sudden death, so that the servers are stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        found = benchmark(plan, client, with_peer=not no_peer)
+        found = benchmark(plan, client, store, with_peer=not no_peer)
     except BenchError as exc:
         raise click.ClickException(str(exc)) from exc
     if json_file is not None:
@@ -133,7 +145,7 @@ def main(
         reports.show(found, Console())
 
 
-def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Results:
+def benchmark(plan: Plan, client: str, store: str, *, with_peer: bool) -> Results:
     """Runs the whole plan; each table has the machine to itself."""
     console = Console(stderr=True, log_path=False)
     directory = servers.bench_directory()
@@ -144,35 +156,66 @@ def benchmark(plan: Plan, client: str, *, with_peer: bool) -> Results:
         name, driver = _driver(client, scratch)
         operations = None
         findings = []
-        peer = _peer_package(directory) if with_peer else (None, "--no-peer was given")
-        if with_peer and peer[1] is not None:
-            console.print(f"Measuring Perseid alone: {peer[1]}", soft_wrap=True)
+        pair = _pair(store, directory, stack, with_peer=with_peer)
+        if with_peer and pair.note is not None:
+            console.print(f"Measuring Perseid alone: {pair.note}", soft_wrap=True)
         if plan.rows:
-            operations = _compare(plan, peer, scratch, (name, driver), console)
+            home = pair.homes.make(scratch / "perseid")
+            operations = _compare(plan, home, pair, scratch, (name, driver), console)
+            if store == "postgres":
+                findings.append(_beside_statements(plan, home, operations, console))
         if plan.queries.rows:
-            findings.append(queries.measure(plan.queries, scratch, console.log, driver, peer[0]))
+            findings.append(
+                queries.measure(plan.queries, scratch, pair.homes, console.log, driver, pair.peer)
+            )
         if plan.lifetimes.rows:
-            findings.append(lifetimes.measure(plan.lifetimes, scratch, console.log))
+            findings.append(lifetimes.measure(plan.lifetimes, scratch, pair.homes, console.log))
     return Results(operations, findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Where Perseid is at home, and who is measured beside it."""
+
+    homes: Homes
+    peer: Path | Homes | None  # the npm package, or Perseid at another home
+    note: str | None = None  # why there is no peer
+    remark: str = "Perseid forces each commit to disk; the other keeps everything in memory"
+
+
+def _pair(store: str, directory: Path, stack: ExitStack, *, with_peer: bool) -> Pair:
+    refusal = None if with_peer else "--no-peer was given"
+    if store == "postgres":
+        postgres = stack.enter_context(Postgres(durable=True))
+        beside = Files("Perseid on SQLite") if with_peer else None
+        remark = "Both force each commit to disk"
+        return Pair(Databases(postgres), beside, refusal, remark)
+    package, note = _peer_package(directory) if with_peer else (None, refusal)
+    return Pair(Files(), package, note)
 
 
 def _compare(
     plan: Plan,
-    peer: tuple[Path | None, str | None],
+    home: Home,
+    pair: Pair,
     scratch: Path,
     client: tuple[str, Driver],
     console: Console,
 ) -> Report:
-    """Both servers, or Perseid alone if there is no peer."""
-    package, note = peer
+    """Both servers, or Perseid alone if there is no peer; what it wrote stays at home."""
     name, driver = client
     with ExitStack() as stack:
         # Started a few times: the first start may compile, and one figure is no figure.
-        starts = [_start_seconds(scratch / f"start{each}") for each in range(1, plan.repeat)]
-        ours = stack.enter_context(servers.perseid(scratch / "perseid"))
+        starts = [
+            _start_seconds(pair.homes.make(scratch / f"start{each}"))
+            for each in range(1, plan.repeat)
+        ]
+        ours = stack.enter_context(servers.perseid(home))
         running = [ours]
-        if package is not None:
-            running.append(stack.enter_context(servers.peer(package, scratch / "peer")))
+        if isinstance(pair.peer, Path):
+            running.append(stack.enter_context(servers.peer(pair.peer, scratch / "peer")))
+        elif pair.peer is not None:
+            running.append(stack.enter_context(servers.perseid(pair.peer.make(scratch / "beside"))))
         after_start = {each.name: each.resident_bytes() for each in running}
         for server in running:
             _prepare(server, plan, console)
@@ -188,7 +231,12 @@ def _compare(
             )
             for each in running
         ]
-    return Report(_conditions(plan, name), processes, samples, note)
+    return Report(_conditions(plan, name), processes, samples, pair.note, pair.remark)
+
+
+def _beside_statements(plan: Plan, home: Home, report: Report, console: Console) -> Findings:
+    ours = {name: runs[home.server] for name, runs in report.samples.items()}
+    return raw_statements.measure(home, ours, plan.connections, plan.seconds, console.log)
 
 
 def _driver(client: str, scratch: Path) -> tuple[str, Driver]:
@@ -207,8 +255,8 @@ def _peer_package(directory: Path) -> tuple[Path | None, str | None]:
         return None, f"{servers.PEER_PACKAGE} cannot be run, {exc}"
 
 
-def _start_seconds(directory: Path) -> float:
-    with servers.perseid(directory) as server:
+def _start_seconds(home: Home) -> float:
+    with servers.perseid(home) as server:
         return server.start_seconds
 
 

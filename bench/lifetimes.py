@@ -10,20 +10,18 @@ import asyncio
 import http.client
 import json
 import random
-import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import apsw
-
 from bench import servers, stocking
 from bench.errors import BenchError
+from bench.homes import Home, Homes
 from bench.load import Sample, run_bundled, send_all
 from bench.report import Finding, Findings, Limit, Part
 from bench.servers import Server
@@ -31,7 +29,6 @@ from bench.signing import Request, Target
 from bench.stocking import Kept
 from perseid.commands.admin_client import AdminClient
 from perseid.config import WELL_KNOWN_KEY
-from perseid.store.directory import DATABASE_FILE
 
 # Three containers: the large one, the same living without the dead, and one of ten items.
 _LARGE: Final = "large"
@@ -94,6 +91,7 @@ class Bench:
 
     plan: Plan
     scratch: Path
+    homes: Homes
     log: Callable[[str], None]
     stack: ExitStack
     _crowd: Crowd | None = None
@@ -101,10 +99,10 @@ class Bench:
     def crowd(self) -> Crowd:
         """The large server; the first row that needs it waits for its loading."""
         if self._crowd is None:
-            directory = self.scratch / "crowd"
+            home = self.homes.make(self.scratch / "crowd")
             self.log(f"loading {self.plan.items:,} items")
-            asyncio.run(_stock_crowd(directory / "data", self.plan.items, int(time.time())))
-            server = self.stack.enter_context(servers.perseid(directory, "--no-sweeper"))
+            asyncio.run(_stock_crowd(home, self.homes, self.plan.items, int(time.time())))
+            server = self.stack.enter_context(servers.perseid(home, "--no-sweeper"))
             self._crowd = Crowd(server, _admin(server))
         return self._crowd
 
@@ -117,10 +115,10 @@ class Row(NamedTuple):
     measure: Callable[[Bench], Outcome]
 
 
-def measure(plan: Plan, scratch: Path, log: Callable[[str], None]) -> Findings:
+def measure(plan: Plan, scratch: Path, homes: Homes, log: Callable[[str], None]) -> Findings:
     """The findings of the plan's rows, in the order of ROWS."""
     with ExitStack() as stack:
-        bench = Bench(plan, scratch, log, stack)
+        bench = Bench(plan, scratch, homes, log, stack)
         findings = [_measured(row, bench) for row in ROWS if row.name in plan.rows]
     return Findings("Time to live", plan.conditions(), findings)
 
@@ -141,51 +139,43 @@ def _measured(row: Row, bench: Bench) -> Finding:
 def _purge_rate(bench: Bench) -> Outcome:
     """The sweeper beside one DELETE that a database administrator would write."""
     dead, now = bench.plan.to_purge, int(time.time())
-    origin = bench.scratch / "dead"
+    homes = bench.homes
+    origin = homes.make(bench.scratch / "dead")
     bench.log(f"loading {dead:,} items to purge")
-    table = asyncio.run(_stock_dead(origin / "data", dead, now))
+    container = asyncio.run(_stock_dead(origin, homes, dead, now))
     drained, deleted, vacuumed = [], [], []
     for run in range(bench.plan.repeat):
-        with _copy_of(origin, bench.scratch / f"drain{run}") as directory:
-            drained.append(dead / _drain_seconds(directory, dead))
-        with _copy_of(origin, bench.scratch / f"delete{run}") as directory:
-            removing, shrinking = _delete_seconds(directory / "data", table, now, dead)
-            deleted.append(dead / removing)
-            vacuumed.append(dead / (removing + shrinking))
-    shutil.rmtree(origin)
+        with homes.copied(origin, bench.scratch / f"drain{run}") as home:
+            drained.append(dead / _drain_seconds(home, dead))
+        with homes.copied(origin, bench.scratch / f"delete{run}") as home:
+            plain = homes.delete(home, container, _SHORT, now)
+            if plain.removed != dead:
+                raise BenchError(f"the plain DELETE removed {plain.removed:,} of {dead:,} items")
+            deleted.append(dead / plain.seconds)
+            vacuumed.append(dead / (plain.seconds + plain.tidying))
     note = (
-        "A drain also gives the space back to the file system; a DELETE and a vacuum remove"
+        "A drain also gives the space back; a DELETE and a vacuum remove"
         f" {Part('', drained, vacuumed).beside:,.0f} items/s."
     )
     return Outcome([Part("items/s: one DELETE", drained, deleted)], note)
 
 
-async def _stock_dead(directory: Path, dead: int, now: int) -> str:
-    """Dead items of both kinds among living ones; the name of their table."""
+async def _stock_dead(home: Home, homes: Homes, dead: int, now: int) -> int:
+    """Dead items of both kinds among living ones; the number of their container."""
 
     def buried(number: int) -> Kept:
         died = now - _SHORT - dead + number
         return Kept("d", number, died - _SHORT, None if number % 2 else _SHORT)
 
-    async with stocking.stocked(directory) as account:
+    async with stocking.stocked(home, homes) as account:
         container = await stocking.create(account, _LARGE, _SHORT)
         await stocking.fill(account, container, dead, buried)
         await stocking.fill(account, container, LIVING, lambda number: Kept("l", number, now))
-        return f"items_{container.number}"
+        return container.number
 
 
-@contextmanager
-def _copy_of(origin: Path, directory: Path) -> Iterator[Path]:
-    shutil.copytree(origin, directory)
-    stocking.flush(directory / "data")
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory)
-
-
-def _drain_seconds(directory: Path, dead: int) -> float:
-    with servers.perseid(directory, "--no-sweeper") as server:
+def _drain_seconds(home: Home, dead: int) -> float:
+    with servers.perseid(home, "--no-sweeper") as server:
         admin = _admin(server)
         started = time.perf_counter()
         purged = admin.post("ttl", stocking.DATABASE, _LARGE, "drain").value["purged"]
@@ -193,28 +183,6 @@ def _drain_seconds(directory: Path, dead: int) -> float:
     if purged != dead:
         raise BenchError(f"{purged:,} of {dead:,} dead items were removed")
     return took
-
-
-def _delete_seconds(data: Path, table: str, now: int, dead: int) -> tuple[float, float]:
-    """How long the DELETE took, and a vacuum after it; set up as the server sets up its own."""
-    db = apsw.Connection(str(data / DATABASE_FILE))
-    try:
-        db.pragma("synchronous", "FULL")
-        db.pragma("cache_size", -16_384)
-        if db.pragma("journal_mode") != "wal":
-            raise BenchError("the database file is not in WAL mode")
-        started = time.perf_counter()
-        db.execute(f"DELETE FROM {table} WHERE ts + COALESCE(ttl, ?) <= ?", (_SHORT, now))
-        removed_at = time.perf_counter()
-        removed = db.changes()
-        for _ in db.execute("PRAGMA incremental_vacuum"):
-            pass
-        shrunk_at = time.perf_counter()
-    finally:
-        db.close()
-    if removed != dead:
-        raise BenchError(f"the plain DELETE removed {removed:,} of {dead:,} items")
-    return removed_at - started, shrunk_at - removed_at
 
 
 # The large server
@@ -260,11 +228,11 @@ class Crowd:
         return count
 
 
-async def _stock_crowd(directory: Path, items: int, now: int) -> None:
+async def _stock_crowd(home: Home, homes: Homes, items: int, now: int) -> None:
     def old(count: int) -> Callable[[int], Kept]:
         return lambda number: Kept("d", number, now - _OLDEST + number * _SPREAD // count)
 
-    async with stocking.stocked(directory) as account:
+    async with stocking.stocked(home, homes) as account:
         for name, olds, living in ((_LARGE, items, LIVING), (_PLAIN, 0, LIVING), (_SMALL, _FEW, 0)):
             container = await stocking.create(account, name, _LONG)
             await stocking.fill(account, container, olds, old(olds))

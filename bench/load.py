@@ -17,11 +17,13 @@ import time
 from array import array
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from bench.errors import BenchError
 from bench.signing import Request
 from bench.workload import FRESH_ID
+
+T = TypeVar("T")
 
 # Long enough for the slowest reply of a loaded server; a lost one still ends the run.
 _GRACE_SECONDS: Final = 60.0
@@ -170,12 +172,12 @@ def run_bundled(
     port: int, requests: Sequence[Request], status: int, connections: int, seconds: float
 ) -> Sample:
     """Drives with the client of this module, for `seconds`."""
-    return _run(_drive(port, _endless(requests), status, connections, seconds))
+    return on_fast_loop(_drive(port, _endless(requests), status, connections, seconds))
 
 
 def send_all(port: int, requests: Iterable[bytes], status: int, connections: int = 1) -> Sample:
     """Sends each request once."""
-    return _run(_drive(port, iter(requests), status, connections, None))
+    return on_fast_loop(_drive(port, iter(requests), status, connections, None))
 
 
 def _endless(requests: Sequence[Request]) -> Iterator[bytes]:
@@ -310,7 +312,7 @@ def _content_length(headers: bytes) -> int | None:
     return int(headers[start : headers.index(b"\r\n", start)])
 
 
-def _run(work: Coroutine[Any, Any, Sample]) -> Sample:
+def on_fast_loop(work: Coroutine[Any, Any, T]) -> T:
     """On uvloop where it exists, so that the client is not what is measured."""
     if sys.platform == "win32":
         return asyncio.run(work)

@@ -1,6 +1,7 @@
-"""What queries cost: beside the npm package, beside our own point reads, and as containers grow.
+"""What queries cost: beside a peer, beside our own point reads, and as containers grow.
 
-Each row is a ratio of two figures taken side by side. The package needs seconds for a query over a
+Each row is a ratio of two figures taken side by side. The peer is the npm package, or Perseid on
+another database. The package needs seconds for a query over a
 hundred thousand documents, so it is asked once, and given up on after a minute.
 """
 
@@ -22,6 +23,7 @@ import orjson
 
 from bench import servers, stocking
 from bench.errors import BenchError
+from bench.homes import Home, Homes
 from bench.load import Driver, send_all
 from bench.report import Finding, Findings, Limit, Part
 from bench.servers import Server
@@ -121,7 +123,7 @@ class Plan:
             "runs": self.repeat,
             "connections": _CONNECTIONS,
             "seconds": self.seconds,
-            "patience with the package, seconds": int(_PATIENCE),
+            "patience with a package, seconds": int(_PATIENCE),
         }
 
 
@@ -131,22 +133,29 @@ class Bench:
 
     plan: Plan
     scratch: Path
+    homes: Homes
     log: Callable[[str], None]
     driver: Driver
     package: Path | None
+    others: Homes | None  # where the peer is at home, if it is one of ours
     stack: ExitStack
     _stocked: dict[int, Server]
     _peer: Server | None = None
 
     def perseid(self, documents: int) -> Server:
         if documents not in self._stocked:
-            directory = self.scratch / f"queries{documents}"
-            self.log(f"loading {documents:,} documents")
-            asyncio.run(_stock(directory / "data", documents))
-            self._stocked[documents] = self.stack.enter_context(servers.perseid(directory))
+            self._stocked[documents] = self._started(self.homes, documents, "queries")
         return self._stocked[documents]
 
+    def _started(self, homes: Homes, documents: int, name: str) -> Server:
+        home = homes.make(self.scratch / f"{name}{documents}")
+        self.log(f"{home.server}: loading {documents:,} documents")
+        asyncio.run(_stock(home, homes, documents))
+        return self.stack.enter_context(servers.perseid(home))
+
     def peer(self) -> Server | None:
+        if self._peer is None and self.others is not None:
+            self._peer = self._started(self.others, self.plan.documents, "beside")
         if self._peer is None and self.package is not None:
             server = self.stack.enter_context(servers.peer(self.package, self.scratch / "peerq"))
             target = _target(server)
@@ -161,16 +170,23 @@ class Bench:
 
 class Row(NamedTuple):
     name: str
-    limit: Limit
+    limit: Limit  # as far as it is beside a peer, that is the package
     measure: Callable[[Bench], tuple[list[Part], str | None]]
+    is_beside_peer: bool = False
 
 
 def measure(
-    plan: Plan, scratch: Path, log: Callable[[str], None], driver: Driver, package: Path | None
+    plan: Plan,
+    scratch: Path,
+    homes: Homes,
+    log: Callable[[str], None],
+    driver: Driver,
+    peer: Path | Homes | None,
 ) -> Findings:
     """The findings of the plan's rows, in the order of ROWS."""
     with ExitStack() as stack:
-        bench = Bench(plan, scratch, log, driver, package, stack, {})
+        package, others = (peer, None) if isinstance(peer, Path | None) else (None, peer)
+        bench = Bench(plan, scratch, homes, log, driver, package, others, stack, {})
         findings = []
         for row in ROWS:
             if row.name in plan.rows:
@@ -178,7 +194,8 @@ def measure(
                     parts, note = row.measure(bench)
                 except BenchError as exc:
                     raise BenchError(f"{row.name}: {exc}") from exc
-                findings.append(Finding(row.name, row.limit, parts, note))
+                limit = None if others is not None and row.is_beside_peer else row.limit
+                findings.append(Finding(row.name, limit, parts, note))
                 log(f"{row.name}: {findings[-1].verdict}")
     return Findings("Queries", plan.conditions(), findings)
 
@@ -201,13 +218,12 @@ def _first_use(bench: Bench) -> tuple[list[Part], str | None]:
 def _beside_peer(query: Query) -> Callable[[Bench], tuple[list[Part], str | None]]:
     def measured(bench: Bench) -> tuple[list[Part], str | None]:
         ours = bench.perseid(bench.plan.documents)
-        if query.is_drained:
-            runs = [1 / _drain_seconds(ours, query) for _ in range(bench.plan.repeat)]
-        else:
-            runs = _rates(bench, ours, query)
+        runs = _rates(bench, ours, query)
         peer = bench.peer()
         if peer is None:
             return [], "there is no peer to compare with"
+        if bench.others is not None:
+            return [Part(f"a second: {peer.name}", runs, _rates(bench, peer, query))], None
         note = None
         try:
             if query.is_drained:
@@ -259,9 +275,9 @@ def _indexed_writes(bench: Bench) -> tuple[list[Part], str | None]:
     """Creates in a container with three property indexes, and in one without any."""
     indexed: list[float] = []
     plain: list[float] = []
-    directory = bench.scratch / "writes"
-    asyncio.run(_stock(directory / "data", 2000, ("items", "created")))
-    with servers.perseid(directory) as server:
+    home = bench.homes.make(bench.scratch / "writes")
+    asyncio.run(_stock(home, bench.homes, 2000, ("items", "created")))
+    with servers.perseid(home) as server:
         for path in ("email", "score", "name"):
             text = f"SELECT * FROM c WHERE c.{path} = 1"
             _seconds(server, _request(_target(server), Query(path, text, 0), 0))
@@ -275,7 +291,7 @@ def _indexed_writes(bench: Bench) -> tuple[list[Part], str | None]:
 ROWS: Final = (
     Row("first use of a path", Limit(10.0), _first_use),
     *(
-        Row(each.name, Limit(each.least_ratio, is_least=True), _beside_peer(each))
+        Row(each.name, Limit(each.least_ratio, is_least=True), _beside_peer(each), True)
         for each in QUERIES
     ),
     Row("queries beside point reads", Limit(0.4, is_least=True), _beside_point_reads),
@@ -299,6 +315,8 @@ def _request(target: Target, query: Query, number: int, scale: float = 1) -> byt
 
 
 def _rates(bench: Bench, server: Server, query: Query) -> list[float]:
+    if query.is_drained:
+        return [1 / _drain_seconds(server, query) for _ in range(bench.plan.repeat)]
     return [_rate(bench, server, query) for _ in range(bench.plan.repeat)]
 
 
@@ -365,9 +383,9 @@ def _target(server: Server) -> Target:
 # Stock
 
 
-async def _stock(directory: Path, count: int, names: Sequence[str] = ("items",)) -> None:
+async def _stock(home: Home, homes: Homes, count: int, names: Sequence[str] = ("items",)) -> None:
     """The documents of the other tables, written without a server."""
-    async with stocking.stocked(directory) as account:
+    async with stocking.stocked(home, homes) as account:
         for name in names:
             await _fill(account, name, count)
 

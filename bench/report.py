@@ -53,6 +53,7 @@ class Report:
     processes: Sequence[Process]  # Perseid first, then the peer if there was one
     samples: dict[str, dict[str, list[Sample]]]
     note: str | None  # why there is no peer
+    remark: str  # what the peer does otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,34 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of a table: the worst of its parts counts. Without parts it was not measured."""
+    """A row of a table: the worst of its parts counts. Without parts it was not measured.
+
+    Without a limit it tells how things are, and a higher ratio is a better one.
+    """
 
     name: str
-    limit: Limit
+    limit: Limit | None
     parts: Sequence[Part]
     note: str | None = None
 
     @property
     def ratio(self) -> float | None:
-        worst = min if self.limit.is_least else max
+        worst = min if self.limit is None or self.limit.is_least else max
         return worst((part.ratio for part in self.parts), default=None)
 
     @property
     def is_met(self) -> bool | None:
-        return None if self.ratio is None else self.limit.admits(self.ratio)
+        if self.ratio is None or self.limit is None:
+            return None
+        return self.limit.admits(self.ratio)
 
     @property
     def verdict(self) -> str:
         """The ratio and its limit in words."""
         if self.ratio is None:
             return "not measured"
+        if self.limit is None:
+            return f"ratio {self.ratio:.2f}"
         return f"ratio {self.ratio:.2f}, {self.limit}{'' if self.is_met else ': missed'}"
 
 
@@ -260,7 +268,7 @@ def _caption(report: Report) -> str:
     shown = ", ".join(f"{name} {value}" for name, value in report.conditions.items())
     if len(report.processes) == 1:
         return f"{shown}."
-    return f"{shown}. Ratio: above 1.00 Perseid is the better one."
+    return f"{shown}. Ratio: above 1.00 {report.processes[0].name} is the better one."
 
 
 def _facts(report: Report) -> Iterator[str]:
@@ -271,19 +279,19 @@ def _facts(report: Report) -> Iterator[str]:
             f" {each.memory_after_run / _MIB:.0f} MiB after the run"
         )
     if len(report.processes) > 1:
-        yield "Perseid forces each commit to disk; the other keeps everything in memory"
+        yield report.remark
     if report.note is not None:
         yield f"No comparison: {report.note}"
 
 
 def _finding_lines(finding: Finding) -> Iterator[tuple[str, ...]]:
     """A line for each part, then the worst of them if there are several."""
-    limit = str(finding.limit)
+    limit = "" if finding.limit is None else str(finding.limit)
     if finding.ratio is None:
         yield finding.name, "not measured", "", "", "", limit
         return
     is_one = len(finding.parts) == 1
-    shown = limit if finding.is_met else f"{limit}: missed"
+    shown = f"{limit}: missed" if finding.is_met is False else limit
     for number, part in enumerate(finding.parts):
         label = finding.name if number == 0 else ""
         here, beside, ratio = _figure(part.here), _figure(part.beside), f"{part.ratio:.2f}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.errors import BenchError, PeerUnavailable
+from bench.homes import Home
 
 PEER_PACKAGE: Final = "@vercel/cosmosdb-server"
 PEER_VERSION: Final = "1.0.1"  # pinned, or ratios of different days would not compare
@@ -51,17 +52,16 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def perseid(directory: Path, *flags: str) -> Iterator[Server]:
-    """Perseid as installed, on the data in `directory` if any, every commit forced to disk."""
+def perseid(home: Home, *flags: str) -> Iterator[Server]:
+    """Perseid as installed, on the data at home if any, every commit forced to disk."""
     from perseid import __version__
 
     port = free_port()
     command = [sys.executable, "-m", "perseid", "serve", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--data", str(directory / "data"), "--durability", "full"]
-    command += flags
+    command += ["--port", str(port), *home.flags, *flags]
     path = "/_perseid/ready"
     with _running(
-        "Perseid", __version__, command, port=port, path=path, directory=directory
+        home.server, __version__, command, port=port, path=path, directory=home.directory
     ) as server:
         yield server
 

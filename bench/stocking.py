@@ -1,4 +1,4 @@
-"""Fills a data directory without a server: items of any age, hundreds in each transaction.
+"""Fills a store without a server: items of any age, hundreds in each transaction.
 
 Through the store and not over the wire, since a client can neither choose `_ts` nor write a million
 items in a minute.
@@ -7,22 +7,19 @@ items in a minute.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from bench.homes import Home, Homes
 from perseid import charges, ids, partition
-from perseid.config import Settings
 from perseid.documents import seal
 from perseid.model import LSN_SHIFT, Container, Row, item_number
 from perseid.server import opened
 from perseid.service import containers, databases
 from perseid.service.account import Account
-from perseid.store.directory import DATABASE_FILE
 from perseid.store.protocol import Decision, Put, View
 
 DATABASE: Final = "bench"
@@ -59,13 +56,13 @@ class Kept(NamedTuple):
 
 
 @asynccontextmanager
-async def stocked(directory: Path) -> AsyncIterator[Account]:
-    """An account in a new data directory with an empty database; on disk when the block ends."""
-    async with opened(Settings(data=directory, durability="off")) as account:
+async def stocked(home: Home, homes: Homes) -> AsyncIterator[Account]:
+    """An account in a new home with an empty database; on disk when the block ends."""
+    async with opened(home.settings) as account:
         await databases.create(account, {"id": DATABASE}, None, account.clock.now())
         yield account
     # What is still on its way to the disk would slow down whoever is measured next.
-    flush(directory)
+    homes.flush(home)
 
 
 async def create(account: Account, name: str, default_ttl: int) -> Container:
@@ -98,12 +95,6 @@ async def fill(
         await account.store.write(container, 0, (), decide)
 
     await asyncio.gather(*map(write, range(0, count, _BATCH)))
-
-
-def flush(directory: Path) -> None:
-    """Returns when the database file is on the disk."""
-    with (directory / DATABASE_FILE).open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _row(container: Container, item: Kept, lsn: int, place: int, terms: int) -> Row:

@@ -14,6 +14,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import CITUS, CITUS_DSN, SQLITE, STORES, Place, Stores
 
 # How long an example takes is the machine's business, and machines are shared.
 hypothesis.settings.register_profile(
@@ -22,7 +23,77 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")
 
 _numbers = itertools.count(1)
-EXCUSES = Path(__file__).parent / "allowed_skips.txt"
+HERE = Path(__file__).parent
+EXCUSES = HERE / "allowed_skips.txt"
+# Suites that hold for every database; what Citus is to show is in the second list.
+ON_ALL_STORES = ("store", "ttl", "query", "wire", "model")
+ON_CITUS = ("store", "wire")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store",
+        choices=STORES,
+        help="Run the tests on this database only. Default: each suite on those it is meant for.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "only_on(store, reason=...): the test is about something this database has"
+    )
+    config.addinivalue_line(
+        "markers", f"citus: the test runs on the cluster that {CITUS_DSN} names, if it does"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test that needs a store runs on every database its suite is meant for."""
+    if "stores" not in metafunc.fixturenames:
+        return
+    suite = metafunc.definition.path.relative_to(HERE).parts[0]
+    chosen = metafunc.config.getoption("store")
+    found = [*STORES.values()] if suite in ON_ALL_STORES else []
+    if chosen is not None:
+        found = [STORES[chosen]]
+    params = [pytest.param(each, id=each.name) for each in found]
+    if suite in ON_CITUS and CITUS_DSN in os.environ:
+        params.append(pytest.param(CITUS, id="citus", marks=pytest.mark.citus))
+    only = metafunc.definition.get_closest_marker("only_on")
+    if only is not None:
+        params = [each for each in params if each.id == only.args[0]]
+    if params:  # else it runs on SQLite, or not at all: see below
+        metafunc.parametrize("stores", params, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is about a database that was not chosen."""
+    chosen = config.getoption("store")
+    if chosen is None:
+        return
+    left_out = [item for item in items if not _is_meant(item, chosen)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_meant(item, chosen)]
+
+
+def _is_meant(item: pytest.Item, chosen: str) -> bool:
+    only = item.get_closest_marker("only_on")
+    return only is None or only.args[0] == chosen
+
+
+@pytest.fixture(scope="session")
+def stores(request: pytest.FixtureRequest) -> Stores:
+    """The database that the test is run on."""
+    chosen: Stores = getattr(request, "param", SQLITE)
+    return chosen
+
+
+@pytest.fixture
+def place(stores: Stores) -> Iterator[Place]:
+    """Where the test's own servers keep their data."""
+    with stores.place() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +103,9 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture(scope="session")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    """A server in memory that all tests of a process share."""
-    with running(Settings(memory=True), clock) as found:
+def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
+    """A server that all tests of a process share."""
+    with stores.place() as place, running(place.fresh(), clock) as found:
         yield found
 
 

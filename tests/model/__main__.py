@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
-import tempfile
 import time
 import traceback
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
 from tests.model.machine import play
 from tests.model.site import Site
+from tests.support.stores import STORES
 
 RULES = settings(
     max_examples=20,
@@ -33,9 +32,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model")
     parser.add_argument("seconds", type=float, nargs="?", default=60.0)
     parser.add_argument("--seed", type=int, help="play the runs of this seed only")
+    parser.add_argument("--store", choices=STORES, default="sqlite")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    with tempfile.TemporaryDirectory() as data, Site(Path(data)) as site:
+    with STORES[options.store].place() as place, Site(place.lasting()) as site:
         while True:
             number = options.seed if options.seed is not None else secrets.randbits(32)
             try:

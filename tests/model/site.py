@@ -1,11 +1,10 @@
-"""A real server on a file and a clock that stands still until somebody moves it."""
+"""A real server that keeps its data, and a clock that stands still until somebody moves it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from contextlib import ExitStack, closing
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,8 +19,8 @@ class Site:
 
     raw: RawClient
 
-    def __init__(self, data: Path) -> None:
-        self._settings = Settings(data=data, durability="off")
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._running = ExitStack()
         self.clock = MovableClock()
         self.clock.set(math.ceil(self.clock.freeze()))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypothesis import HealthCheck, settings
 
 from tests.model.machine import play
 from tests.model.site import Site
+from tests.support.stores import Place
 
 STEPS = 2000
 # Answers that random steps could miss unnoticed.
@@ -25,8 +24,8 @@ RULES = settings(
 )
 
 
-def test_the_server_does_what_the_model_does(tmp_path: Path) -> None:
-    with Site(tmp_path) as site:
+def test_the_server_does_what_the_model_does(place: Place) -> None:
+    with Site(place.lasting()) as site:
         play(site, RULES)
         number = 0
         while site.steps < STEPS:

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import settings
 
-from perseid.config import Settings
 from tests.query.engines import ENGINES, Engine
 from tests.query.shelves import Shelf, stock
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import Stores
 
 settings.register_profile("soak", max_examples=20_000, print_blob=True)
 
@@ -45,10 +45,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.fixture(scope="session")
-def library(engine: Engine) -> Iterator[RawClient]:
+def library(stores: Stores, engine: Engine) -> Iterator[RawClient]:
     """A server of the engine with one empty database, /dbs/q."""
     with (
-        running(Settings(memory=True, **engine.settings)) as found,
+        stores.place() as place,
+        running(place.fresh(**engine.settings)) as found,
         closing(RawClient(found.endpoint, found.key)) as raw,
     ):
         assert raw.post("/dbs", {"id": "q"}).status == 201

@@ -8,16 +8,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import closing
 from typing import Any, Final
 
 import orjson
-import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from perseid.config import Settings
 from perseid.errors import BadRequest
 from perseid.query import CallContext, compile_query, run
 from tests.query.engines import Engine
@@ -25,6 +22,7 @@ from tests.query.shelves import Shelf, plain, stock
 from tests.query.strategies import RandomQuery, documents, queries, shelves
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import Stores
 
 CONTEXT: Final = CallContext(now=1_700_000_000.0, random=lambda: 0.5)
 QUERIES: Final = 6
@@ -142,7 +140,7 @@ def test_server_and_memory_agree(
 )
 @examples(3)
 def test_paging_goes_on_after_a_restart(
-    tmp_path_factory: pytest.TempPathFactory,
+    stores: Stores,
     engine: Engine,
     found: list[dict[str, Any]],
     asked: list[tuple[RandomQuery, int]],
@@ -150,31 +148,22 @@ def test_paging_goes_on_after_a_restart(
     restarts: list[int],
 ) -> None:
     """All queries are read side by side; the server goes down twice in the middle."""
-    folder = tmp_path_factory.mktemp("restarts")
     readings: list[Reading] = []
     path = ""
-    for steps in (*restarts, None):
-        with ExitStack() as stack:
-            raw = opened(folder, engine, stack)
-            if not path:
-                assert raw.post("/dbs", {"id": "q"}).status == 201
-                shelf, items = filled(raw, engine, ranges, found)
-                path = shelf.path
-                readings = [Reading(query, size, items) for query, size in asked]
-            shelf = Shelf(raw, path, engine)
-            for reading in readings:
-                for _ in itertools.count() if steps is None else range(steps):
-                    if reading.is_done:
-                        break
-                    reading.step(shelf)
+    with stores.place() as place:
+        kept = place.lasting(**engine.settings)
+        for steps in (*restarts, None):
+            with running(kept) as server, closing(RawClient(server.endpoint)) as raw:
+                if not path:
+                    assert raw.post("/dbs", {"id": "q"}).status == 201
+                    shelf, items = filled(raw, engine, ranges, found)
+                    path = shelf.path
+                    readings = [Reading(query, size, items) for query, size in asked]
+                shelf = Shelf(raw, path, engine)
+                for reading in readings:
+                    for _ in itertools.count() if steps is None else range(steps):
+                        if reading.is_done:
+                            break
+                        reading.step(shelf)
     for reading in readings:
         reading.check()
-
-
-def opened(folder: Path, engine: Engine, stack: ExitStack) -> RawClient:
-    """A server on the folder, and a client of it, until the stack ends."""
-    chosen = Settings(data=folder, durability="off", **engine.settings)
-    found = stack.enter_context(running(chosen))
-    raw = RawClient(found.endpoint, found.key)
-    stack.callback(raw.close)
-    return raw

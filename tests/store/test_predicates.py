@@ -15,6 +15,8 @@ from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED
 from perseid.store.predicates import bindings, condition_sql
 
+pytestmark = pytest.mark.only_on("sqlite", reason="its dialect by itself")
+
 TEXTS: Final = (
     "", "a", "b", "ab", "abc", "A", "é", "\U0001f600", "\ue000", "a\0b", "\0", "null", "1", "%",
     "'", '"',

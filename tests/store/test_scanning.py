@@ -15,6 +15,8 @@ from perseid.store import scanning, schema
 from perseid.store.protocol import Scan
 from perseid.ttl import DAWN, Horizon, is_live
 
+pytestmark = pytest.mark.only_on("sqlite", reason="leaps in its scans")
+
 TABLE = 7
 
 

@@ -18,6 +18,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Stores
 
 ABSENT: Final = object()  # the property is left out, which is not the same as null
 KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
@@ -173,8 +174,8 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture(scope="module")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True, no_sweeper=True), clock) as found:
+def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
+    with stores.place() as place, running(place.fresh(no_sweeper=True), clock) as found:
         yield found
 
 

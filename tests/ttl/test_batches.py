@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from perseid.config import Settings
 from tests.support.operations import codes
 from tests.support.raw import Reply
+from tests.support.stores import Place
 from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
 
 KEY: Final = '["p"]'
@@ -118,11 +118,11 @@ def test_a_batch_has_one_ts_and_one_now(shelves: Shelves) -> None:
     assert {item["_ts"] for item in shelf.query("SELECT c._ts FROM c")} == {shelves.now}
 
 
-def test_a_batch_on_a_running_clock_has_one_ts() -> None:
+def test_a_batch_on_a_running_clock_has_one_ts(place: Place) -> None:
     """T-006: whatever second it began in, all of it is of that one."""
     clock = frozen_clock()
     clock.resume()
-    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         shelf = Shelves(raw, clock, "/dbs/d").make(1000)
         for turn in range(20):
@@ -289,10 +289,10 @@ def test_a_patch_takes_the_value_of_the_dead(shelves: Shelves) -> None:
 # The size of a partition -------------------------------------------------------------------------
 
 
-def test_a_batch_counts_what_it_has_written_itself() -> None:
+def test_a_batch_counts_what_it_has_written_itself(place: Place) -> None:
     """T-094: its own items take room, what it deletes gives room, the dead take none."""
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True, partition_limit=2000), clock) as raw:
+    with serving(place.fresh(no_sweeper=True, partition_limit=2000), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         shelf = Shelves(raw, clock, "/dbs/d").make(10)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from perseid.config import Settings
 from perseid.store.directory import DATABASE_FILE
 from tests.support.raw import RawClient
+from tests.support.stores import Place
 from tests.ttl.conftest import Shelf, Shelves, frozen_clock, serving
 from tests.ttl.test_purge import Kept, backlog, container_at, process, stock, until
 
@@ -213,9 +212,10 @@ def test_records_outlive_the_items_by_the_feeds_own_retention(shelves: Shelves) 
     assert reply.status == 400
 
 
-def test_the_sweeper_forgets_old_records(tmp_path: Path) -> None:
+@pytest.mark.only_on("sqlite", reason="looks into the file")
+def test_the_sweeper_forgets_old_records(place: Place) -> None:
     clock = frozen_clock()
-    settings = Settings(data=tmp_path, durability="off", no_sweeper=True)
+    settings = place.lasting(no_sweeper=True)
     with serving(settings, clock) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         shelf = Shelves(raw, clock, "/dbs/d").make(-1, **KEPT)
@@ -227,7 +227,7 @@ def test_the_sweeper_forgets_old_records(tmp_path: Path) -> None:
         clock.advance(600)
         assert drain(shelf) == 0
         assert told(changes(shelf, middle)) == [("create", "young", None)]
-    db = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    db = apsw.Connection(str(settings.data / DATABASE_FILE))
     table = db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'changes_[0-9]'").get
     assert db.execute(f"SELECT id FROM {table}").fetchall() == [("young",)]
     db.close()
@@ -237,37 +237,37 @@ def test_the_sweeper_forgets_old_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_exactly_one_record_for_each_death_across_kills(tmp_path: Path) -> None:
+def test_exactly_one_record_for_each_death_across_kills(place: Place) -> None:
     """Three times kill -9 in the middle of the purge; then the log and the dead are counted."""
     dead = 4000
     clock = frozen_clock()
     start = int(clock.now())
+    settings = place.lasting()
 
     async def load() -> None:
-        settings = Settings(data=tmp_path, durability="off")
-        async with container_at(settings, clock, 100, **KEPT) as (account, place):
+        async with container_at(settings, clock, 100, **KEPT) as (account, container):
             kept = [
                 Kept(f"d{number:06}", start - 900_000 + number, None if number % 2 else 100)
                 for number in range(dead)
             ]
-            await stock(account, place, kept)
-            await stock(account, place, [Kept("alive", start, 1_000_000)])
+            await stock(account, container, kept)
+            await stock(account, container, [Kept("alive", start, 1_000_000)])
 
     asyncio.run(load())
-    flags = ("--durability", "normal", "--sweep-pace", "1")
-    with process(tmp_path, *flags, "--no-sweeper") as server:
+    pace = ("--durability", "normal", "--sweep-pace", "1")
+    with process(settings, *pace, "--no-sweeper") as server:
         headers = LATEST
         reply = server.raw.request("GET", "/dbs/d/colls/c/docs", headers=headers)
         etag = reply.headers["etag"]
         assert backlog(server.raw) == dead
     left = dead
     for _ in range(3):
-        with process(tmp_path, *flags) as server:
+        with process(settings, *pace) as server:
             before = left
             until(lambda server=server, before=before: backlog(server.raw) < before)  # type: ignore[misc]
             left = backlog(server.raw)
     assert left > 0, "the purge was over before the last kill; give it more to do"
-    with process(tmp_path, *flags) as server:
+    with process(settings, *pace) as server:
         until(lambda: backlog(server.raw) == 0)
         found, end = drain_feed(
             server.raw, "/dbs/d/colls/c", ALL, etag, **{"x-ms-max-item-count": "1000"}
@@ -278,7 +278,7 @@ def test_exactly_one_record_for_each_death_across_kills(tmp_path: Path) -> None:
         assert all(change["metadata"]["timeToLiveExpired"] for change in found)
         assert drain_feed(server.raw, "/dbs/d/colls/c", ALL, end)[0] == []
         assert server.end(signal.SIGTERM) == 0
-    with process(tmp_path, *flags) as server:
+    with process(settings, *pace) as server:
         again, _ = drain_feed(
             server.raw, "/dbs/d/colls/c", ALL, etag, **{"x-ms-max-item-count": "1000"}
         )

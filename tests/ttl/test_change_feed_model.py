@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -28,6 +26,7 @@ from perseid.service.operation import begin
 from perseid.service.throughput_rules import Throughput
 from perseid.store.protocol import Scan
 from perseid.ttl import is_live
+from tests.support.stores import Stores
 
 RETENTION = 60
 IDS = 6
@@ -72,8 +71,8 @@ class Reader:
 class World:
     """A real account and the model of it."""
 
-    def __init__(self, place: Path, ranges: int, default_ttl: int | None) -> None:
-        self.settings = Settings(data=place, durability="off")
+    def __init__(self, settings: Settings, ranges: int, default_ttl: int | None) -> None:
+        self.settings = settings
         self.clock = MovableClock()
         self.clock.set(math.ceil(self.clock.freeze()))
         self.ranges = ranges
@@ -261,8 +260,8 @@ STEPS = st.lists(
 )
 
 
-async def play(place: Path, ranges: int, default_ttl: int | None, steps: list[Any]) -> None:
-    world = World(place, ranges, default_ttl)
+async def play(settings: Settings, ranges: int, default_ttl: int | None, steps: list[Any]) -> None:
+    world = World(settings, ranges, default_ttl)
     try:
         await world.start()
         for name, *values in [*steps, ("latest", 2), ("all", 100)]:
@@ -293,7 +292,7 @@ async def play(place: Path, ranges: int, default_ttl: int | None, steps: list[An
 @given(ranges=st.sampled_from([1, 3]), default_ttl=st.sampled_from([None, -1, 4]), steps=STEPS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_both_modes_agree_with_the_model(
-    ranges: int, default_ttl: int | None, steps: list[Any]
+    stores: Stores, ranges: int, default_ttl: int | None, steps: list[Any]
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        asyncio.run(play(Path(place), ranges, default_ttl, steps))
+    with stores.place() as place:
+        asyncio.run(play(place.lasting(), ranges, default_ttl, steps))

@@ -7,13 +7,11 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perseid.clock import MovableClock, Readings
-from perseid.config import Settings
 from perseid.documents import parse
 from perseid.http import metrics
 from perseid.model import Container
@@ -24,6 +22,7 @@ from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place, Stores
 from tests.ttl.conftest import KEY, Shelves, assert_gone, frozen_clock, serving
 
 DAY = 86_400
@@ -69,8 +68,8 @@ def test_a_frozen_clock_stands_still(raw: RawClient, shelves: Shelves) -> None:
     assert {shown(raw.get("/_perseid/clock"))["now"] for _ in range(20)} == {first}
 
 
-def test_a_resumed_clock_runs_on_from_where_it_stood() -> None:
-    with serving(Settings(memory=True, no_sweeper=True), frozen_clock()) as raw:
+def test_a_resumed_clock_runs_on_from_where_it_stood(place: Place) -> None:
+    with serving(place.fresh(no_sweeper=True), frozen_clock()) as raw:
         stood = shown(move(raw, "advance", {"seconds": 1000}))["now"]
         resumed = shown(move(raw, "resume"))
         assert resumed["frozen"] is False
@@ -82,9 +81,9 @@ def test_a_resumed_clock_runs_on_from_where_it_stood() -> None:
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
-def test_a_running_clock_moves_too(is_frozen: bool) -> None:
+def test_a_running_clock_moves_too(place: Place, is_frozen: bool) -> None:
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
         if not is_frozen:
             shown(move(raw, "resume"))
         before = clock.now()
@@ -145,11 +144,11 @@ def test_malformed_moves(raw: RawClient, shelves: Shelves, verb: str, body: dict
 
 @pytest.mark.parametrize(("verb", "body"), [("advance", {"seconds": 1e300}), ("set", {"to": 1e18})])
 def test_a_move_out_of_the_calendar_leaves_a_working_server(
-    verb: str, body: dict[str, float]
+    place: Place, verb: str, body: dict[str, float]
 ) -> None:
     """Refused or not: items can still be written, and read back, afterwards."""
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
         shelf = stocked(raw, clock, -1)
         move(raw, verb, body)
         assert shelf.post(shelf.body("after")).status == 201
@@ -169,16 +168,16 @@ def test_a_plain_clock_can_be_looked_at(plain: RawClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[RawClient]:
+def plain(stores: Stores) -> Iterator[RawClient]:
     """A server as everyone starts it, without --test-clock."""
-    with running(Settings(memory=True, no_sweeper=True)) as found:
+    with stores.place() as place, running(place.fresh(no_sweeper=True)) as found:
         client = RawClient(found.endpoint, found.key)
         yield client
         client.close()
 
 
-def test_a_server_started_with_a_test_clock_has_the_moves() -> None:
-    with running(Settings(memory=True, no_sweeper=True, test_clock=True)) as found:
+def test_a_server_started_with_a_test_clock_has_the_moves(place: Place) -> None:
+    with running(place.fresh(no_sweeper=True, test_clock=True)) as found:
         raw = RawClient(found.endpoint, found.key)
         before = shown(raw.get("/_perseid/clock"))
         assert before["movable"] is True
@@ -212,8 +211,8 @@ def test_the_clock_drives_ts(raw: RawClient, shelves: Shelves) -> None:
 # T-300 and T-038: what a restart leaves
 
 
-def test_the_moved_clock_survives_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_the_moved_clock_survives_a_restart(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         shelf = stocked(raw, clock, -1)
@@ -230,8 +229,8 @@ def test_the_moved_clock_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lag", [1, 600, 10 * DAY])
-def test_a_system_clock_set_back_shows_nobody_again(tmp_path: Path, lag: int) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_a_system_clock_set_back_shows_nobody_again(place: Place, lag: int) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         shelf = stocked(raw, clock, -1)
@@ -297,10 +296,10 @@ class Ward:
 
 
 @asynccontextmanager
-async def ward(**settings: Any) -> AsyncIterator[Ward]:
+async def ward(place: Place, **settings: Any) -> AsyncIterator[Ward]:
     machine = Machine()
     clock = MovableClock(lambda: machine.wall)
-    async with opened(Settings(memory=True, **settings), clock) as account:
+    async with opened(place.fresh(**settings), clock) as account:
         await databases.create(account, {"id": "d"}, None, clock.now())
         body = {"id": "c", "partitionKey": KEY, "defaultTtl": -1}
         container = await containers.create(account, "d", body, None, clock.now())
@@ -326,11 +325,13 @@ async def ward(**settings: Any) -> AsyncIterator[Ward]:
         (60, 1, 60, False),
     ],
 )
-def test_leaps_pause_the_purge(limit: int, passes: float, leap: float, is_alarmed: bool) -> None:
+def test_leaps_pause_the_purge(
+    place: Place, limit: int, passes: float, leap: float, is_alarmed: bool
+) -> None:
     """The item of 60 seconds is dead after each of these but the smallest; who removes it?"""
 
     async def scenario() -> None:
-        async with ward(clock_jump=limit) as found:
+        async with ward(place, clock_jump=limit) as found:
             found.machine.pass_time(passes, leap=leap)
             await found.sweeper.tick()
             is_dead = passes + leap >= 60
@@ -340,9 +341,9 @@ def test_leaps_pause_the_purge(limit: int, passes: float, leap: float, is_alarme
     asyncio.run(scenario())
 
 
-def test_the_alarm_lasts_until_confirmed() -> None:
+def test_the_alarm_lasts_until_confirmed(place: Place) -> None:
     async def scenario() -> None:
-        async with ward() as found:
+        async with ward(place) as found:
             found.machine.pass_time(1, leap=7200)
             for _ in range(3):
                 await found.sweeper.tick()
@@ -366,9 +367,9 @@ def test_the_alarm_lasts_until_confirmed() -> None:
     asyncio.run(scenario())
 
 
-def test_resuming_the_sweeper_is_no_confirmation() -> None:
+def test_resuming_the_sweeper_is_no_confirmation(place: Place) -> None:
     async def scenario() -> None:
-        async with ward() as found:
+        async with ward(place) as found:
             found.machine.pass_time(1, leap=7200)
             await found.sweeper.tick()
             found.sweeper.pause()
@@ -380,14 +381,14 @@ def test_resuming_the_sweeper_is_no_confirmation() -> None:
     asyncio.run(scenario())
 
 
-def test_visibility_follows_the_clock_in_spite_of_the_alarm() -> None:
+def test_visibility_follows_the_clock_in_spite_of_the_alarm(place: Place) -> None:
     async def scenario() -> None:
-        async with ward() as found:
+        async with ward(place) as found:
             found.machine.pass_time(1, leap=7200)
             await found.sweeper.tick()
             op = begin(found.account, found.container, found.account.clock.now())
-            place = items.place_of(found.container, '["p"]')
-            assert (await items.read(op, place, "a"))[0] is None
+            where = items.place_of(found.container, '["p"]')
+            assert (await items.read(op, where, "a"))[0] is None
             assert await found.stored() == 1
 
     asyncio.run(scenario())

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from perseid.documents import parse
 from perseid.http import metrics
 from perseid.model import Container
@@ -22,18 +21,19 @@ from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
 from perseid.service.throughput_rules import Throughput, autoscale, manual
 from tests.support.raw import RawClient
+from tests.support.stores import Place, Stores
 from tests.ttl.conftest import KEY, frozen_clock, serving
 from tests.ttl.test_purge import Kept, stock
 
 PRICE = 5.6  # of removing one of the items that `stock` makes: three index terms
-ENFORCED = Settings(memory=True, enforce_throughput=True)
 
 
 @asynccontextmanager
 async def account_with(
-    shared: Throughput | None = None, settings: Settings = ENFORCED
+    place: Place, shared: Throughput | None = None, *, serverless: bool = False
 ) -> AsyncIterator[tuple[Account, MovableClock]]:
     clock = frozen_clock()
+    settings = place.fresh(enforce_throughput=True, serverless=serverless)
     async with opened(settings, clock) as account:
         await databases.create(account, {"id": "d"}, shared, clock.now())
         yield account, clock
@@ -75,11 +75,11 @@ async def figures(account: Account, sweeper: Sweeper, name: str = "c") -> dict[s
     ("used", "left"),
     [(0, 400), (380, 20), (399, 1), (400, 0), (390.5, 9.5), (1000, 0)],
 )
-def test_removal_spends_what_a_second_left_over(used: float, left: float) -> None:
+def test_removal_spends_what_a_second_left_over(place: Place, used: float, left: float) -> None:
     """T-131: of 400 RU/s users take 380, so 20 are spent on the dead."""
 
     async def scenario() -> None:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 500)
             sweeper = Sweeper(account)
             await sweeper.tick()  # nothing is left over yet
@@ -95,9 +95,9 @@ def test_removal_spends_what_a_second_left_over(used: float, left: float) -> Non
     asyncio.run(scenario())
 
 
-def test_each_range_has_its_own_leftover() -> None:
+def test_each_range_has_its_own_leftover(place: Place) -> None:
     async def scenario() -> None:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             wide = await container_with(account, 0, manual(20_000))
             assert len(wide.ranges) == 2
             now = clock.now()
@@ -129,11 +129,11 @@ def load(account: Account, container: Container, seed: int) -> int:
     return sum(not use(account, container, 7.5 + (seed * number) % 13) for number in range(100))
 
 
-def test_removal_causes_no_refusals() -> None:
+def test_removal_causes_no_refusals(place: Place) -> None:
     """T-132: as many 429s with a large backlog as without one, in each second."""
 
     async def refusals(dead: int) -> list[int]:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, dead)
             sweeper = Sweeper(account)
             counts = []
@@ -150,11 +150,11 @@ def test_removal_causes_no_refusals() -> None:
     assert sum(without) > 100
 
 
-def test_without_leftover_removal_waits() -> None:
+def test_without_leftover_removal_waits(place: Place) -> None:
     """T-133: the backlog stands under full load and falls when the load stops."""
 
     async def scenario() -> None:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 1000)
             sweeper = Sweeper(account)
             for _ in range(10):
@@ -175,11 +175,11 @@ def test_without_leftover_removal_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_a_dear_item_saves_up() -> None:
+def test_a_dear_item_saves_up(place: Place) -> None:
     """T-134: 400 RU/s, one dead item of nearly 2 MB: gone after about four idle seconds."""
 
     async def scenario() -> int:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 0)
             large = {"id": "large", "pk": "p", "text": "x" * (2 * 1024 * 1024 - 8192)}
             op = begin(account, container, clock.now())
@@ -198,11 +198,11 @@ def test_a_dear_item_saves_up() -> None:
     assert asyncio.run(scenario()) == 4
 
 
-def test_an_idle_container_is_empty_in_bounded_time() -> None:
+def test_an_idle_container_is_empty_in_bounded_time(place: Place) -> None:
     """T-134: nobody starves while there is any leftover at all."""
 
     async def scenario() -> int:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 100)
             sweeper = Sweeper(account)
             seconds = 0
@@ -217,11 +217,11 @@ def test_an_idle_container_is_empty_in_bounded_time() -> None:
     assert asyncio.run(scenario()) == pytest.approx(100 * PRICE / 2, abs=3)
 
 
-def test_containers_of_a_shared_database_take_turns() -> None:
+def test_containers_of_a_shared_database_take_turns(place: Place) -> None:
     """T-135: one leftover for all of them; each has its turn, whatever the others hold."""
 
     async def scenario() -> list[int]:
-        async with account_with(manual(400)) as (account, clock):
+        async with account_with(place, manual(400)) as (account, clock):
             names = ("one", "two", "three")
             made = [await container_with(account, 400, name=name) for name in names]
             sweeper = Sweeper(account)
@@ -236,9 +236,9 @@ def test_containers_of_a_shared_database_take_turns() -> None:
     assert max(removed) - min(removed) <= 72  # one second's worth
 
 
-def test_who_has_no_dead_any_more_keeps_nobody_waiting() -> None:
+def test_who_has_no_dead_any_more_keeps_nobody_waiting(place: Place) -> None:
     async def scenario() -> None:
-        async with account_with(manual(400)) as (account, clock):
+        async with account_with(place, manual(400)) as (account, clock):
             one, two = [await container_with(account, 100, name=name) for name in ("one", "two")]
             sweeper = Sweeper(account)
             await sweeper.tick()  # both wait; the first one saves
@@ -253,9 +253,9 @@ def test_who_has_no_dead_any_more_keeps_nobody_waiting() -> None:
     asyncio.run(scenario())
 
 
-def test_a_drain_waits_for_no_budget() -> None:
+def test_a_drain_waits_for_no_budget(place: Place) -> None:
     async def scenario() -> None:
-        async with account_with() as (account, _clock):
+        async with account_with(place) as (account, _clock):
             container = await container_with(account, 1000)
             assert use(account, container, 5000)
             sweeper = Sweeper(account)
@@ -266,11 +266,11 @@ def test_a_drain_waits_for_no_budget() -> None:
     asyncio.run(scenario())
 
 
-def test_removal_does_not_scale_anything_up() -> None:
+def test_removal_does_not_scale_anything_up(place: Place) -> None:
     """T-158: users 1000, removal 200 and more: billed for 1000."""
 
     async def scenario() -> None:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 1000, autoscale(4000))
             sweeper = Sweeper(account)
             await sweeper.tick()
@@ -287,12 +287,11 @@ def test_removal_does_not_scale_anything_up() -> None:
 
 
 @pytest.mark.parametrize("is_serverless", [True, False])
-def test_only_serverless_accounts_pay_for_removal(is_serverless: bool) -> None:
+def test_only_serverless_accounts_pay_for_removal(place: Place, is_serverless: bool) -> None:
     """T-159, T-157: metered at the price of deletes there, free elsewhere."""
 
     async def scenario() -> tuple[float, float]:
-        settings = Settings(memory=True, enforce_throughput=True, serverless=is_serverless)
-        async with account_with(settings=settings) as (account, clock):
+        async with account_with(place, serverless=is_serverless) as (account, clock):
             container = await container_with(account, 50)
             sweeper = Sweeper(account)
             await sweeper.tick()
@@ -308,11 +307,11 @@ def test_only_serverless_accounts_pay_for_removal(is_serverless: bool) -> None:
     assert consumed == pytest.approx(100 + (purge if is_serverless else 0))
 
 
-def test_silence_is_not_mistaken_for_lack_of_leftover() -> None:
+def test_silence_is_not_mistaken_for_lack_of_leftover(place: Place) -> None:
     """T-142: with TTL off a range is left alone when its dead are gone, not when they are dear."""
 
     async def scenario() -> None:
-        async with account_with() as (account, clock):
+        async with account_with(place) as (account, clock):
             container = await container_with(account, 200)
             body = {"id": "c", "partitionKey": KEY}
             now = clock.now()
@@ -331,9 +330,9 @@ def test_silence_is_not_mistaken_for_lack_of_leftover() -> None:
 
 
 @pytest.fixture(scope="module")
-def enforced() -> Iterator[tuple[RawClient, MovableClock]]:
+def enforced(stores: Stores) -> Iterator[tuple[RawClient, MovableClock]]:
     clock = frozen_clock()
-    with serving(ENFORCED, clock) as raw:
+    with stores.place() as place, serving(place.fresh(enforce_throughput=True), clock) as raw:
         yield raw, clock
 
 

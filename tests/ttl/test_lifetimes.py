@@ -7,16 +7,15 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perseid.config import Settings
 from perseid.server import opened
 from perseid.service import containers, lifetimes
 from perseid.store.protocol import Note
 from tests.support.raw import RawClient, Reply
+from tests.support.stores import Place
 from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
 from tests.ttl.test_purge import Kept, container_at, set_default, stock
 
@@ -422,9 +421,9 @@ def test_the_guard_is_off_by_default(shelves: Shelves) -> None:
     assert change(shelf, 1).status == 200
 
 
-def test_the_guard_of_the_server() -> None:
+def test_the_guard_of_the_server(place: Place) -> None:
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True, expiry_guard="2"), clock) as raw:
+    with serving(place.fresh(no_sweeper=True, expiry_guard="2"), clock) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         shelves = Shelves(raw, clock, "/dbs/d")
         shelf = crowd(shelves)
@@ -436,8 +435,8 @@ def test_the_guard_of_the_server() -> None:
         assert change(shelf, 30).status == 200
 
 
-def test_the_guard_stays_after_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_the_guard_stays_after_a_restart(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})
@@ -551,8 +550,8 @@ def test_undo_gives_the_container_a_new_etag(shelves: Shelves) -> None:
     assert stale.status == 412
 
 
-def test_undo_survives_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_undo_survives_a_restart(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})
@@ -567,12 +566,12 @@ def test_undo_survives_a_restart(tmp_path: Path) -> None:
         assert raw.post(f"{again.admin}/undo", {}).status == 409
 
 
-def test_undo_before_the_change_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The count comes after the answer. Until then nothing is removed, so the answer is 0."""
 
     async def scenario() -> Figures:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, -1) as (account, container):
+        async with container_at(place.fresh(), clock, -1) as (account, container):
             long_ago = int(clock.now()) - 100
             await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(3)])
             gate = asyncio.Event()
@@ -597,9 +596,9 @@ def test_undo_before_the_change_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 0)
 
 
-def test_undo_does_not_take_the_figures_of_an_earlier_change(tmp_path: Path) -> None:
+def test_undo_does_not_take_the_figures_of_an_earlier_change(place: Place) -> None:
     """The server dies before a change is counted: what the last one killed is not this one's."""
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})
@@ -1235,8 +1234,8 @@ def _counted(shelf: Shelf) -> list[Figures]:
     raise AssertionError("the change was never counted")
 
 
-def test_audit_is_there_after_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_audit_is_there_after_a_restart(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})

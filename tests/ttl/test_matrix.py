@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any, Final
 
 import apsw
@@ -21,6 +20,7 @@ from perseid.config import CONSISTENCY_LEVELS, Settings
 from perseid.ttl import LIVE_SQL, LONGEST, NEVER, Policy, expires_at, is_live
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
+from tests.support.stores import Place
 from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock
 
 TS: Final = 1_000_000
@@ -215,9 +215,9 @@ class SteppingClock:
         self._second = max(self._second, floor)
 
 
-def test_a_request_lives_in_one_instant() -> None:
+def test_a_request_lives_in_one_instant(place: Place) -> None:
     text = "SELECT c._ts AS ts, GetCurrentTimestamp() / 1000 AS now FROM c"  # T-036
-    with serving_by(SteppingClock(), Settings(memory=True, no_sweeper=True)) as shelves:
+    with serving_by(SteppingClock(), place.fresh(no_sweeper=True)) as shelves:
         shelf = shelves.make(40)
         born = [shelf.create(str(number))["_ts"] for number in range(20)]
         assert len(set(born)) == 20
@@ -232,9 +232,9 @@ def test_a_request_lives_in_one_instant() -> None:
 
 
 @pytest.mark.parametrize("level", CONSISTENCY_LEVELS)
-def test_gone_at_every_consistency_level(level: str) -> None:
+def test_gone_at_every_consistency_level(place: Place, level: str) -> None:
     clock = frozen_clock()  # T-037
-    with serving_by(clock, Settings(memory=True, no_sweeper=True, consistency=level)) as shelves:
+    with serving_by(clock, place.fresh(no_sweeper=True, consistency=level)) as shelves:
         shelf = shelves.make(30)
         shelf.create("a")
         clock.advance(29)
@@ -249,8 +249,8 @@ def kept(shelves: Shelves) -> Shelf:
     return Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
 
 
-def test_a_restart_with_an_earlier_clock_revives_nobody(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path / "data", no_sweeper=True)  # T-038
+def test_a_restart_with_an_earlier_clock_revives_nobody(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)  # T-038
     wall = [TS + 0.0]
     with serving_by(SystemClock(lambda: wall[0]), settings) as shelves:
         shelf = shelves.make(30)
@@ -267,12 +267,11 @@ def test_a_restart_with_an_earlier_clock_revives_nobody(tmp_path: Path) -> None:
         assert shelf.seen("b") == {"b"}
 
 
-def test_a_crash_and_an_earlier_clock_revive_nobody(tmp_path: Path) -> None:
+@pytest.mark.only_on("sqlite", reason="copies the data directory while the server runs")
+def test_a_crash_and_an_earlier_clock_revive_nobody(place: Place) -> None:
     """What is on disk when a client learns of the death is enough for the next run to know."""
     wall = [TS + 0.0]  # T-038
-    first, second = (
-        Settings(data=tmp_path / name, no_sweeper=True) for name in ("data", "as-after-a-crash")
-    )
+    first, second = (place.lasting(no_sweeper=True) for _ in range(2))
     with serving_by(SystemClock(lambda: wall[0]), first) as shelves:
         shelf = shelves.make(30)
         shelf.create("a")
@@ -296,9 +295,9 @@ def read_dated(shelf: Shelf, id_: str, date: float) -> Reply:
 
 
 @pytest.mark.parametrize("shift", [-600, 0, 600])
-def test_the_clients_date_has_no_influence(shift: int) -> None:
+def test_the_clients_date_has_no_influence(place: Place, shift: int) -> None:
     clock = frozen_clock()  # T-039
-    with serving_by(clock, Settings(memory=True, no_sweeper=True)) as shelves:
+    with serving_by(clock, place.fresh(no_sweeper=True)) as shelves:
         shelf = shelves.make(30)
         ts = shelf.create("a")["_ts"]
         clock.set(ts + 29.999)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, product
-from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, TypeVar, assert_never
 
@@ -23,12 +22,13 @@ from hypothesis import strategies as st
 
 from perseid import ttl
 from perseid.clock import MovableClock
+from perseid.config import Settings
 from perseid.model import Container, Database, Row, Usage, item_number
 from perseid.service.catalog import build_container
 from perseid.store.protocol import Decision, Put, PutResource, Resource, Scan
-from perseid.store.sqlite import SqliteStore
 from perseid.ttl import DAWN, Horizon, Policy
 from tests.support.raw import RawClient, Reply
+from tests.support.stores import Stores, open_store
 from tests.ttl.conftest import KEY, assert_gone
 
 T = TypeVar("T")
@@ -256,12 +256,12 @@ def container_resource(number: int) -> Resource:
 
 
 class Library:
-    """A store on disk; each container in it holds the grid, spread over two ranges."""
+    """A store; each container in it holds the grid, spread over two ranges."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._runner = asyncio.Runner()
         self.run: Callable[[Coroutine[Any, Any, T]], T] = self._runner.run
-        self.store = SqliteStore(path, durability="off")
+        self.store = self.run(open_store(settings))
         self._made = 0
 
     def close(self) -> None:
@@ -323,10 +323,11 @@ def _row(part: int, place: int, ts: int, lifetime: int | None) -> Row:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    opened = Library(tmp_path_factory.mktemp("oracle") / "store.sqlite3")
-    yield opened
-    opened.close()
+def library(stores: Stores) -> Iterator[Library]:
+    with stores.place() as place:
+        opened = Library(place.lasting())
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from perseid.config import Settings
 from tests.support.raw import Reply
+from tests.support.stores import Place
 from tests.ttl.conftest import Shelves, frozen_clock, serving
 
 
-def test_a_full_partition_takes_more_once_its_items_are_dead() -> None:
+def test_a_full_partition_takes_more_once_its_items_are_dead(place: Place) -> None:
     """T-094: a write that fits only because dead items no longer count is accepted."""
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True, partition_limit=2000), clock) as raw:
+    with serving(place.fresh(no_sweeper=True, partition_limit=2000), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         docs = f"{Shelves(raw, clock, '/dbs/d').make(10).path}/docs"
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 
-from perseid.config import Settings
 from tests.support.raw import RawClient
+from tests.support.stores import Stores
 from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
@@ -326,11 +326,11 @@ def test_a_purge_right_after_a_change_is_complete(shelves: Shelves) -> None:
 
 
 @pytest.fixture(scope="module")
-def lenient() -> Iterator[Shelves]:
+def lenient(stores: Stores) -> Iterator[Shelves]:
     """A server that judges by the current setting alone."""
     clock = frozen_clock()
-    options = Settings(memory=True, no_sweeper=True, revive_unpurged=True)
-    with serving(options, clock) as raw:
+    options = {"no_sweeper": True, "revive_unpurged": True}
+    with stores.place() as place, serving(place.fresh(**options), clock) as raw:
         assert raw.post("/dbs", {"id": "lenient"}).status == 201
         yield Shelves(raw, clock, "/dbs/lenient")
 

@@ -36,6 +36,7 @@ from perseid.store.protocol import Corpse, Decision, Put, View
 from perseid.store.sqlite import SqliteStore
 from tests.support.raw import RawClient
 from tests.support.running import free_port
+from tests.support.stores import Place, flags
 from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves, assert_gone, frozen_clock, serving
 
 PATIENCE = 60.0  # seconds until a test gives up waiting: a machine may be busy
@@ -97,14 +98,14 @@ async def stock(account: Account, container: Container, kept: Sequence[Kept]) ->
 class Process:
     """`perseid serve` in a process of its own, with a clock that can be moved."""
 
-    def __init__(self, data: Path, *flags: str) -> None:
+    def __init__(self, settings: Settings, *options: str) -> None:
         port = free_port()
         source = str(Path(perseid.__file__).parents[1])
         path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "perseid", "serve", "--data", str(data)),
-                *("--port", str(port), "--test-clock", *flags),
+                *(sys.executable, "-m", "perseid", "serve", *flags(settings)),
+                *("--port", str(port), "--test-clock", *options),
             ],
             stdout=subprocess.PIPE,
             text=True,
@@ -126,9 +127,9 @@ class Process:
 
 
 @contextmanager
-def process(data: Path, *flags: str) -> Iterator[Process]:
+def process(settings: Settings, *options: str) -> Iterator[Process]:
     """A server that is killed with the block, if it has not been before."""
-    found = Process(data, *flags)
+    found = Process(settings, *options)
     try:
         yield found
     finally:
@@ -199,10 +200,10 @@ def test_death_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
 # T-134: progress
 
 
-def test_an_idle_server_removes_everything_by_itself() -> None:
+def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
     """Small items, one of nearly 2 MB, and several ranges: gone in bounded time."""
     clock = frozen_clock()
-    with serving(Settings(memory=True), clock) as raw:
+    with serving(place.fresh(), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
         assert raw.post("/dbs/d/colls", body, throughput="25000").status == 201
@@ -218,12 +219,12 @@ def test_an_idle_server_removes_everything_by_itself() -> None:
         assert (figures["live"]["items"], figures["purgedTotal"]) == (1, 61)
 
 
-def test_the_sweeper_notices_what_dies_while_nobody_asks() -> None:
+def test_the_sweeper_notices_what_dies_while_nobody_asks(place: Place) -> None:
     """No request wakes it: it looks by itself."""
 
     async def scenario() -> None:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, 10) as (account, container):
+        async with container_at(place.fresh(), clock, 10) as (account, container):
             await stock(account, container, [Kept("a", int(clock.now()))])
             sweeper = Sweeper(account)
             running = asyncio.create_task(sweeper.run())
@@ -244,9 +245,9 @@ async def on_disk(account: Account, container: Container) -> int:
     return usage.items + usage.dead_items
 
 
-def test_a_paused_sweeper_waits_and_a_resumed_one_goes_on() -> None:
+def test_a_paused_sweeper_waits_and_a_resumed_one_goes_on(place: Place) -> None:
     clock = frozen_clock()
-    with serving(Settings(memory=True, no_sweeper=True), clock) as raw:
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         shelf = Shelves(raw, clock, "/dbs/d").make(10)
         shelf.create("a")
@@ -296,13 +297,13 @@ POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
 
 @pytest.mark.parametrize(("name", "changes"), POLICIES, ids=[name for name, _ in POLICIES])
 def test_the_longest_dead_goes_first(
-    name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
+    place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perseid.service.sweeper.STEP", 1)
 
     async def scenario() -> list[str]:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, 100) as (account, container):
+        async with container_at(place.fresh(), clock, 100) as (account, container):
             kept = lasting(int(clock.now()))
             await stock(account, container, kept)
             rows = [await stored(account, container, each) for each in kept]
@@ -349,12 +350,14 @@ async def set_default(account: Account, default_ttl: int | None) -> Container:
     return await containers.replace(account, "d", "c", body, if_match=None, now=now)
 
 
-def test_steps_are_small_while_requests_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_small_while_requests_arrive(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """T-140: a step is bounded in number, so that whoever asks waits for little."""
 
     async def scenario() -> list[int]:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, 10) as (account, container):
+        async with container_at(place.fresh(), clock, 10) as (account, container):
             long_ago = int(clock.now()) - 1000
             await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5 * STEP)])
             purge = account.store.purge
@@ -372,12 +375,12 @@ def test_steps_are_small_while_requests_arrive(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(scenario()) == [STEP] * 5
 
 
-def test_ranges_and_containers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large backlog does not keep the others waiting: one step each, round and round."""
 
     async def scenario() -> list[tuple[str, int]]:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, 10) as (account, first):
+        async with container_at(place.fresh(), clock, 10) as (account, first):
             body = {"id": "c2", "partitionKey": KEY, "defaultTtl": 10}
             second = await containers.create(account, "d", body, None, clock.now())
             long_ago = int(clock.now()) - 1000
@@ -395,13 +398,12 @@ def test_ranges_and_containers_take_turns(monkeypatch: pytest.MonkeyPatch) -> No
 # T-136, T-137: kill -9
 
 
-def prepare(data: Path, dead: int, alive: int) -> None:
-    """Fills a directory with the living and with those long dead, in the order of their ids."""
+def prepare(settings: Settings, dead: int, alive: int) -> None:
+    """Fills a store with the living and with those long dead, in the order of their ids."""
     clock = frozen_clock()
     now = int(clock.now())
 
     async def load() -> None:
-        settings = Settings(data=data, durability="off")
         async with container_at(settings, clock, 100, uniqueKeyPolicy=UNIQUE) as (account, place):
             # Every other one dies of the default, the rest of a ttl of their own, all in turn.
             kept = [
@@ -465,20 +467,22 @@ def has_begun(raw: RawClient, dead: int) -> Callable[[], bool]:
 
 
 @pytest.mark.slow
-def test_kill_during_the_purge(tmp_path: Path) -> None:
+@pytest.mark.only_on("sqlite", reason="looks into the file")
+def test_kill_during_the_purge(place: Place) -> None:
     """Three times kill -9 in the middle; each run goes on where the last one ended."""
     dead, alive = 12_000, 500
-    prepare(tmp_path, dead, alive)
+    settings = place.lasting()
+    prepare(settings, dead, alive)
     left = dead
-    flags = ("--durability", "normal", "--sweep-pace", "1")
+    pace = ("--durability", "normal", "--sweep-pace", "1")
     for _ in range(3):
-        with process(tmp_path, *flags) as server:
+        with process(settings, *pace) as server:
             until(has_begun(server.raw, left))
-        remaining = check_disk(examine(tmp_path), dead, alive)
+        remaining = check_disk(examine(settings.data), dead, alive)
         assert remaining < left
         left = remaining
     assert left > 0, "the purge was over before the kill; give it more to do"
-    with process(tmp_path, *flags) as server:
+    with process(settings, *pace) as server:
         until(lambda: backlog(server.raw) == 0)
         # Each was removed once: the durable counter has them all, over all runs and kills.
         figures = server.raw.get("/_perseid/metrics.json").json["containers"][0]
@@ -493,7 +497,7 @@ def test_kill_during_the_purge(tmp_path: Path) -> None:
         assert shelf.post(shelf.body("new", mark="d000000")).status == 201
         assert shelf.post(shelf.body("newer", mark="l000000")).status == 409
         assert server.end(signal.SIGTERM) == 0
-    assert check_disk_after(examine(tmp_path)) == alive + 1
+    assert check_disk_after(examine(settings.data)) == alive + 1
 
 
 def check_disk_after(disk: Disk) -> int:
@@ -506,14 +510,17 @@ def check_disk_after(disk: Disk) -> int:
 # T-138, T-139: re-creation
 
 
+@pytest.mark.only_on("sqlite", reason="holds up the one writer that only it has")
 @pytest.mark.parametrize("order", ["purge first", "create first", "both ways"])
 @pytest.mark.parametrize("write", [items.create, items.upsert], ids=["create", "upsert"])
-def test_a_recreated_item_survives_a_queued_purge(order: str, write: Callable[..., Any]) -> None:
+def test_a_recreated_item_survives_a_queued_purge(
+    place: Place, order: str, write: Callable[..., Any]
+) -> None:
     """The writer is held up while a purge and a write of the dead id line up behind it."""
 
     async def scenario() -> None:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, 10) as (account, container):
+        async with container_at(place.fresh(), clock, 10) as (account, container):
             now = int(clock.now())
             await stock(account, container, [Kept("a", now - 10), Kept("b", now - 11)])
             gate = Event()
@@ -539,8 +546,8 @@ def test_a_recreated_item_survives_a_queued_purge(order: str, write: Callable[..
             await asyncio.sleep(0)
             gate.set()
             await asyncio.gather(held, *queued)
-            place = items.place_of(container, '["p"]')
-            row, _ = await items.read(begin(account, container, clock.now()), place, "a")
+            where = items.place_of(container, '["p"]')
+            row, _ = await items.read(begin(account, container, clock.now()), where, "a")
             assert row is not None
             assert orjson.loads(row.body)["is"] == "new"
             assert await on_disk(account, container) == 1
@@ -548,11 +555,11 @@ def test_a_recreated_item_survives_a_queued_purge(order: str, write: Callable[..
     asyncio.run(scenario())
 
 
-def test_recreated_items_survive_a_purge_on_the_wire() -> None:
+def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
     """Many clients create over dead ids while the sweeper and two drains are at work."""
     clock = frozen_clock()
     size = 400
-    with serving(Settings(memory=True), clock) as raw:
+    with serving(place.fresh(), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         shelf = Shelves(raw, clock, "/dbs/d").make(10)
         raw.post("/_perseid/sweeper/pause", {})
@@ -645,14 +652,15 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
         )
 
 
+@pytest.mark.only_on("sqlite", reason="counts the steps of its virtual machine")
 @pytest.mark.parametrize("default_ttl", [100, -1])
-def test_a_look_that_finds_nothing_is_cheap(default_ttl: int) -> None:
+def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> None:
     """What an idle sweeper does each second: two looks into an index, however many live."""
 
     async def scenario() -> int:
         clock = frozen_clock()
         now = int(clock.now())
-        async with container_at(Settings(memory=True), clock, default_ttl) as (account, container):
+        async with container_at(place.fresh(), clock, default_ttl) as (account, container):
             kept = [Kept(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
             await stock(account, container, kept)
             assert isinstance(account.store, SqliteStore)
@@ -700,13 +708,13 @@ def wait_until_counted(shelf: Shelf) -> None:
     "history", [[], [10], [-1], [10, None]], ids=["never on", "on", "no default", "off"]
 )
 def test_a_silent_sweeper_does_not_look(
-    history: list[int | None], monkeypatch: pytest.MonkeyPatch
+    place: Place, history: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With TTL off there is nothing to find once the backlog is gone: it stops looking."""
 
     async def scenario() -> tuple[int, int]:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, None) as (account, container):
+        async with container_at(place.fresh(), clock, None) as (account, container):
             await stock(account, container, [Kept("a", int(clock.now()) - 50, 20)])
             for default_ttl in history:
                 await set_default(account, default_ttl)
@@ -817,12 +825,12 @@ def test_drain_takes_many_steps_and_ranges(shelves: Shelves, raw: RawClient) -> 
     assert backlog(raw, shelf.admin) == 0
 
 
-def test_drain_right_after_a_change_removes_what_it_killed() -> None:
+def test_drain_right_after_a_change_removes_what_it_killed(place: Place) -> None:
     """Everything dead now, and that includes those whom the change of a moment ago killed."""
 
     async def scenario() -> dict[str, int]:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, -1) as (account, container):
+        async with container_at(place.fresh(), clock, -1) as (account, container):
             long_ago = int(clock.now()) - 100
             await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(300)])
             await set_default(account, 50)
@@ -834,12 +842,12 @@ def test_drain_right_after_a_change_removes_what_it_killed() -> None:
     assert asyncio.run(scenario()) == {"dbs/d/colls/c": 300}
 
 
-def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work() -> None:
+def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place: Place) -> None:
     """The audit log's figures: nothing is removed before it has been counted."""
 
     async def scenario() -> int:
         clock = frozen_clock()
-        async with container_at(Settings(memory=True), clock, -1) as (account, container):
+        async with container_at(place.fresh(), clock, -1) as (account, container):
             long_ago = int(clock.now()) - 100
             await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(2000)])
             sweeper = Sweeper(account)
@@ -859,8 +867,9 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work() -> 
     assert asyncio.run(scenario()) == 2000
 
 
-def test_drain_gives_the_space_back(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, durability="off", no_sweeper=True)
+@pytest.mark.only_on("sqlite", reason="PostgreSQL keeps the space and uses it again")
+def test_drain_gives_the_space_back(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
 
     async def load() -> None:
@@ -870,11 +879,11 @@ def test_drain_gives_the_space_back(tmp_path: Path) -> None:
             await stock(account, container, [Kept(f"l{n}", now, -1) for n in range(100)])
 
     asyncio.run(load())
-    full = (tmp_path / DATABASE_FILE).stat().st_size
+    full = (settings.data / DATABASE_FILE).stat().st_size
     with serving(settings, clock) as raw:
         assert drained(raw) == 8000
-    assert (tmp_path / DATABASE_FILE).stat().st_size < full / 10
-    disk = examine(tmp_path)
+    assert (settings.data / DATABASE_FILE).stat().st_size < full / 10
+    disk = examine(settings.data)
     assert (disk.verdict, disk.items) == ("ok", 100)
 
 

@@ -11,6 +11,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import Stores
 from tests.ttl.conftest import Shelves, assert_gone
 
 LIFETIME = 1
@@ -18,9 +19,9 @@ PATIENCE = 10.0  # seconds of wall time until the test gives up
 
 
 @pytest.fixture(scope="module")
-def settings() -> Iterator[Settings]:
+def settings(stores: Stores) -> Iterator[Settings]:
     """A server as users start it: system clock, sweeper at work."""
-    with running(Settings(memory=True)) as found:
+    with stores.place() as place, running(place.fresh()) as found:
         yield found
 
 

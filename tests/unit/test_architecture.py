@@ -78,6 +78,18 @@ def test_drivers_stay_in_the_store(module: Path) -> None:
         assert not DRIVERS & {name.split(".")[0] for name in imported(module)}
 
 
+@pytest.mark.parametrize("layer", ["http", "query", "service"])
+def test_nobody_above_the_store_asks_which_one_it_is(layer: str) -> None:
+    for module in (PACKAGE / layer).rglob("*.py"):
+        text = module.read_text().lower()
+        # The names of databases, drivers and of the modules and classes made for one of them.
+        for word in ("sqlite", "apsw", "postgres", "psycopg", "citus"):
+            assert word not in text, f"{module} knows {word}"
+        for name in imported(module):
+            if name.startswith("perseid.store"):
+                assert name == "perseid.store.protocol", f"{module} imports {name}"
+
+
 def test_only_the_clock_reads_wall_time() -> None:
     for module in MODULES:
         if module.name == "clock.py":

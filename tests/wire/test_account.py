@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from perseid.config import CONSISTENCY_LEVELS, Settings
+from perseid.config import CONSISTENCY_LEVELS
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import Place
 
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 ENGINE = {
@@ -85,8 +86,8 @@ def test_activity_ids_differ_unless_the_client_gives_one(raw: RawClient) -> None
 
 
 @pytest.mark.parametrize("level", CONSISTENCY_LEVELS)
-def test_default_consistency_is_the_setting(level: str) -> None:
-    with running(Settings(memory=True, consistency=level)) as settings:
+def test_default_consistency_is_the_setting(place: Place, level: str) -> None:
+    with running(place.fresh(consistency=level)) as settings:
         client = RawClient(settings.endpoint)
         policy = client.get("/").json["userConsistencyPolicy"]
         client.close()

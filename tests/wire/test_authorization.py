@@ -23,6 +23,7 @@ from perseid.http.auth import Guard
 from perseid.http.request import Request
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
+from tests.support.stores import Place, Stores
 
 MISSING = "Required Header authorization is missing. Ensure a valid Authorization token is passed."
 REFUSED = "The input authorization token can't serve the request."
@@ -432,17 +433,12 @@ class Keys(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def keys() -> Iterator[Keys]:
+def keys(stores: Stores) -> Iterator[Keys]:
     """A server with all four keys, and a container with one item."""
     made = [base64.b64encode(bytes([n]) * 64).decode() for n in range(1, 5)]
-    settings = Settings(
-        memory=True,
-        key=made[0],
-        secondary_key=made[1],
-        read_only_key=made[2],
-        secondary_read_only_key=made[3],
-    )
-    with running(settings) as found:
+    names = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
+    chosen = dict(zip(names, made, strict=True))
+    with stores.place() as place, running(place.fresh(**chosen)) as found:
         client = RawClient(found.endpoint, made[0])
         assert client.post("/dbs", {"id": "d"}).status == 201
         body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
@@ -560,8 +556,8 @@ def test_the_well_known_key_is_nothing_when_another_is_set(anyone: RawClient) ->
     assert_unauthorized(anyone.request("GET", "/", sign_with=WELL_KNOWN_KEY), REFUSED)
 
 
-def test_server_without_authorization(name: str) -> None:
-    with running(Settings(memory=True, no_auth=True)) as settings:
+def test_server_without_authorization(place: Place, name: str) -> None:
+    with running(place.fresh(no_auth=True)) as settings:
         client = RawClient(settings.endpoint)
         for key in (None, OTHER_KEY, WELL_KNOWN_KEY):
             assert client.request("GET", "/", sign_with=key).status == 200

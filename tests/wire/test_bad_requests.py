@@ -18,9 +18,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.config import WELL_KNOWN_KEY
 from tests.support.raw import RawClient, Reply, sign, signed_for
 from tests.support.running import running
+from tests.support.stores import Stores
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 LARGEST = 2 * 1024 * 1024
@@ -55,9 +56,9 @@ def bad(reply: Reply) -> str:
 
 
 @pytest.fixture(scope="module")
-def open_server() -> Iterator[RawClient]:
+def open_server(stores: Stores) -> Iterator[RawClient]:
     """A server that lets everything in, so that random requests get past the door."""
-    with running(Settings(memory=True, no_auth=True)) as settings:
+    with stores.place() as place, running(place.fresh(no_auth=True)) as settings:
         client = RawClient(settings.endpoint)
         yield client
         client.close()

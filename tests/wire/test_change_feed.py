@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 LATEST = {"A-IM": "Incremental Feed"}
 ALL = {
@@ -612,19 +613,14 @@ def test_what_a_page_costs(box: Box) -> None:
 # Restart
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
 def serving(settings: Settings) -> Iterator[RawClient]:
     with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         yield raw
 
 
 @pytest.mark.parametrize("throughput", [None, FOUR_RANGES])
-def test_positions_survive_a_restart(data: Path, throughput: str | None) -> None:
-    settings = Settings(data=data, durability="off")
+def test_positions_survive_a_restart(place: Place, throughput: str | None) -> None:
+    settings = place.lasting()
     for raw in serving(settings):
         assert raw.post("/dbs", {"id": "d"}).status == 201
         box = make(raw, "/dbs/d", throughput=throughput, changeFeedPolicy={"retentionDuration": 10})
@@ -642,10 +638,10 @@ def test_positions_survive_a_restart(data: Path, throughput: str | None) -> None
         assert len(told_first) + len(changes) == len(SCOPE_KEYS)
 
 
-def test_a_default_for_all_containers(data: Path) -> None:
+def test_a_default_for_all_containers(place: Place) -> None:
     """The server's own setting, switched on and off between runs."""
-    off = Settings(data=data, durability="off")
-    on = Settings(data=data, durability="off", change_feed_retention=10)
+    off = place.lasting()
+    on = replace(off, change_feed_retention=10)
     for raw in serving(off):
         assert "continuousBackupEnabled" not in raw.get("/").json
         assert raw.post("/dbs", {"id": "d"}).status == 201

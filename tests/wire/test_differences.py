@@ -11,9 +11,9 @@ import http.client
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
@@ -31,9 +31,9 @@ def needed(reply: Reply) -> Reply:
 
 
 @difference("expired items")
-def test_what_was_not_removed_comes_back() -> None:
+def test_what_was_not_removed_comes_back(place: Place) -> None:
     clock = MovableClock()
-    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
+    with running(place.fresh(no_sweeper=True), clock) as settings:
         raw = RawClient(settings.endpoint)
         needed(raw.post("/dbs", {"id": "d"}))
         definition = {"id": "c", "partitionKey": KEY}

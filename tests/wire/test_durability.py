@@ -22,8 +22,10 @@ from typing import Any
 import pytest
 
 import perseid
+from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import free_port
+from tests.support.stores import Place, flags
 
 CLIENTS = 8
 KILLS = 20
@@ -36,7 +38,7 @@ DEFINITION = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 @dataclass
 class Process:
-    """`perseid serve` on a data directory."""
+    """`perseid serve` on data that outlives it."""
 
     child: subprocess.Popen[str]
     endpoint: str
@@ -52,10 +54,10 @@ class Process:
 
 
 @contextmanager
-def serving(data: Path, *options: str) -> Iterator[Process]:
+def serving(data: Settings, *options: str) -> Iterator[Process]:
     """A server that has said that it is ready; killed at the end unless it ended before."""
     port = free_port()
-    command = [sys.executable, "-m", "perseid", "serve", "--data", str(data), "--port", str(port)]
+    command = [sys.executable, "-m", "perseid", "serve", *flags(data), "--port", str(port)]
     home = str(Path(perseid.__file__).parent.parent)
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
     with subprocess.Popen(
@@ -76,17 +78,17 @@ def serving(data: Path, *options: str) -> Iterator[Process]:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A data directory with the database `d` and its container `c`."""
-    path = tmp_path / "data"
-    with serving(path) as server:
+def data(place: Place) -> Settings:
+    """Says where the database `d` and its container `c` are kept."""
+    kept = place.lasting()
+    with serving(kept) as server:
         client = server.client()
         assert client.post("/dbs", {"id": "d"}).status == 201
         body = {"id": "c", "partitionKey": DEFINITION}
         assert client.post("/dbs/d/colls", body).status == 201
         client.close()
         assert server.end(signal.SIGTERM)[0] == 0
-    return path
+    return kept
 
 
 # A stream of creates ----------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def feed(client: RawClient, path: str, **headers: str) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_kill_9(data: Path) -> None:
+def test_kill_9(data: Settings) -> None:
     """Twenty times on the same data; each start must find all that was ever acknowledged."""
     random = Random(9)
     stream = Stream(random)
@@ -197,7 +199,7 @@ def test_kill_9(data: Path) -> None:
     assert len(stream.acknowledged) >= KILLS
 
 
-def test_a_batch_is_whole_or_absent_after_a_kill(data: Path) -> None:
+def test_a_batch_is_whole_or_absent_after_a_kill(data: Settings) -> None:
     """Whatever was acknowledged is there; of the others all items are, or none."""
     members, random = 40, Random(5)
     sent: list[str] = []
@@ -243,7 +245,7 @@ def test_a_batch_is_whole_or_absent_after_a_kill(data: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_graceful_stop(data: Path, how: signal.Signals) -> None:
+def test_graceful_stop(data: Settings, how: signal.Signals) -> None:
     """It finishes what it took, says so, and leaves one tidy file."""
     stream = Stream(Random(int(how)))
     for target in (1, 40, 120):
@@ -253,19 +255,20 @@ def test_graceful_stop(data: Path, how: signal.Signals) -> None:
             assert server.child.returncode == 0, said
             assert "Stopped" in said
             assert "Traceback" not in said
-        assert not list(data.glob("*-wal"))
-        assert not list(data.glob("*-shm"))
+        assert not list(data.data.glob("*-wal"))
+        assert not list(data.data.glob("*-shm"))
         with serving(data) as server:
             stream.check(server)
 
 
-def test_stop_without_clients(data: Path) -> None:
+def test_stop_without_clients(data: Settings) -> None:
     with serving(data) as server:
         code, said = server.end(signal.SIGTERM)
     assert (code, "Stopped" in said) == (0, True)
 
 
-def test_one_server_for_a_directory(data: Path) -> None:
+@pytest.mark.only_on("sqlite", reason="about the directory")
+def test_one_server_for_a_directory(data: Settings) -> None:
     """The second one says who has it; the first one does not notice."""
     with serving(data) as server:
         second = subprocess.run(
@@ -357,7 +360,7 @@ def photograph(client: RawClient) -> dict[str, tuple[bytes, str | None, str | No
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_restart_keeps_everything(data: Path, how: signal.Signals) -> None:
+def test_restart_keeps_everything(data: Settings, how: signal.Signals) -> None:
     rich = "/dbs/d/colls/rich/docs"
     with serving(data) as server:
         client = server.client()

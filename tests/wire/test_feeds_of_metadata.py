@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place, Stores
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 NAMES = ["d", "b", "a", "g", "c", "f", "e"]  # in order of creation
@@ -27,9 +26,9 @@ OFFERS = Feed("/offers", "Offers")
 FEEDS = pytest.mark.parametrize("feed", [DATABASES, CONTAINERS, OFFERS], ids=lambda f: f.plural)
 
 
-def started() -> Iterator[RawClient]:
+def started(stores: Stores) -> Iterator[RawClient]:
     """A server with seven databases and seven containers in the first."""
-    with running(Settings(memory=True)) as settings:
+    with stores.place() as place, running(place.fresh()) as settings:
         client = RawClient(settings.endpoint)
         fill(client)
         yield client
@@ -82,8 +81,8 @@ def querying(client: RawClient, feed: Feed, text: str) -> Callable[[dict[str, st
 # Envelopes ---------------------------------------------------------------------------------------
 
 
-def test_empty_account() -> None:
-    with running(Settings(memory=True)) as settings:
+def test_empty_account(place: Place) -> None:
+    with running(place.fresh()) as settings:
         client = RawClient(settings.endpoint)
         for path, plural in (DATABASES, OFFERS):
             reply = client.get(path)
@@ -252,8 +251,8 @@ def test_replaced_containers_keep_their_place(own: RawClient) -> None:
     assert ids(own.get("/dbs/d/colls"), CONTAINERS) == NAMES
 
 
-def test_tokens_survive_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, durability="off")
+def test_tokens_survive_a_restart(place: Place) -> None:
+    settings = place.lasting()
     with running(settings) as found:
         client = RawClient(found.endpoint)
         fill(client)
@@ -315,8 +314,8 @@ def test_tokens_of_other_feeds(own: RawClient) -> None:
                 assert_refused(reply)
 
 
-def test_tokens_of_other_servers(shelf: RawClient) -> None:
-    with running(Settings(memory=True)) as settings:
+def test_tokens_of_other_servers(place: Place, shelf: RawClient) -> None:
+    with running(place.fresh()) as settings:
         other = RawClient(settings.endpoint)
         fill(other)
         token = other.get("/dbs", count="2").headers["x-ms-continuation"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 KEY_TYPE = {"x_ms_read_key_type": "EffectivePartitionKeyRange"}
 LARGEST_PAGE = 4 * 1024 * 1024
@@ -259,9 +259,9 @@ def test_token_of_another_feed(raw: RawClient, database: str, container: str) ->
     check_refused(raw.get(f"{container}/docs", continuation=listed.headers["x-ms-continuation"]))
 
 
-def test_token_of_another_server(raw: RawClient, container: str) -> None:
+def test_token_of_another_server(place: Place, raw: RawClient, container: str) -> None:
     """Its first container has the same rid as ours may have; its secret is another."""
-    with running(Settings(memory=True)) as settings:
+    with running(place.fresh()) as settings:
         other = RawClient(settings.endpoint, settings.key)
         other.post("/dbs", {"id": "d"})
         body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Stores
 
 KEY = '["a"]'
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -246,10 +246,10 @@ def test_charge_of_pages(raw: RawClient, container: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["Strong", "BoundedStaleness", "Eventual"])
-def level(request: pytest.FixtureRequest) -> Iterator[tuple[str, RawClient]]:
+def level(stores: Stores, request: pytest.FixtureRequest) -> Iterator[tuple[str, RawClient]]:
     """An account whose default is another consistency level, with the item `1`."""
     consistency: str = request.param
-    with running(Settings(memory=True, consistency=consistency)) as settings:
+    with stores.place() as place, running(place.fresh(consistency=consistency)) as settings:
         client = RawClient(settings.endpoint, settings.key)
         client.post("/dbs", {"id": "d"})
         client.post("/dbs/d/colls", {"id": "c", "partitionKey": DEFINITION})

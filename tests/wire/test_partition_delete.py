@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from perseid import charges
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 LARGE = 1200  # more than the server removes in one transaction
@@ -244,8 +244,8 @@ def answers(raw: RawClient, container: str) -> list[Any]:
     ]
 
 
-def test_a_cleared_partition_stays_cleared_after_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, no_sweeper=True, durability="off")
+def test_a_cleared_partition_stays_cleared_after_a_restart(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
     container = "/dbs/d/colls/c"
     with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         raw.post("/dbs", {"id": "d"})

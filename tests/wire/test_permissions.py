@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
@@ -216,8 +215,8 @@ def test_tokens_allow_what_the_permission_says_now(
     assert write("3") == 201
 
 
-def test_tokens_survive_a_restart(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path)
+def test_tokens_survive_a_restart(place: Place) -> None:
+    settings = place.lasting()
     with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         raw.post("/dbs", {"id": "d"})
         raw.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY})
@@ -232,9 +231,9 @@ def test_tokens_survive_a_restart(tmp_path: Path) -> None:
         assert read(raw, "/dbs/d/colls/c", token).status == 401
 
 
-def test_tokens_of_another_server_are_refused(raw: RawClient, container: str) -> None:
+def test_tokens_of_another_server_are_refused(place: Place, raw: RawClient, container: str) -> None:
     with (
-        running(Settings(memory=True)) as found,
+        running(place.fresh()) as found,
         closing(RawClient(found.endpoint, found.key)) as other,
     ):
         for path, made in (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perseid.config import Settings
 from perseid.store import property_indexes, searching
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.stores import Place
 
 COUNT = 60
 CONTAINER = "/dbs/shop/colls/things"
@@ -23,8 +22,8 @@ def _index_small_containers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[RawClient]:
-    with running(Settings(data=tmp_path, durability="off")) as settings:
+def shop(place: Place) -> Iterator[RawClient]:
+    with running(place.lasting()) as settings:
         client = RawClient(settings.endpoint)
         fill(client)
         yield client
@@ -155,9 +154,9 @@ def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.Monke
     ],
 )
 def test_the_policy_says_what_may_be_indexed(
-    tmp_path: Path, policy: dict[str, Any], access: str
+    place: Place, policy: dict[str, Any], access: str
 ) -> None:
-    with running(Settings(data=tmp_path, durability="off")) as settings:
+    with running(place.lasting()) as settings:
         client = RawClient(settings.endpoint)
         fill(client, indexingPolicy=policy)
         found = explain(client, "SELECT * FROM c WHERE c.n = 7")
@@ -177,8 +176,8 @@ def test_excluding_a_path_drops_its_index(shop: RawClient) -> None:
     assert explain(shop, query)["access"] == "index"
 
 
-def test_indexes_survive_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(data=tmp_path, durability="off")
+def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = place.lasting()
     with running(settings) as started:
         client = RawClient(started.endpoint)
         fill(client)
@@ -211,8 +210,8 @@ def test_many_candidates_are_found_by_a_scan(
     assert reply.json["Documents"] == [*range(10, COUNT)]
 
 
-def test_a_page_that_takes_too_long_ends_with_a_token(tmp_path: Path) -> None:
-    with running(Settings(data=tmp_path, durability="off", query_page_seconds=0)) as settings:
+def test_a_page_that_takes_too_long_ends_with_a_token(place: Place) -> None:
+    with running(place.lasting(query_page_seconds=0)) as settings:
         client = RawClient(settings.endpoint)
         fill(client)
         found, pages, token = [], 0, ""

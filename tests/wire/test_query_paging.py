@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -16,6 +15,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place
 
 LIFETIME: Final = 100_000  # of items that die when a test says so
 MIXED: Final = [None, True, False, 2, 1.5, "b", "a", [1], {"a": 1}, "", -3, "é"]
@@ -281,19 +281,17 @@ TEXTS: Final = [
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[RawClient]:
-    with (
-        running(Settings(data=folder)) as found,
-        closing(RawClient(found.endpoint, found.key)) as raw,
-    ):
+def opened(settings: Settings) -> Iterator[RawClient]:
+    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         yield raw
 
 
-def test_tokens_survive_a_restart(tmp_path: Path) -> None:
+def test_tokens_survive_a_restart(place: Place) -> None:
     """With a change before the server goes down."""
+    settings = place.lasting()
     first: dict[str, Reply] = {}
     whole: dict[str, list[Any]] = {}
-    with opened(tmp_path) as raw:
+    with opened(settings) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         box = make_box(raw, "/dbs/d")
         for n in range(12):
@@ -302,7 +300,7 @@ def test_tokens_survive_a_restart(tmp_path: Path) -> None:
             first[text] = box.page(text, 4, None)
             (whole[text],) = box.pages(text, 100)
         box.delete(0)
-    with opened(tmp_path) as raw:
+    with opened(settings) as raw:
         box.raw = raw
         for text in TEXTS:
             rows, token = first[text].json["Documents"], first[text].headers["x-ms-continuation"]

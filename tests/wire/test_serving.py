@@ -27,6 +27,7 @@ from perseid.server import Server, check_settings
 from perseid.store.protocol import StoreError
 from tests.support.raw import RawClient, sign, signed_for
 from tests.support.running import free_port, running
+from tests.support.stores import Stores
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 OTHER_KEY = "c29tZSBvdGhlciBrZXk="
@@ -312,8 +313,8 @@ def blind() -> ssl.SSLContext:
 
 
 @pytest.fixture(scope="module")
-def secure() -> Iterator[Settings]:
-    with running(Settings(memory=True, tls=True)) as settings:
+def secure(stores: Stores) -> Iterator[Settings]:
+    with stores.place() as place, running(place.fresh(tls=True)) as settings:
         yield settings
 
 

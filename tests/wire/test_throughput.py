@@ -14,6 +14,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.stores import Place, Stores
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings"
@@ -31,8 +32,8 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture(scope="module")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True, enforce_throughput=True), clock) as found:
+def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
+    with stores.place() as place, running(place.fresh(enforce_throughput=True), clock) as found:
         yield found
 
 
@@ -452,8 +453,8 @@ def test_a_saturated_container_makes_low_priority_wait(
 # Serverless, and not at all
 
 
-def test_a_serverless_account_has_no_offers(clock: MovableClock) -> None:
-    settings = Settings(memory=True, serverless=True, enforce_throughput=True)
+def test_a_serverless_account_has_no_offers(place: Place, clock: MovableClock) -> None:
+    settings = place.fresh(serverless=True, enforce_throughput=True)
     with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
         for headers in ({"throughput": "400"}, {AUTOPILOT: '{"maxThroughput":1000}'}):
             reply = raw.post("/dbs", {"id": "d"}, **headers)
@@ -473,8 +474,8 @@ def test_a_serverless_account_has_no_offers(clock: MovableClock) -> None:
         assert figures(raw, path)["billedThroughput"] is None
 
 
-def test_nothing_is_refused_by_default(clock: MovableClock) -> None:
-    with running(Settings(memory=True), clock) as found, closing(RawClient(found.endpoint)) as raw:
+def test_nothing_is_refused_by_default(place: Place, clock: MovableClock) -> None:
+    with running(place.fresh(), clock) as found, closing(RawClient(found.endpoint)) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         path = make(raw, "/dbs/d")
         assert create(raw, path, "large", 2 * MEGABYTE - 8192).status == 201

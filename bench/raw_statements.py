@@ -1,0 +1,114 @@
+"""The statements behind a point read and a create, sent by a bare client: what Perseid adds.
+
+On the tables that a server has just used, with as many connections as its clients had. A create is
+one transaction that moves the range's counter and inserts; nothing is shared between connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+
+from bench.homes import Home, dsn_of
+from bench.load import Sample, on_fast_loop
+from bench.report import Finding, Findings, Part
+from bench.workload import document, id_of
+
+_SELECT: Final = (
+    "SELECT number, pk, id, epk, ts, ttl, lsn, etag, size, terms, body"
+    " FROM perseid.items WHERE part = %s AND pk = %s AND id = %s"
+)
+_COUNT: Final = "UPDATE perseid.positions SET lsn = lsn + 1 WHERE part = %s RETURNING lsn"
+_INSERT: Final = (
+    "INSERT INTO perseid.items (part, container, number, pk, id, epk, ts, lsn, etag, size, terms,"
+    " body, doc) SELECT %s, container, %s, pk, %s, epk, ts, %s, etag, size, terms, %s, %s"
+    " FROM perseid.items WHERE part = %s AND pk = %s AND id = %s"
+)
+# Of the creates here: no range has it, so no server meets them.
+_PART: Final = "0:0"
+_ROOM: Final = (
+    "INSERT INTO perseid.positions SELECT (jsonb_populate_record(p, jsonb_build_object("
+    "'part', %s::text))).* FROM perseid.positions p LIMIT 1 ON CONFLICT DO NOTHING"
+)
+
+Connection = psycopg.AsyncConnection[Any]
+Key = tuple[str, bytes, str]
+_numbers = itertools.count(1)
+
+
+async def _select(db: Connection, key: Key) -> None:
+    found = await (await db.execute(_SELECT, key, binary=True)).fetchone()
+    assert found is not None
+
+
+async def _create(db: Connection, key: Key) -> None:
+    number = next(_numbers)
+    text = document(number % 1000, id_of(number % 1000))
+    async with db.transaction():
+        row = await (await db.execute(_COUNT, (_PART,))).fetchone()
+        assert row is not None
+        lsn = row[0]
+        values = (_PART, lsn << 8, f"raw-{time.time_ns()}-{number}", lsn, text, text.decode(), *key)
+        await db.execute(_INSERT, values)
+
+
+# By the name of the row that is compared: what stands beside it, and what is done.
+_DEEDS: Final[Mapping[str, tuple[str, Callable[[Connection, Key], Awaitable[None]]]]] = {
+    "point read": ("a second: SELECT by key", _select),
+    "create": ("a second: UPDATE and INSERT", _create),
+}
+
+
+def measure(
+    home: Home,
+    samples: Mapping[str, Sequence[Sample]],
+    connections: int,
+    seconds: float,
+    log: Callable[[str], None],
+) -> Findings:
+    """Beside what the server did on the same database; `samples` are its runs by row."""
+    findings = []
+    for name in _DEEDS.keys() & samples.keys():
+        label, do = _DEEDS[name]
+        runs = [sample.rate for sample in samples[name]]
+        rates = [
+            on_fast_loop(_rate(dsn_of(home), do, connections, seconds)) for _ in range(len(runs))
+        ]
+        findings.append(Finding(name, None, [Part(label, runs, rates)]))
+        log(f"{name}: {findings[-1].verdict} of the plain statements")
+    conditions = {"connections": connections, "seconds": seconds, "client": "psycopg"}
+    return Findings("Beside plain statements", conditions, findings)
+
+
+async def _rate(
+    dsn: str, do: Callable[[Connection, Key], Awaitable[None]], connections: int, seconds: float
+) -> float:
+    opened = [
+        await psycopg.AsyncConnection.connect(dsn, autocommit=True) for _ in range(connections)
+    ]
+    try:
+        await opened[0].execute(_ROOM, (_PART,))
+        found = await opened[0].execute(
+            "SELECT part, pk, id FROM perseid.items WHERE part <> %s ORDER BY md5(id) LIMIT 20000",
+            (_PART,),
+        )
+        keys = itertools.cycle(await found.fetchall())
+        started = time.perf_counter()
+
+        async def work(db: Connection) -> int:
+            done = 0
+            while time.perf_counter() - started < seconds:
+                await do(db, next(keys))
+                done += 1
+            return done
+
+        counts = await asyncio.gather(*map(work, opened))
+        return sum(counts) / (time.perf_counter() - started)
+    finally:
+        for each in opened:
+            await each.close()

@@ -1,0 +1,95 @@
+"""Rows and resources as the service would make them, and short ways to write and list them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from perseid.errors import Conflict
+from perseid.model import Container, Database, ItemKey, Row, item_number
+from perseid.store.protocol import Decision, Put, Resource, Scan, Store, View
+
+T = TypeVar("T")
+Run = Callable[[Coroutine[Any, Any, T]], T]
+
+DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
+
+
+async def scanned(store: Store, container: Container, scan: Scan) -> list[Row]:
+    return (await store.scan(container, scan)).rows
+
+
+def container_resource(number: int, *, unique: bool = False, ranges: int = 2) -> Resource:
+    properties: dict[str, Any] = {
+        "id": f"c{number}",
+        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "indexingPolicy": {"indexingMode": "none"},
+        "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}] if unique else []},
+    }
+    state = {"number": number, "properties": properties, "ranges": ranges, "deaths": [0, 0]}
+    return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
+
+
+def resource(rid: str, *, kind: str = "database", etag: str = '"1"', name: str = "") -> Resource:
+    return Resource(rid, kind, "", name or rid, etag, 5, {"a": [1, {"b": "é"}]})
+
+
+def row(lsn: int, item_id: str, **changes: Any) -> Row:
+    """A row as the service would make it for a new item."""
+    part, position = changes.pop("part", 0), changes.pop("position", 0)
+    body = changes.pop("body", b'{"id":"%b","n":1.50}' % item_id.encode())
+    made = Row(
+        number=item_number(part, lsn, position),
+        pk=b"\x08a\xff",
+        id=item_id,
+        epk=b"\x10",
+        ts=100,
+        ttl=None,
+        lsn=lsn,
+        etag=f'"{lsn}-{position}"',
+        size=len(body),
+        terms=3,
+        body=body,
+    )
+    return made._replace(**changes)
+
+
+def key(item_id: str, pk: bytes = b"\x08a\xff") -> ItemKey:
+    return ItemKey(pk, item_id)
+
+
+def inserting(*ids: str, **changes: Any) -> Callable[[View], Decision[list[Row]]]:
+    """A decision that puts new items, whatever is there."""
+
+    def decide(view: View) -> Decision[list[Row]]:
+        rows = [row(view.lsn, each, position=at, **changes) for at, each in enumerate(ids)]
+        return Decision([Put(each) for each in rows], rows)
+
+    return decide
+
+
+async def insert(
+    store: Store, container: Container, *ids: str, part: int = 0, **changes: Any
+) -> list[Row]:
+    decide = inserting(*ids, part=part, **changes)
+    return await store.write(container, part, [key(each) for each in ids], decide)
+
+
+async def ids_in(store: Store, container: Container, **options: Any) -> list[str]:
+    return [each.id for each in await scanned(store, container, Scan(**options))]
+
+
+def claiming(
+    item_id: str, *entries: bytes, seen: list[dict[bytes, Row | None]] | None = None
+) -> Callable[[View], Decision[Row]]:
+    """Claims entries for a new item if nobody holds them, as the service does."""
+
+    def decide(view: View) -> Decision[Row]:
+        if seen is not None:
+            seen.append(dict(view.holders))
+        if any(view.holders.get(entry) is not None for entry in entries):
+            raise Conflict("taken")
+        made = row(view.lsn, item_id)
+        return Decision([Put(made, None, entries)], made)
+
+    return decide

@@ -1,0 +1,119 @@
+"""Clearing a logical partition: nothing of it is seen from then on, by any way to look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perseid.errors import OwnerNotFound
+from perseid.model import Container, item_number
+from perseid.service.catalog import build_container
+from perseid.store.protocol import Decision, PutResource, RemoveResource, Span, Store, View
+from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
+from tests.store.rows import DATABASE, Run, claiming, container_resource, ids_in, insert, key
+
+A, B = b"\x08a\xff", b"\x08b\xff"
+RESOURCE = container_resource(7, unique=True)
+COUNTS = pytest.mark.parametrize("count", [1, 1100])  # large ones may be removed later
+
+
+@pytest.fixture
+def container(store: Store, run: Run[Any]) -> Container:
+    run(store.change([PutResource(RESOURCE)]))
+    return build_container(RESOURCE, DATABASE)
+
+
+async def fill(store: Store, container: Container, count: int, **rest: Any) -> None:
+    for first in range(0, count, 200):
+        ids = [f"{number:05}" for number in range(first, min(first + 200, count))]
+        await insert(store, container, *ids, **rest)
+
+
+async def reap_all(store: Store) -> None:
+    while await store.reap(100):
+        pass
+
+
+@COUNTS
+def test_a_cleared_partition_is_empty(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    run(fill(store, container, count))
+    run(insert(store, container, "k", pk=B))
+    before = run(store.lsns(container))[0]
+    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    assert cleared.lsn == before + 1
+    assert sum(items for _, items, _ in cleared.live) == count
+    for _ in range(2):
+        assert run(ids_in(store, container)) == ["k"]
+        assert run(ids_in(store, container, pk_prefix=A)) == []
+        assert run(store.read(container, 0, key("00000", A)))[0] is None
+        assert run(store.read_number(container, item_number(0, 1, 0))) is None
+        assert run(store.usage(container, 0, EVERYTHING_LIVES))[:3] == (1, 19, 0)
+        assert run(store.count_keys(container, 0)) == 1
+        assert run(store.tally(container, 0, Span("inheriting", DAWN, 1000))).items == 1
+        assert run(store.purge(container, 0, Horizon(99, 99), limit=10)) == []
+        assert run(store.lsns(container))[0] == cleared.lsn
+        run(reap_all(store))
+
+
+def test_nothing_to_clear(store: Store, container: Container, run: Run[Any]) -> None:
+    run(insert(store, container, "k", pk=B))
+    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [])
+    assert run(store.lsns(container)) == (1, 0)
+
+
+@COUNTS
+def test_ids_and_entries_are_free_at_once(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    run(store.write(container, 0, [], claiming("x", b"held")))
+    run(fill(store, container, count))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.write(container, 0, [], claiming("x", b"held")))
+    run(insert(store, container, "00000"))
+    run(reap_all(store))
+    assert run(ids_in(store, container)) == ["x", "00000"]
+    assert run(store.usage(container, 0, EVERYTHING_LIVES)).items == 2
+
+
+@COUNTS
+def test_the_dead_are_swept_along(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    """T-092, T-184: they cost nothing, and count as removed for being dead."""
+    run(fill(store, container, count, ts=100))
+    run(insert(store, container, "alive", ts=200))
+    cleared = run(store.clear(container, 0, A, Horizon(150, 150)))
+    assert sum(items for _, items, _ in cleared.live) == 1
+    run(reap_all(store))
+    used = run(store.usage(container, 0, EVERYTHING_LIVES))
+    assert (used.items, used.purged_items) == (0, count)
+
+
+@COUNTS
+def test_what_is_cleared_weighs_nothing(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    run(fill(store, container, count))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    (new,) = run(insert(store, container, "n"))
+
+    def weigh(view: View) -> Decision[int]:
+        return Decision([], view.weigh(A, EVERYTHING_LIVES))
+
+    assert run(store.write(container, 0, [], weigh)) == new.size
+
+
+def test_a_container_that_is_gone(store: Store, container: Container, run: Run[Any]) -> None:
+    run(fill(store, container, 20))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.change([RemoveResource(RESOURCE)]))
+    run(reap_all(store))
+    with pytest.raises(OwnerNotFound):
+        run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    with pytest.raises(OwnerNotFound):
+        run(ids_in(store, container))
+    with pytest.raises(OwnerNotFound):
+        run(store.read(container, 0, key("00001", A)))

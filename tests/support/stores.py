@@ -1,0 +1,136 @@
+"""The databases that Perseid keeps its rows in, as suites see them: a place for a server's data.
+
+A suite takes the fixture `place`, or `stores` where one place serves several tests, and says which
+settings its server needs; the place adds those that say where the data is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import psycopg
+
+from perseid.config import Settings
+from perseid.store.directory import DATABASE_FILE
+from perseid.store.protocol import Store
+from perseid.store.sqlite import SqliteStore
+from tests.support import postgres
+
+CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
+_numbers = itertools.count(1)
+
+
+class Place(Protocol):
+    """Somewhere for servers to keep data; what was kept is gone when the place is."""
+
+    def fresh(self, **settings: Any) -> Settings:
+        """For a server that starts empty and is not started again."""
+        ...
+
+    def lasting(self, **settings: Any) -> Settings:
+        """For a server that starts empty; the next one with these settings finds what it left."""
+        ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """SQLite: in memory, or in a folder."""
+
+    folder: Path
+
+    def fresh(self, **settings: Any) -> Settings:
+        return Settings(memory=True, **settings)
+
+    def lasting(self, **settings: Any) -> Settings:
+        data = self.folder / f"data{next(_numbers)}"
+        return Settings(data=data, **{"durability": "off"} | settings)
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """PostgreSQL: something of its own for each server."""
+
+    furnish: Callable[[], str]  # gives the address of an empty one
+
+    def fresh(self, **settings: Any) -> Settings:
+        return Settings(store=self.furnish(), **settings)
+
+    def lasting(self, **settings: Any) -> Settings:
+        return self.fresh(**settings)
+
+
+async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> Store:
+    """A store without a server."""
+    settings.data.mkdir(exist_ok=True)
+    return SqliteStore(settings.data / DATABASE_FILE, durability="off", now=now)
+
+
+def flags(settings: Settings) -> tuple[str, ...]:
+    """How a process of its own is told where the data is."""
+    if settings.store is not None:
+        return ("--store", settings.store)
+    return ("--data", str(settings.data))
+
+
+@contextmanager
+def files() -> Iterator[Place]:
+    with TemporaryDirectory(prefix="perseid-test-") as folder:
+        yield Files(Path(folder))
+
+
+@contextmanager
+def databases() -> Iterator[Place]:
+    """On the PostgreSQL of this process."""
+    with ExitStack() as stack:
+
+        def furnish() -> str:
+            server = postgres.server()
+            dsn = server.fresh_dsn()
+            stack.callback(server.drop, dsn)
+            return dsn
+
+        yield Rooms(furnish)
+
+
+@contextmanager
+def schemas() -> Iterator[Place]:
+    """In the one database of a Citus cluster, which has its extension and its workers already."""
+    dsn = os.environ[CITUS_DSN]
+    with ExitStack() as stack:
+
+        def furnish() -> str:
+            name = f"t{os.getpid()}_{next(_numbers)}"
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA {name}")
+            stack.callback(remove, name)
+            path = quote(f"-c search_path={name},public")
+            return f"{dsn}{'&' if '?' in dsn else '?'}options={path}"
+
+        def remove(name: str) -> None:
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+        yield Rooms(furnish)
+
+
+@dataclass(frozen=True)
+class Stores:
+    """One of the databases."""
+
+    name: str
+    place: Callable[[], AbstractContextManager[Place]]
+
+
+SQLITE: Final = Stores("sqlite", files)
+POSTGRES: Final = Stores("postgres", databases)
+CITUS: Final = Stores("citus", schemas)
+STORES: Final = {each.name: each for each in (SQLITE, POSTGRES)}  # those that need nothing
