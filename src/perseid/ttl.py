@@ -84,10 +84,10 @@ def is_live(ts: int, item_ttl: int | None, horizon: Horizon) -> bool:
 
 
 # The same rule for stores that filter in SQL, over columns `ts` and `ttl`; bind the horizon's
-# two integers as :inherited and :own.
-LIVE_SQL: Final = (
-    "(CASE WHEN ttl IS NULL THEN ts > :inherited WHEN ttl = -1 THEN 1 ELSE ts + ttl > :own END)"
-)
+# two integers as `inherited` and `own`, which drivers mark in one way or the other.
+_LIVE: Final = "(CASE WHEN ttl IS NULL THEN ts > {} WHEN ttl = -1 THEN TRUE ELSE ts + ttl > {} END)"
+LIVE_SQL: Final = _LIVE.format(":inherited", ":own")
+POSTGRES_LIVE_SQL: Final = _LIVE.format("%(inherited)s", "%(own)s")
 
 
 def expires_at(ts: int, item_ttl: int | None, policy: Policy) -> int | None:
