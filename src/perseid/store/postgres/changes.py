@@ -21,7 +21,7 @@ from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
 from perseid.store.postgres.writing import commit, in_transaction, pipelined
 from perseid.store.protocol import Change, ChangePage, ChangeScan, LatestPage
-from perseid.store.scanning import key_sql
+from perseid.store.scoping import key_sql
 from perseid.ttl import LIVE_SQL
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ async def read_latest(
     sql = (
         f"SELECT {statements.COLUMNS} FROM items WHERE part = :part AND ts >= :since"
         " AND lsn >= :lsn AND (lsn, number) > (:lsn, :number)"
-        f"{key_sql(scope, values)}"
+        f"{key_sql(scope, values, ':{}'.format)}"
     )
     if not scope.horizon.is_endless:
         sql += f" AND {LIVE_SQL}"
@@ -67,7 +67,7 @@ async def read_versions(
     sql = (
         "SELECT lsn, ts, kind, previous_lsn, pk, id, body, entry FROM log WHERE part = :part"
         " AND ts >= :since AND lsn >= :lsn AND (lsn, entry) > (:lsn, :entry)"
-        f"{key_sql(scan.scope, values)} ORDER BY lsn, entry LIMIT :limit"
+        f"{key_sql(scan.scope, values, ':{}'.format)} ORDER BY lsn, entry LIMIT :limit"
     )
     changes: list[Change] = []
     async with borrowed(pool) as db, db.transaction():

@@ -240,7 +240,8 @@ class Lifetimes:
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         part = part_of(container.number, range_index)
         dead = " + ".join(
-            f"(SELECT {{figure}} FROM items WHERE part = :part AND {condition} AND {base} <= :{bound})"
+            f"(SELECT {{figure}} FROM items"
+            f" WHERE part = :part AND {condition} AND {base} <= :{bound})"
             for (condition, base), bound in zip(_MORTALS.values(), Horizon._fields, strict=True)
         )
         columns = "items, bytes, purged_items, purged_bytes, spared"

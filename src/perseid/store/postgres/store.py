@@ -98,6 +98,7 @@ class PostgresStore:
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
         await self._writing.close()
+        await self._queries.close()
         with contextlib.suppress(psycopg.Error):
             # Whoever is left need not wait for the leases to end.
             await fetch_all(
@@ -153,7 +154,7 @@ class PostgresStore:
                 number, etag = each.resource.state["number"], each.resource.etag
                 if isinstance(each, RemoveResource):
                     etag = ""  # of no container
-                    self._queries.forget(number)
+                    await self._queries.forget(number)
                 self._freshness.renewed[number] = etag
 
     async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
@@ -167,8 +168,7 @@ class PostgresStore:
         part = part_of(container.number, range_index)
         # An id that cannot be stored is not there; the range's LSN is wanted all the same.
         values = (part, *key) if can_be(key) else (part, key.pk, "")
-        found = await self._one(container, statements.READ, values)
-        return found
+        return await self._one(container, statements.READ, values)
 
     async def read_number(self, container: Container, number: int) -> Row | None:
         part = part_of(container.number, number >> RANGE_SHIFT)
