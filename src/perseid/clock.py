@@ -143,7 +143,8 @@ class SharedClock(MovableClock):
     """The clock that all front ends of a database share: the database's, and one setting.
 
     Between two looks at the database's clock it runs with the machine's steady one. Front ends
-    differ by what such a look leaves open, well below a second; each by itself never goes back.
+    differ by what such a look leaves open, well below a second; each by itself never goes back
+    behind what it has shown with the setting that was in force.
     """
 
     # A frozen clock stands where no front end has been yet.
@@ -153,7 +154,7 @@ class SharedClock(MovableClock):
         super().__init__(self._estimate)
         self._read = read
         self._ahead: float | None = None  # of the database's clock against the steady one
-        self._shown = 0.0
+        self._floor = 0.0
 
     def _estimate(self) -> float:
         return self._read() + (self._ahead or 0.0)
@@ -181,8 +182,12 @@ class SharedClock(MovableClock):
         return Readings(self._estimate(), self._read())
 
     def now(self) -> float:
-        self._shown = shown = max(self._shown, super().now())
-        return shown
+        return max(self._floor, super().now())
+
+    def adopt(self, setting: ClockSetting) -> None:
+        # Whoever resumed it has another idea of the base, by some milliseconds.
+        self._floor = max(self._floor, self._frozen or 0.0)
+        super().adopt(setting)
 
     def trial(self) -> MovableClock:
         return _CarefulTrial(self._base, self.setting, self._CAUTION)

@@ -52,8 +52,9 @@ T = TypeVar("T")
 
 _CLOCK_SECONDS: Final = 5.0  # between two looks at the database's clock
 _FIRST_LOOKS: Final = 5
-# How far the database's clock may be behind what was shown before it counts as set back.
-_SET_BACK: Final = 3.0
+# How far the database's clock may be behind what was shown before it counts as set back: more
+# than two front ends ever differ by.
+_SET_BACK: Final = 1.0
 
 
 class PostgresStore:
@@ -112,6 +113,11 @@ class PostgresStore:
             await asyncio.sleep(_CLOCK_SECONDS)
             try:
                 await _look(self._pool, self.clock)
+                await fetch_all(
+                    self._pool,
+                    "UPDATE shared SET clock_highest = GREATEST(clock_highest, $1)",
+                    (self.clock.unmoved(),),
+                )
             except CosmosError as exc:
                 log.warning("the database's clock could not be read: %s", exc.message)
 
@@ -316,19 +322,14 @@ class PostgresStore:
 
 
 async def _look(pool: Pool, clock: SharedClock) -> None:
-    """Feeds the clock with the database's, which never goes back behind what was shown."""
+    """Feeds the clock with the database's, which never goes back behind what it has shown."""
     async with borrowed(pool) as db:
         sent = clock.steady()
         cursor = await db.execute(
-            "SELECT extract(epoch FROM clock_timestamp())::float8, clock_offset, meta.value"
-            " FROM shared LEFT JOIN meta ON meta.name = 'clock'"
+            "SELECT extract(epoch FROM clock_timestamp())::float8, clock_highest FROM shared"
         )
         found = await cursor.fetchone()
         received = clock.steady()
     assert found is not None  # noqa: S101 -- there is one row, made with the table
-    now, offset, stored = found
-    if stored is not None:
-        shown = float(stored.split()[0]) - offset
-        if now < shown - _SET_BACK:
-            now = shown
-    clock.feed(now, sent, received)
+    now, highest = found
+    clock.feed(highest if now < highest - _SET_BACK else now, sent, received)
