@@ -6,21 +6,22 @@ needs a snapshot of more than one range.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from psycopg import AsyncRawCursor
+import psycopg
 
 from perseid.errors import OwnerNotFound
 from perseid.model import Container, Row
 from perseid.store.filling import Filling
 from perseid.store.postgres import statements
 from perseid.store.postgres.connecting import Connection, Pool, borrowed, fetch_all
+from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
-from perseid.store.postgres.writing import commit, in_transaction, pipelined
+from perseid.store.postgres.transactions import commit, execute, pipelined, transact
 from perseid.store.protocol import Change, ChangePage, ChangeScan, LatestPage
 from perseid.store.scoping import key_sql
 from perseid.ttl import LIVE_SQL
@@ -75,7 +76,7 @@ async def read_versions(
         lsn, floor = await _begin(db, freshness, container, part)
         if floor is None or scan.after < floor:
             return ChangePage([], lsn, False)
-        oldest = await _fetch(
+        oldest = await execute(
             db,
             "SELECT ts FROM log WHERE part = $1 AND lsn > $2 ORDER BY lsn, entry LIMIT 1",
             (part, scan.after),
@@ -101,7 +102,10 @@ async def forget(pool: Pool, container: Container, lost: int, limit: int) -> int
             pool, "SELECT ts FROM log WHERE part = $1 ORDER BY lsn, entry LIMIT 1", (part,)
         )
         if first and first[0][0] <= lost and removed < limit:
-            removed += await in_transaction(pool, partial(_forget, part, lost, limit - removed))
+            try:
+                removed += await transact(pool, partial(_forget, part, lost, limit - removed))
+            except psycopg.Error as exc:
+                raise as_client_error(exc) from exc
     return removed
 
 
@@ -137,21 +141,15 @@ async def _begin(
 ) -> tuple[int, int | None]:
     """Takes one look at the range for all that follows; its LSN, and where its log begins."""
     await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    ((lsn, floor, version),) = await _fetch(
+    ((lsn, floor, version),) = await execute(
         db,
         f"SELECT lsn, floor, {VERSION_SQL} FROM positions WHERE part = $1",
         (part,),
-    ) or ((None, None, (await _fetch(db, statements.VERSION, ()))[0][0]),)
+    ) or ((None, None, (await execute(db, statements.VERSION, ()))[0][0]),)
     freshness.check(version, container)
     if lsn is None:
         raise OwnerNotFound("Owner resource does not exist")
     return lsn, floor
-
-
-async def _fetch(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    cursor: AsyncRawCursor[Any] = AsyncRawCursor(db)
-    await cursor.execute(sql, values, binary=True)
-    return await cursor.fetchall()
 
 
 async def _chunks(
@@ -165,7 +163,7 @@ async def _chunks(
     """The rows behind a place, some at a time: nobody knows how large they are."""
     limit = _CHUNK
     while True:
-        rows = await _fetch(db, *positional(sql, values | place | {"limit": limit}))
+        rows = await execute(db, *positional(sql, values | place | {"limit": limit}))
         yield [make(row) for row in rows]
         if len(rows) < limit:
             return

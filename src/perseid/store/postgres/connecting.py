@@ -13,7 +13,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import AsyncConnectionPool
 
 from perseid.store.postgres import schema
-from perseid.store.postgres.failures import as_client_error
+from perseid.store.postgres.failures import as_client_error, may_be_applied
 from perseid.store.protocol import StoreError
 
 Connection: TypeAlias = AsyncConnection[Any]
@@ -116,11 +116,32 @@ async def borrowed(pool: Pool) -> AsyncIterator[Connection]:
 
 
 async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of one statement, whose values are written $1, $2, …"""
-    async with borrowed(pool) as db:
+    """The rows of one statement, whose values are written $1, $2, …
+
+    It is run once more if the connection was lost, so it must be one that may run twice.
+    """
+    try:
+        return await _fetch_all(pool, sql, values)
+    except psycopg.OperationalError as exc:
+        if not may_be_applied(exc):
+            raise as_client_error(exc) from exc
+        await pool.check()  # what was cut with this connection is not to be met again
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
+    try:
+        return await _fetch_all(pool, sql, values)
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
+
+
+async def _fetch_all(pool: Pool, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    db = await pool.getconn()
+    try:
         cursor: Cursor = AsyncRawCursor(db)
         await cursor.execute(sql, values, binary=True)
         return await cursor.fetchall() if cursor.description is not None else []
+    finally:
+        await pool.putconn(db)
 
 
 async def fetch_one(pool: Pool, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:

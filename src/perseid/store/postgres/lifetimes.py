@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 
@@ -22,20 +22,16 @@ from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.position import Position
 from perseid.store.postgres import statements
 from perseid.store.postgres.connecting import Connection, Pool, fetch_all
-from perseid.store.postgres.failures import as_client_error, unknown_outcome
+from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.overlay import Logged
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
-from perseid.store.postgres.writing import (
-    OutcomeUnknown,
-    Statement,
-    commit,
-    in_transaction,
-    pipelined,
-)
+from perseid.store.postgres.transactions import Statement, commit, pipelined, transact
 from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
 from perseid.ttl import DAWN, Horizon
+
+T = TypeVar("T")
 
 LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
 
@@ -103,8 +99,7 @@ class Lifetimes:
                 raise PurgedElsewhere
             return await self._bury(db, container, part, values, spare, afford, takes_over)
 
-        corpses: list[Corpse] = await self._transact(work)
-        return corpses
+        return await self._transact(work)
 
     async def _bury(
         self,
@@ -182,8 +177,7 @@ class Lifetimes:
             await commit(db, *sent, statements.moved(part, position))
             return Cleared(position.lsn, _groups(rows, horizon))
 
-        cleared: Cleared = await self._transact(work)
-        return cleared
+        return await self._transact(work)
 
     def _cleared_lines(self, rows: Sequence[Row], lsn: int, horizon: Horizon) -> list[Logged]:
         """As many transactions to the reader as it takes for each to fit on a page."""
@@ -229,11 +223,9 @@ class Lifetimes:
             raise OwnerNotFound("Owner resource does not exist")
         return lock
 
-    async def _transact(self, work: Callable[[Connection], Any]) -> Any:
+    async def _transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            return await in_transaction(self._pool, work)
-        except OutcomeUnknown as exc:
-            raise unknown_outcome() from exc
+            return await transact(self._pool, work)
         except psycopg.Error as exc:
             raise as_client_error(exc) from exc
 

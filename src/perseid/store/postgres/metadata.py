@@ -12,12 +12,13 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 import psycopg
-from psycopg import AsyncRawCursor
 
 from perseid.clock import ClockSetting
 from perseid.store.position import START
-from perseid.store.postgres.connecting import Connection, Pool, borrowed, fetch_all, fetch_one
+from perseid.store.postgres.connecting import Connection, Pool, fetch_all, fetch_one
+from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.schema import part_of
+from perseid.store.postgres.transactions import Rows, commit, execute, transact
 from perseid.store.protocol import (
     Note,
     PutResource,
@@ -28,7 +29,6 @@ from perseid.store.protocol import (
 )
 
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
-_UNIQUE_VIOLATION: Final = "23505"
 
 
 class Reading(NamedTuple):
@@ -127,21 +127,23 @@ async def change(pool: Pool, known: int, changes: Changes, holder: str, until: f
     Whoever changes a container also becomes the one who removes its dead, until then: nobody
     removes what this front end is about to count.
     """
+
+    async def work(db: Connection) -> int:
+        await db.execute("BEGIN")
+        attempt = _Change(db, holder, until)
+        await attempt.hold(changes)
+        made = await attempt.begin(known, changes)
+        for each in changes:
+            await attempt.apply(each)
+        await commit(db)
+        return made
+
     try:
-        async with borrowed(pool) as db, db.transaction():
-            work = _Change(db, holder, until)
-            await work.hold(changes)
-            made = await work.begin(known, changes)
-            for each in changes:
-                await work.apply(each)
-            return made
-    except StaleResource:
-        raise
-    except Exception as exc:
-        cause = exc.__cause__
-        if isinstance(cause, psycopg.Error) and cause.sqlstate == _UNIQUE_VIOLATION:
-            raise StaleResource(str(_new_id(changes))) from exc
-        raise
+        return await transact(pool, work)
+    except psycopg.errors.UniqueViolation as exc:
+        raise StaleResource(_new_id(changes)) from exc
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
 
 
 def _new_id(changes: Changes) -> str:
@@ -158,10 +160,8 @@ class _Change:
         self._until = until
         self._line = 0
 
-    async def _run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        cursor: AsyncRawCursor[Any] = AsyncRawCursor(self._db)
-        await cursor.execute(sql, values)
-        return await cursor.fetchall() if cursor.description is not None else []
+    async def _run(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        return await execute(self._db, sql, values)
 
     async def hold(self, changes: Changes) -> None:
         """Waits for the writes to the containers that change, and lets no others begin."""

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from perseid.model import Row
 from perseid.store.position import Position
+from perseid.store.postgres.documents import queryable
 from perseid.store.postgres.freshness import VERSION_SQL
 from perseid.store.postgres.overlay import Logged
 
@@ -82,6 +83,9 @@ def _values(part: str, container: int, rows: Sequence[Row]) -> list[Any]:
     values: list[Any] = [part, container]
     for row in rows:
         values += row
+        # The copy for conditions is made of the text there, unless it must differ.
+        copy = queryable(row.body)
+        values.append(None if copy is row.body else copy.decode())
     return values
 
 
@@ -108,13 +112,13 @@ def _in_lists(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 @lru_cache(maxsize=_ROWS_AT_ONCE)
 def _insert_items(count: int) -> str:
-    """Its values are the part, the container, and the columns of each row."""
-    width = len(Row._fields)
+    """Its values are the part, the container, and of each row the columns and the copy."""
+    width = len(Row._fields) + 1
     rows = []
     for first in range(3, 3 + count * width, width):
-        columns = [f"${number}" for number in range(first, first + width)]
-        columns[-1] = f"{columns[-1]}::bytea"
-        rows.append(f"($1, $2, {', '.join(columns)}, convert_from({columns[-1]}, 'UTF8')::jsonb)")
+        *columns, body, copy = (f"${number}" for number in range(first, first + width))
+        copied = f"COALESCE({copy}::text::jsonb, convert_from({body}::bytea, 'UTF8')::jsonb)"
+        rows.append(f"($1, $2, {', '.join(columns)}, {body}::bytea, {copied})")
     return f"INSERT INTO items ({', '.join(_WRITTEN)}) VALUES {', '.join(rows)}"
 
 

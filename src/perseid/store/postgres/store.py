@@ -9,14 +9,12 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from psycopg import AsyncRawCursor
-
 from perseid.clock import ClockSetting, SharedClock
 from perseid.conditions import Order, Path, Place
 from perseid.errors import CosmosError, OwnerNotFound
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store.postgres import changes, metadata, statements
-from perseid.store.postgres.connecting import Cursor, Pool, borrowed, connect, fetch_all
+from perseid.store.postgres.connecting import Pool, borrowed, connect, fetch_all, fetch_one
 from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.lifetimes import LEASE, Lifetimes
 from perseid.store.postgres.queries import PostgresQueries
@@ -186,10 +184,7 @@ class PostgresStore:
     async def _one(
         self, container: Container, sql: str, values: tuple[Any, ...]
     ) -> tuple[Row | None, int]:
-        async with borrowed(self._pool) as db:
-            cursor: Cursor = AsyncRawCursor(db)
-            await cursor.execute(sql, values, binary=True)
-            found = await cursor.fetchone()
+        found = await fetch_one(self._pool, sql, values)
         if found is None:  # dropped a moment ago, here or elsewhere
             await self._check(container)
             raise OwnerNotFound("Owner resource does not exist")

@@ -9,38 +9,28 @@ one go, decides one after the other in memory, and sends all changes together wi
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import AsyncRawCursor
 
 from perseid.errors import OwnerNotFound
 from perseid.model import Container, ItemKey, Row
 from perseid.store.position import Position
 from perseid.store.postgres import statements
-from perseid.store.postgres.connecting import Connection, Cursor, Pool
-from perseid.store.postgres.failures import (
-    as_client_error,
-    is_of_one,
-    is_repeatable,
-    may_be_applied,
-    unknown_outcome,
-)
+from perseid.store.postgres.connecting import Connection, Pool
+from perseid.store.postgres.failures import as_client_error, is_of_one
 from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.overlay import Overlay
 from perseid.store.postgres.schema import part_of
+from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
 from perseid.store.protocol import Decision, Put, Remove, View
 from perseid.ttl import LIVE_SQL, Horizon
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 LARGEST_GROUP: Final = 64
-_ATTEMPTS: Final = 5
 _WEIGH: Final = (
     "SELECT COALESCE(SUM(size), 0)::bigint FROM items WHERE part = $1 AND pk = $2 AND "
     + LIVE_SQL.replace(":inherited", "$3").replace(":own", "$4")
@@ -73,10 +63,6 @@ class _Weight(Exception):
 
     def __init__(self, pk: bytes, horizon: Horizon) -> None:
         self.asked = (pk, horizon)
-
-
-class OutcomeUnknown(Exception):
-    """COMMIT was sent and its answer did not come."""
 
 
 class Writing:
@@ -150,20 +136,11 @@ class Writing:
                     job.error = as_client_error(alone)
 
     async def _try(self, part: str, group: list[_Job]) -> None:
-        for attempt in range(1, _ATTEMPTS + 1):
-            for job in group:
-                job.result = job.error = None
-            try:
-                await in_transaction(self._pool, lambda db: self._attempt(db, part, group))
-                return
-            except OutcomeUnknown as exc:
-                raise unknown_outcome() from exc
-            except psycopg.Error as exc:
-                if attempt == _ATTEMPTS or not is_repeatable(exc):
-                    raise
-                log.info("a group of %d writes is tried again: %s", len(group), exc.sqlstate)
+        await transact(self._pool, lambda db: self._attempt(db, part, group))
 
     async def _attempt(self, db: Connection, part: str, group: list[_Job]) -> None:
+        for job in group:
+            job.result = job.error = None
         keys = [*{key: None for job in group for key in job.keys if can_be(key)}]
         lock, version, found = await pipelined(
             db,
@@ -228,7 +205,7 @@ class Writing:
                     overlay.sent()
                     holders.clear()
                 pk, horizon = wanted.asked
-                ((weight,),) = await pipelined_one(db, _WEIGH, (part, pk, *horizon))
+                ((weight,),) = await execute(db, _WEIGH, (part, pk, *horizon))
                 weights[pk, horizon] = weight
                 continue
             entries = [e for e in decision.entries() if e not in known] if has_unique else []
@@ -237,7 +214,7 @@ class Writing:
             unread = [entry for entry in entries if entry not in holders]
             if unread:
                 holders.update(dict.fromkeys(unread))
-                for entry, *columns in await pipelined_one(db, statements.HOLDERS, (part, unread)):
+                for entry, *columns in await execute(db, statements.HOLDERS, (part, unread)):
                     holders[entry] = Row._make(columns)
             known.update({entry: overlay.holder(entry, holders[entry]) for entry in entries})
 
@@ -276,9 +253,6 @@ def _missing(freshness: Freshness, version: int, container: Container) -> BaseEx
     return OwnerNotFound(_OWNER_MISSING)
 
 
-Statement = tuple[str, Sequence[Any]]
-
-
 def _find(part: str, keys: Sequence[ItemKey]) -> Statement:
     if len(keys) == 1:
         return statements.FIND_ONE, (part, *keys[0])
@@ -302,55 +276,3 @@ def _sent(part: str, container: Container, overlay: Overlay) -> list[Statement]:
     sent += statements.lines(part, overlay.log)
     sent.append(statements.moved(part, overlay.position))
     return sent
-
-
-# Transactions
-
-
-async def in_transaction(pool: Pool, work: Callable[[Connection], Any]) -> Any:
-    """Runs work that begins a transaction and ends it, on a connection of its own.
-
-    Raises the driver's errors as they are; the transaction is undone then, unless OutcomeUnknown.
-    """
-    db = await pool.getconn()
-    try:
-        return await work(db)
-    finally:
-        if not db.closed and db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            try:
-                await db.rollback()
-            except psycopg.Error:
-                await db.close()
-        await pool.putconn(db)
-
-
-async def pipelined(db: Connection, *sent: Statement) -> list[list[tuple[Any, ...]]]:
-    """Runs statements in one round trip; the rows of those that give any, but for BEGIN."""
-    cursors: list[Cursor] = []
-    async with db.pipeline():
-        for sql, values in sent:
-            cursor: Cursor = AsyncRawCursor(db)
-            await cursor.execute(sql, values, binary=True)
-            cursors.append(cursor)
-    return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
-
-
-async def pipelined_one(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    cursor: Cursor = AsyncRawCursor(db)
-    await cursor.execute(sql, values, binary=True)
-    return await cursor.fetchall()
-
-
-async def commit(
-    db: Connection, *sent: Statement, is_writing: bool = True
-) -> list[list[tuple[Any, ...]]]:
-    """Runs the last statements and COMMIT in one round trip.
-
-    OutcomeUnknown if the server went away, or said so, before it has answered the COMMIT.
-    """
-    try:
-        return await pipelined(db, *sent, ("COMMIT", ()))
-    except psycopg.OperationalError as exc:
-        if is_writing and may_be_applied(exc):
-            raise OutcomeUnknown from exc
-        raise

@@ -1,0 +1,86 @@
+"""Transactions on PostgreSQL: few round trips, and again only if nothing was done for certain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import AsyncRawCursor
+from psycopg.pq import TransactionStatus
+
+from perseid.store.postgres.connecting import Connection, Cursor, Pool
+from perseid.store.postgres.failures import is_repeatable, may_be_applied, unknown_outcome
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+_ATTEMPTS: Final = 5
+
+
+class _OutcomeUnknown(Exception):
+    """COMMIT was sent and its answer did not come."""
+
+
+async def transact(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+    """Does work that begins a transaction, and ends it by `commit` or leaves it to be undone.
+
+    It is done again if others were in the way or the connection was lost, as long as COMMIT was
+    not sent. Raises the driver's errors as they are; 503 where nobody knows what has happened.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return await _in_transaction(pool, work)
+        except _OutcomeUnknown as exc:
+            raise unknown_outcome() from exc
+        except psycopg.Error as exc:
+            if attempt == _ATTEMPTS or not is_repeatable(exc):
+                raise
+            log.info("a transaction is tried again: %s", exc.sqlstate or "connection lost")
+            await pool.check()  # what was cut with this connection is not to be met again
+    raise AssertionError("unreachable")
+
+
+async def _in_transaction(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+    db = await pool.getconn()
+    try:
+        return await work(db)
+    finally:
+        if not db.closed and db.info.transaction_status != TransactionStatus.IDLE:
+            try:
+                await db.rollback()
+            except psycopg.Error:
+                await db.close()
+        await pool.putconn(db)
+
+
+async def execute(db: Connection, sql: str, values: Sequence[Any] = ()) -> Rows:
+    """The rows of one statement, whose values are written $1, $2, …"""
+    cursor: Cursor = AsyncRawCursor(db)
+    await cursor.execute(sql, values, binary=True)
+    return [] if cursor.description is None else await cursor.fetchall()
+
+
+async def pipelined(db: Connection, *sent: Statement) -> list[Rows]:
+    """Runs statements in one round trip; the rows of each that gives any."""
+    cursors: list[Cursor] = []
+    async with db.pipeline():
+        for sql, values in sent:
+            cursor: Cursor = AsyncRawCursor(db)
+            await cursor.execute(sql, values, binary=True)
+            cursors.append(cursor)
+    return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
+
+
+async def commit(db: Connection, *sent: Statement, is_writing: bool = True) -> list[Rows]:
+    """Runs the last statements and COMMIT in one round trip."""
+    try:
+        return await pipelined(db, *sent, ("COMMIT", ()))
+    except psycopg.OperationalError as exc:
+        if is_writing and may_be_applied(exc):
+            raise _OutcomeUnknown from exc
+        raise
