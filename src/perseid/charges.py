@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -165,6 +166,7 @@ def consistency_factor(level: str | None) -> int:
     return 2 if level in _DEAR_LEVELS else 1
 
 
+@lru_cache(maxsize=4096)
 def text(charge: float) -> str:
     """A charge as its header says it: at most two decimals, no trailing zeros."""
     return f"{charge:.2f}".rstrip("0").rstrip(".")

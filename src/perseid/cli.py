@@ -126,6 +126,10 @@ async def _serve(settings: Settings) -> None:
 
 def _banner(settings: Settings) -> str:
     where = "memory, gone at the end" if settings.memory else str(settings.data.resolve())
+    if settings.store is not None:
+        from perseid.store.postgres.connecting import shown
+
+        where = shown(settings.store)
     key = settings.key if settings.key == WELL_KNOWN_KEY else "<your key>"
     return (
         f"Perseid {__version__} is ready.\n"

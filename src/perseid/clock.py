@@ -59,6 +59,13 @@ class SystemClock:
         self._highest = max(self._highest, floor)
 
 
+class ClockSetting(NamedTuple):
+    """How a clock that was moved differs from the one it is based on."""
+
+    offset: float = 0.0
+    frozen: float | None = None
+
+
 class MovableClock:
     """A clock that a test or an administrator can freeze and move forward, never back."""
 
@@ -71,6 +78,21 @@ class MovableClock:
     @property
     def is_frozen(self) -> bool:
         return self._frozen is not None
+
+    @property
+    def setting(self) -> ClockSetting:
+        return ClockSetting(self._offset, self._frozen)
+
+    def adopt(self, setting: ClockSetting) -> None:
+        with self._lock:
+            self._offset, self._frozen = setting
+
+    def trial(self) -> MovableClock:
+        """Another clock with the same base and setting, to try a move on."""
+        other = MovableClock()
+        other._base = self._base
+        other.adopt(self.setting)
+        return other
 
     def now(self) -> float:
         frozen = self._frozen
@@ -115,3 +137,84 @@ class MovableClock:
             self._frozen += seconds
         else:
             self._offset += seconds
+
+
+class SharedClock(MovableClock):
+    """The clock that all front ends of a database share: the database's, and one setting.
+
+    Between two looks at the database's clock it runs with the machine's steady one. Front ends
+    differ by what such a look leaves open, well below a second; each by itself never goes back.
+    """
+
+    # A frozen clock stands where no front end has been yet.
+    _CAUTION: Final = 0.05
+
+    def __init__(self, read: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(self._estimate)
+        self._read = read
+        self._ahead: float | None = None  # of the database's clock against the steady one
+        self._shown = 0.0
+
+    def _estimate(self) -> float:
+        return self._read() + (self._ahead or 0.0)
+
+    def steady(self) -> float:
+        """The machine's steady clock, to be read around a look at the database's."""
+        return self._read()
+
+    def feed(self, database: float, sent: float, received: float) -> None:
+        """The database's clock showed this at some time between two readings of the steady one.
+
+        An estimate that is possible stays; else it becomes the nearest that is.
+        """
+        lowest, highest = database - received, database - sent
+        if self._ahead is None:
+            self._ahead = (lowest + highest) / 2
+        else:
+            self._ahead = min(max(self._ahead, lowest), highest)
+
+    def unmoved(self) -> float:
+        """The database's own time: for what lives and dies with processes, like leases."""
+        return self._estimate()
+
+    def readings(self) -> Readings:
+        return Readings(self._estimate(), self._read())
+
+    def now(self) -> float:
+        self._shown = shown = max(self._shown, super().now())
+        return shown
+
+    def trial(self) -> MovableClock:
+        return _CarefulTrial(self._base, self.setting, self._CAUTION)
+
+    def raise_floor(self, floor: float) -> None:
+        """Nothing to do: the store holds the database's clock to what was shown before."""
+
+
+class _CarefulTrial(MovableClock):
+    def __init__(self, base: SystemClock, setting: ClockSetting, caution: float) -> None:
+        super().__init__()
+        self._base = base
+        self._caution = caution
+        self.adopt(setting)
+
+    def freeze(self) -> float:
+        if not self.is_frozen:
+            self.advance(self._caution)
+        return super().freeze()
+
+
+class FollowingClock:
+    """Shows what a shared clock shows, and cannot be moved."""
+
+    def __init__(self, followed: SharedClock) -> None:
+        self._followed = followed
+
+    def now(self) -> float:
+        return self._followed.now()
+
+    def readings(self) -> Readings:
+        return self._followed.readings()
+
+    def raise_floor(self, floor: float) -> None:
+        self._followed.raise_floor(floor)

@@ -105,6 +105,11 @@ class Place(NamedTuple):
     number: int
 
 
+def has_only_value(rank: int) -> bool:
+    """True for the types that have a single value: undefined, null, false and true."""
+    return rank < NUMBER
+
+
 def is_always(condition: Condition) -> bool:
     return isinstance(condition, Every) and not condition.terms
 

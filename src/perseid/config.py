@@ -34,6 +34,12 @@ class Settings:
     port: int = _setting(8081, "Port to listen on.", minimum=1, maximum=65535)
     data: Path = _setting(Path("perseid-data"), "Directory that holds the database file.")
     memory: bool = _setting(False, "Keep everything in memory; nothing is left after the end.")
+    store: str | None = _setting(
+        None,
+        "A PostgreSQL database to keep everything in, postgresql://user:password@host:port/name,"
+        " which any number of servers may share. Default: a file in the data directory.",
+        secret=True,
+    )
     durability: str = _setting(
         "full",
         "full: an acknowledged write survives a power cut; normal: it survives a crash of the"

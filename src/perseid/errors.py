@@ -142,6 +142,12 @@ class TooManyRequests(CosmosError):
     sub_status = 3200
 
 
+class RetryWith(CosmosError):
+    """Others got in the way; nothing was done, and clients try again by themselves."""
+
+    status, code = 449, "RetryWith"
+
+
 class HeadersTooLarge(CosmosError):
     status, code = 431, "RequestHeaderFieldsTooLarge"
 

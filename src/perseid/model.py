@@ -64,6 +64,7 @@ class Container:
     docs_link: str  # "dbs/{rid}/colls/{rid}/docs/", the start of each item's `_self`
     path: str  # "dbs/{id}/colls/{id}"
     retention: int = 0  # seconds for which all versions are kept; 0: the latest ones only
+    epoch: int = 0  # of the reading of the metadata that it is from: see store.protocol
 
 
 class ItemKey(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
@@ -14,7 +14,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server as Listener
 
 from perseid import start_file
-from perseid.clock import Clock, MovableClock, SystemClock
+from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import BadRequest
 from perseid.http.app import App
@@ -23,7 +23,7 @@ from perseid.service.account import Account, open_account
 from perseid.service.lifetimes import parse_guard
 from perseid.service.sweeper import Sweeper
 from perseid.store.directory import DataDirectory, memory_directory
-from perseid.store.protocol import StoreError
+from perseid.store.protocol import Store, StoreError
 from perseid.store.sqlite import SqliteStore
 
 _GRACE_SECONDS = 10.0
@@ -50,6 +50,8 @@ def check_settings(settings: Settings) -> None:
             parse_guard(settings.expiry_guard, 0)
         except BadRequest as exc:
             raise StoreError(f"--expiry-guard: {exc.message}") from None
+    if settings.store is not None:
+        _check_store(settings, settings.store)
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:
@@ -65,17 +67,34 @@ def check_settings(settings: Settings) -> None:
             )
 
 
+def _check_store(settings: Settings, dsn: str) -> None:
+    if settings.memory:
+        raise StoreError("--memory and --store are two places for the data: give one of them")
+    if not dsn.startswith(("postgresql://", "postgres://")):
+        raise StoreError(
+            "--store is not a PostgreSQL address; it looks like"
+            " postgresql://user:password@host:5432/database"
+        )
+
+
 @asynccontextmanager
 async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Account]:
-    """The account of a data directory, which is held until the end."""
-    directory = memory_directory() if settings.memory else DataDirectory(settings.data)
-    with directory:
-        durability = "off" if settings.memory else settings.durability
-        if clock is None:
-            clock = MovableClock() if settings.test_clock else SystemClock()
-        store = SqliteStore(directory.database, durability=durability, now=clock.now)
+    """The account of a data directory, which is held until the end, or of a shared database."""
+    needs_certificate = settings.tls and settings.cert is None
+    with ExitStack() as held:
+        if settings.store is None or needs_certificate:
+            directory = memory_directory() if settings.memory else DataDirectory(settings.data)
+            held.enter_context(directory)
+        store: Store
+        if settings.store is not None:
+            store, clock = await _open_database(settings, settings.store, clock)
+        else:
+            durability = "off" if settings.memory else settings.durability
+            if clock is None:
+                clock = MovableClock() if settings.test_clock else SystemClock()
+            store = SqliteStore(directory.database, durability=durability, now=clock.now)
         try:
-            if settings.tls and settings.cert is None:
+            if needs_certificate:
                 from perseid import certificates  # only now: it takes long to import
 
                 cert, key = certificates.provide(directory.path, settings.host)
@@ -83,6 +102,21 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             yield await open_account(settings, store, clock)
         finally:
             await store.close()
+
+
+async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Store, Clock]:
+    """The store on PostgreSQL, whose clock is that of all its front ends."""
+    try:
+        from perseid.store.postgres.store import PostgresStore
+    except ImportError as exc:
+        raise StoreError(
+            f"--store needs what `pip install 'perseid[postgres]'` brings ({exc.name} is missing)"
+        ) from exc
+    now = None if clock is None else clock.now
+    store = await PostgresStore.open(dsn, durability=settings.durability, now=now)
+    if clock is None:
+        clock = store.clock if settings.test_clock else FollowingClock(store.clock)
+    return store, clock
 
 
 class Server:
@@ -102,8 +136,10 @@ class Server:
         declared = _declared(self.settings)
         async with opened(self.settings, self._clock) as account:
             if declared is not None:
-                await start_file.apply(account, declared)
+                await _declare(account, declared)
             sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
+            if isinstance(account.clock, SharedClock | FollowingClock):
+                sweeper.readings = account.clock.readings
             app = App(account, sweeper)
             sweeping = asyncio.create_task(sweeper.run())
             listener = _listener(app, account.settings)
@@ -128,6 +164,11 @@ class Server:
     def stop(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
+
+
+async def _declare(account: Account, declared: start_file.Declaration) -> None:
+    # Planned anew if another front end makes the same things at the same moment.
+    await account.on_current(lambda: start_file.apply(account, declared))
 
 
 def _declared(settings: Settings) -> start_file.Declaration | None:

@@ -86,7 +86,7 @@ def is_live(ts: int, item_ttl: int | None, horizon: Horizon) -> bool:
 # The same rule for stores that filter in SQL, over columns `ts` and `ttl`; bind the horizon's
 # two integers as :inherited and :own.
 LIVE_SQL: Final = (
-    "(CASE WHEN ttl IS NULL THEN ts > :inherited WHEN ttl = -1 THEN 1 ELSE ts + ttl > :own END)"
+    "(CASE WHEN ttl IS NULL THEN ts > :inherited WHEN ttl = -1 THEN TRUE ELSE ts + ttl > :own END)"
 )
 
 

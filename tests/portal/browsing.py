@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Response, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP: Final = {"width": 1280, "height": 800}
@@ -62,3 +62,14 @@ def tab(
         yield page, wrong
     finally:
         context.close()
+
+
+@contextmanager
+def answered(page: Page, method: str, status: int) -> Iterator[None]:
+    """Ends when the server has answered such a request; what it did can be read from then on."""
+
+    def is_wanted(response: Response) -> bool:
+        return (response.request.method, response.status) == (method, status)
+
+    with page.expect_response(is_wanted):
+        yield

@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from perseid import ttl
 from perseid.clock import MovableClock
 from perseid.ttl import Policy
+from tests.portal.browsing import answered
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
 
@@ -226,6 +227,8 @@ def test_a_conflict_shows_both_and_has_two_ways_out(
     expect(dialog).to_have_count(0)
     kept = "theirs" if choice == "Take theirs" else "mine"
     expect(editor).to_have_value(re.compile(kept))
+    if choice != "Take theirs":
+        expect(page.get_by_text("Saved")).to_be_visible()
     assert read(raw, container, "a")["name"] == kept
 
 
@@ -238,7 +241,8 @@ def test_an_item_that_ended_under_the_editor_can_be_saved_as_new(
     editor.fill('{"id": "a", "pk": "p", "again": true}')
     clock.advance(60)
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("button", name="Save as new").click()
+    with answered(page, "POST", 201):
+        page.get_by_role("button", name="Save as new").click()
     expect(row(page, "a")).to_contain_text("1m 00s")
     assert read(raw, container, "a")["again"] is True
 

@@ -21,6 +21,7 @@ import psycopg
 
 from perseid.config import Settings
 from perseid.store.directory import DATABASE_FILE
+from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import Store
 from perseid.store.sqlite import SqliteStore
 from tests.support import postgres
@@ -70,6 +71,8 @@ class Rooms:
 
 async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> Store:
     """A store without a server."""
+    if settings.store is not None:
+        return await PostgresStore.open(settings.store, durability="off", now=now)
     settings.data.mkdir(exist_ok=True)
     return SqliteStore(settings.data / DATABASE_FILE, durability="off", now=now)
 

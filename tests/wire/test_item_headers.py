@@ -302,14 +302,7 @@ def positions(raw: RawClient, container: str) -> list[int]:
 
 def check_lsn(reply: Reply, lsn: int) -> None:
     assert reply.headers["x-ms-session-token"] == f"0:-1#{lsn}"
-    for header in (
-        "lsn",
-        "x-ms-cosmos-llsn",
-        "x-ms-global-committed-lsn",
-        "x-ms-quorum-acked-lsn",
-        "x-ms-cosmos-quorum-acked-llsn",
-    ):
-        assert reply.headers[header] == str(lsn), header
+    assert reply.headers["lsn"] == str(lsn)
 
 
 def test_lsn_rises_by_one_with_each_write(raw: RawClient, container: str) -> None:
@@ -362,8 +355,6 @@ def test_item_lsn_is_of_its_last_write(raw: RawClient, container: str) -> None:
     replies = [first, second, third, raw.get(f"{docs}/1", pk=KEY), raw.get(f"{docs}/2", pk=KEY)]
     found = [reply.headers["x-ms-item-lsn"] for reply in replies]
     assert found == [reply.headers["lsn"] for reply in (first, second, third, third, second)]
-    for reply in replies:
-        assert reply.headers["x-ms-cosmos-item-llsn"] == reply.headers["x-ms-item-lsn"]
 
 
 def test_each_range_counts_alone(raw: RawClient, database: str) -> None:
@@ -509,12 +500,7 @@ def test_every_answer_says_where_it_is_from(raw: RawClient, container: str) -> N
         assert reply.headers["x-ms-alt-content-path"] == container.removeprefix("/")
         assert reply.headers["x-ms-content-path"] == rid
         assert reply.headers["x-ms-documentdb-partitionkeyrangeid"] == "0"
-        assert reply.headers["x-ms-cosmos-physical-partition-id"] == "0"
         assert reply.headers["content-type"] == "application/json"
-        assert reply.headers["x-ms-schemaversion"] == "1.18"
-        assert reply.headers["x-ms-serviceversion"] == "version=2.14.0"
-        assert reply.headers["x-ms-gatewayversion"] == "version=2.14.0"
-        assert float(reply.headers["x-ms-request-duration-ms"]) >= 0
         assert GUID.fullmatch(reply.headers["x-ms-activity-id"])
         assert charge(reply) >= 1
         assert "x-ms-substatus" not in reply.headers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perseid.store import property_indexes, searching
+from perseid.store import leads, property_indexes
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import Place
@@ -205,7 +205,7 @@ def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.Mon
 def test_many_candidates_are_found_by_a_scan(
     shop: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "_MOST_CANDIDATES", 5)
+    monkeypatch.setattr(leads, "MOST_CANDIDATES", 5)
     reply = shop.query(f"{CONTAINER}/docs", "SELECT VALUE c.n FROM c WHERE c.n >= 10")
     assert reply.json["Documents"] == [*range(10, COUNT)]
 

@@ -70,34 +70,37 @@ async def read_clock(office: Office, _request: Request) -> Response:
 
 async def freeze_clock(office: Office, request: Request) -> Response:
     """Time stands still."""
-    _movable(office).freeze()
-    return await _moved(office, request)
+    return await _move(office, request, MovableClock.freeze)
 
 
 async def resume_clock(office: Office, request: Request) -> Response:
     """Time runs on from where it stands."""
-    _movable(office).resume()
-    return await _moved(office, request)
+    return await _move(office, request, MovableClock.resume)
 
 
 async def advance_clock(office: Office, request: Request) -> Response:
     """{"seconds": n}: time moves forward."""
-    return await _move(office, request, "seconds", MovableClock.advance)
+    seconds = _number(parse_object(request.body), "seconds")
+    return await _move(office, request, lambda clock: clock.advance(seconds))
 
 
 async def set_clock(office: Office, request: Request) -> Response:
     """{"to": epoch seconds}: time moves forward to that instant."""
-    return await _move(office, request, "to", MovableClock.set)
+    instant = _number(parse_object(request.body), "to")
+    return await _move(office, request, lambda clock: clock.set(instant))
 
 
-async def _move(
-    office: Office, request: Request, name: str, how: Callable[[MovableClock, float], float]
-) -> Response:
-    amount = _number(parse_object(request.body), name)
-    try:
-        how(_movable(office), amount)
-    except ValueError as exc:
-        raise BadRequest(f"The clock was not moved: {exc}.") from None
+async def _move(office: Office, request: Request, how: Callable[[MovableClock], float]) -> Response:
+    """Moves the clock, of all front ends at once."""
+    account, clock = office.account, _movable(office)
+    async with account.metadata:
+        trial = clock.trial()
+        try:
+            how(trial)
+        except ValueError as exc:
+            raise BadRequest(f"The clock was not moved: {exc}.") from None
+        await account.store.share_clock(trial.setting)
+        clock.adopt(trial.setting)
     return await _moved(office, request)
 
 

@@ -11,6 +11,7 @@ import itertools
 import logging
 import secrets
 import time
+from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
@@ -23,6 +24,7 @@ from perseid.errors import (
     Forbidden,
     HeadersTooLarge,
     RequestEntityTooLarge,
+    RetryWith,
 )
 from perseid.http import admin, metering, portal, wire
 from perseid.http.auth import Errand, Guard, admit
@@ -38,19 +40,14 @@ from perseid.http.headers import (
 )
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.http.routes import route
+from perseid.http.routes import confirm, route
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.sweeper import Sweeper
+from perseid.store.protocol import StaleCatalog
 
 log = logging.getLogger(__name__)
 
-_CONSTANT: Final = [
-    ("x-ms-schemaversion", "1.18"),
-    ("x-ms-serviceversion", "version=2.14.0"),
-    ("x-ms-gatewayversion", "version=2.14.0"),
-    ("x-ms-number-of-read-regions", "0"),
-]
 _BODILESS: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
@@ -58,6 +55,22 @@ _LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
 _TOO_LARGE: Final = "Request size is too large"
 _CUT_SHORT: Final = "The request body ended before it was complete."
 _LARGEST_DRAIN: Final = 64 * 1024 * 1024
+_ATTEMPTS: Final = 20
+_RESTLESS: Final = "The account's metadata is changing all the time; nothing was done."
+
+
+class _Received:
+    """Gives a body that was received before, to a request that is answered again."""
+
+    def __init__(self, request: Request) -> None:
+        self._body = request.body
+        self.client_disconnect = request.gone
+
+    async def __call__(self) -> bytes:
+        return self._body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
 
 
 class Headers(Protocol):
@@ -83,8 +96,7 @@ class App:
         self._sweeper = sweeper
         self._guard = Guard(account.settings)
         self._running = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._drained: asyncio.Event | None = None
         # Activity ids must be unique, not secret: a random start and a counter are enough.
         self._activity = (
             f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}"
@@ -92,69 +104,75 @@ class App:
         self._counter = itertools.count(secrets.randbits(40))
 
     async def __rsgi__(self, scope: Scope, protocol: Any) -> None:
-        started = time.perf_counter()
-        header = scope.headers.get
-        activity_id = header(ACTIVITY_ID) or self._new_activity_id()
-        self._account.requests += 1
+        headers = scope.headers
+        activity_id = headers.get(ACTIVITY_ID) or self._new_activity_id()
+        account = self._account
+        account.requests += 1
         self._running += 1
-        self._idle.clear()
         try:
             request = Request(
-                header,
-                method=scope.method,
-                path=scope.path,
-                query_string=scope.query_string,
-                scheme=scope.scheme,
-                now=self._account.clock.now(),
-                activity_id=activity_id,
+                headers.get,
+                scope.method,
+                scope.path,
+                scope.query_string,
+                scope.scheme,
+                account.clock.now(),
+                activity_id,
             )
-            request.gone = protocol.client_disconnect
+            is_logged = log.isEnabledFor(logging.INFO)
+            started = time.perf_counter() if is_logged else 0.0
             try:
-                response = await self._answer(request, scope.headers, protocol)
+                response = await self._answer(request, headers, protocol)
+            except StaleCatalog:
+                request, response = await self._again(request, headers)
             except asyncio.CancelledError:
                 if not request.is_abandoned:
                     raise
                 return  # nobody is there to be answered
-            if self._account.budgets is not None:
-                metering.book(self._account, request, response)
-            milliseconds = (time.perf_counter() - started) * 1000
-            headers = _CONSTANT + response.headers
-            headers.append(("content-type", response.content_type))
-            headers.append((ACTIVITY_ID, activity_id))
-            headers.append(("x-ms-request-duration-ms", f"{milliseconds:.3f}"))
+            if account.budgets is not None:
+                metering.book(account, request, response)
+            # Few on purpose: each costs about a microsecond on its way out.
+            response.headers.append((ACTIVITY_ID, activity_id))
+            response.headers.append(("content-type", response.content_type))
             if response.body and response.status not in _BODILESS:
-                protocol.response_bytes(response.status, headers, response.body)
+                protocol.response_bytes(response.status, response.headers, response.body)
             else:
-                protocol.response_empty(response.status, headers)
-            if log.isEnabledFor(logging.INFO):
+                protocol.response_empty(response.status, response.headers)
+            if is_logged:
                 log.info(
                     "%s %s %s %d %.1f ms",
                     activity_id,
                     scope.method,
                     scope.path,
                     response.status,
-                    milliseconds,
+                    (time.perf_counter() - started) * 1000,
                 )
         finally:
             self._running -= 1
-            if not self._running:
-                self._idle.set()
+            if self._drained is not None and not self._running:
+                self._drained.set()
 
     async def drained(self) -> None:
         """Returns when no request is being answered."""
-        await self._idle.wait()
+        if self._running:
+            self._drained = asyncio.Event()
+            await self._drained.wait()
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
         try:
             # The body first: a client that is still sending does not listen to a refusal.
-            if request.method not in ("GET", "DELETE") or _has_body(request):
+            method = request.method
+            if method not in ("GET", "DELETE") or _has_body(request):
                 request.body = await _read_body(request, protocol)
+                request.gone = protocol.client_disconnect
+                request.now = self._account.clock.now()  # somebody may have moved the clock
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
-            if request.method != "GET" or request.header(PARTITION_KEY) is None:
+            if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
             if request.now > self._account.clock_mark:
                 await self._account.reach(request.now)
-            if request.path.startswith("/_"):  # not the service's own URL space
+                request.now = self._account.clock.now()
+            if request.path[:2] == "/_":  # not the service's own URL space
                 if request.path.startswith(admin.PREFIX):
                     return await self._administer(request)
                 if portal.is_portal(request.path):
@@ -163,23 +181,55 @@ class App:
             token = self._guard.check(request, found.kind, link, is_read=found.is_read)
             if token is not None:
                 errand = Errand(found.kind, link, found.is_read, found.is_keyed)
+                epoch = self._account.store.epoch
                 await admit(self._account, request, token, errand)
+                if self._account.store.epoch != epoch:
+                    raise StaleCatalog
             request.level = check_consistency(request, self._account.settings.consistency)
             check_priority(request)
             if not found.is_read:
                 check_triggers(request)
             return await found.handler(self._account, request)
         except CosmosError as error:
-            response = _refusal(error, request.activity_id)
-            if request.container is not None:
-                response.headers[:0] = await self._item_headers(request, request.container)
-            return response
+            return await self._refuse(request, error)
+        except StaleCatalog:
+            raise
         except Exception:
             log.exception("%s %s failed", request.activity_id, request.method)
             return _refusal(
                 CosmosError("An error that should not happen; the server's log has the details."),
                 request.activity_id,
             )
+
+    async def _refuse(self, request: Request, error: CosmosError) -> Response:
+        response = _refusal(error, request.activity_id)
+        try:
+            if error.status < 500:  # it may rest on what another front end has changed
+                await self._account.store.confirm()
+            if request.container is not None:
+                response.headers[:0] = await self._item_headers(request, request.container)
+        except CosmosError as failure:
+            return _refusal(failure, request.activity_id)
+        return response
+
+    async def _again(self, old: Request, headers: Headers) -> tuple[Request, Response]:
+        """Answers a request from its start, with what other front ends have changed meanwhile."""
+        for _ in range(_ATTEMPTS):
+            await self._account.reload()
+            request = Request(
+                old.header,
+                old.method,
+                old.path,
+                old.query_string,
+                old.scheme,
+                self._account.clock.now(),
+                old.activity_id,
+            )
+            try:
+                return request, await self._answer(request, headers, _Received(old))
+            except StaleCatalog:
+                continue
+        return old, _refusal(RetryWith(_RESTLESS), old.activity_id)
 
     async def _item_headers(self, request: Request, container: Container) -> list[tuple[str, str]]:
         """A refusal about items tells the position as well; clients record it."""
@@ -194,6 +244,7 @@ class App:
             token = self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
             if token is not None:
                 raise Forbidden("Administration takes a key of the account, not a resource token.")
+            await confirm(self._account, request)
         return await handler(office, request)
 
     def _new_activity_id(self) -> str:

@@ -47,7 +47,17 @@ async def run(account: Account, request: Request) -> Response:
         part = request.range_index = batches.range_index_of(members, given)
         await _check_session(account, request, members, part)
         goes_on = request.header(BATCH_GOES_ON) is None or flag(request, BATCH_GOES_ON)
-        found = await batches.run_each(op, given, members, options, factor, goes_on=goes_on)
+        found = await batches.run_each(
+            op,
+            given,
+            members,
+            options,
+            factor,
+            goes_on=goes_on,
+            reread=lambda container: batches.parse(
+                request.body, options._replace(container=container)
+            ),
+        )
     headers = container_headers(container, part, found.lsn, found.charge)
     status = 200 if found.is_success else _MULTI_STATUS
     return Response(

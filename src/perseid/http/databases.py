@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.request import Request, Response
@@ -19,12 +21,19 @@ from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 from perseid.service.throughput_rules import Throughput, requested
 
+# For whoever looks which service this is; no client reads them.
+_VERSIONS: Final = (
+    ("x-ms-schemaversion", "1.18"),
+    ("x-ms-serviceversion", "version=2.14.0"),
+    ("x-ms-gatewayversion", "version=2.14.0"),
+)
+
 
 async def read_account(account: Account, request: Request) -> Response:
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
     host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{request.scheme}://{host}/")
-    return Response(200, [("x-ms-request-charge", "1")], wire.encode(body))
+    return Response(200, [("x-ms-request-charge", "1"), *_VERSIONS], wire.encode(body))
 
 
 def requested_throughput(request: Request) -> Throughput | None:

@@ -188,8 +188,7 @@ def _written(request: Request, op: Operation, written: Outcome) -> Response:
 
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
-    lsn = str(row.lsn)
-    headers = [("etag", row.etag), ("x-ms-item-lsn", lsn), ("x-ms-cosmos-item-llsn", lsn)]
+    headers = [("etag", row.etag), ("x-ms-item-lsn", str(row.lsn))]
     if flag(request, "x-perseid-lifetime"):
         policy = op.container.policy
         ends = ttl.expires_at(row.ts, row.ttl, policy)

@@ -35,7 +35,6 @@ class Request:
     def __init__(
         self,
         header: Callable[[str], str | None],
-        *,
         method: str,
         path: str,
         query_string: str,

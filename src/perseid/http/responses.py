@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -86,18 +87,16 @@ def metadata_query(
 def container_headers(
     container: Container, range_index: int, lsn: int, charge: float
 ) -> list[tuple[str, str]]:
-    """What every answer about a container's items carries."""
-    position, part = str(lsn), container.ranges[range_index].id
+    """What every answer about a container's items carries: as much as clients read."""
+    part = container.ranges[range_index].id
     return [
         (CHARGE, charges.text(charge)),
-        (SESSION_TOKEN, f"{part}:-1#{position}"),
-        ("x-ms-alt-content-path", container.path),
-        ("x-ms-content-path", container.rid),
-        (RANGE_ID, part),
-        ("x-ms-cosmos-physical-partition-id", part),
-        ("lsn", position),
-        ("x-ms-cosmos-llsn", position),
-        ("x-ms-global-committed-lsn", position),
-        ("x-ms-quorum-acked-lsn", position),
-        ("x-ms-cosmos-quorum-acked-llsn", position),
+        (SESSION_TOKEN, f"{part}:-1#{lsn}"),
+        ("lsn", str(lsn)),
+        *_origin(container.path, container.rid, part),
     ]
+
+
+@lru_cache(maxsize=1024)
+def _origin(path: str, rid: str, part: str) -> tuple[tuple[str, str], ...]:
+    return ("x-ms-alt-content-path", path), ("x-ms-content-path", rid), (RANGE_ID, part)

@@ -21,6 +21,7 @@ from perseid.http import (
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag, is_query
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
+from perseid.store.protocol import StaleCatalog
 
 Handler = Callable[[Account, Request], Awaitable[Response]]
 
@@ -34,10 +35,28 @@ class Route(NamedTuple):
     is_keyed: bool  # it is about items, so a token for one partition key may use it for that key
 
 
+async def confirm(account: Account, request: Request) -> None:
+    """Makes sure of the metadata for a request that looks at nothing else."""
+    epoch = account.store.epoch
+    await account.store.confirm()
+    if account.store.epoch != epoch:  # what it was admitted by has been read again since
+        raise StaleCatalog
+    request.now = account.clock.now()
+
+
+def _confirmed(handler: Handler) -> Handler:
+    async def handle(account: Account, request: Request) -> Response:
+        await confirm(account, request)
+        return await handler(account, request)
+
+    return handle
+
+
 def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
     return {
         verb: Route(
-            handler,
+            # Whatever looks at items finds out by itself.
+            handler if kind == "docs" and verb != "plan" else _confirmed(handler),
             kind,
             # Who reads a permission gets a token, which may be for writing.
             is_read=verb in ("GET", "query", "plan") and kind != "permissions",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
 from perseid.config import Settings
@@ -15,8 +15,17 @@ from perseid.ids import make_etag
 from perseid.model import Container, Usage
 from perseid.service.budgets import Budgets
 from perseid.service.catalog import Catalog
-from perseid.store.protocol import Note, PutResource, RemoveResource, StaleResource, Store
+from perseid.store.protocol import (
+    Note,
+    PutResource,
+    RemoveResource,
+    StaleCatalog,
+    StaleResource,
+    Store,
+)
 from perseid.ttl import Horizon
+
+T = TypeVar("T")
 
 CLOCK_AHEAD: Final = 2.0
 
@@ -67,6 +76,23 @@ class Account:
         if self.budgets is not None:
             self.budgets.forget([c.resource.rid for c in changes if isinstance(c, RemoveResource)])
 
+    async def reload(self) -> None:
+        """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
+        seen = self.store.epoch
+        async with self.metadata:
+            if self.store.epoch == seen:  # else somebody has done it meanwhile
+                resources = await self.store.resources()
+                retention = self.settings.change_feed_retention
+                self.catalog = Catalog(resources, retention, self.store.epoch)
+
+    async def on_current(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Does work that begins anew if it was begun with outdated metadata."""
+        while True:
+            try:
+                return await work()
+            except StaleCatalog:
+                await self.reload()
+
     async def reach(self, now: float, ahead: float = CLOCK_AHEAD) -> None:
         """Makes durable that the clock has shown `now`, and may show a little more.
 
@@ -86,17 +112,17 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
     """Reads the metadata and takes up where the last run ended."""
     secret = await store.get_meta("token_secret")
     if secret is None:
-        secret = secrets.token_hex(32)
-        await store.put_meta("token_secret", secret)
+        secret = await store.keep_meta("token_secret", secrets.token_hex(32))
     stored = await store.get_meta("clock")
     if stored is not None:
         shown, mark = map(float, stored.split())
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.raise_floor(mark if clock.now() < shown else shown)
-    catalog = Catalog(await store.resources(), settings.change_feed_retention)
+    resources = await store.resources()
+    catalog = Catalog(resources, settings.change_feed_retention, store.epoch)
     budgets = Budgets() if settings.enforce_throughput else None
     account = Account(settings, store, clock, catalog, bytes.fromhex(secret), budgets=budgets)
-    await _follow_retention(account)
+    await account.on_current(lambda: _follow_retention(account))
     return account
 
 

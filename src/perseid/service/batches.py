@@ -24,7 +24,7 @@ from perseid.errors import (
 )
 from perseid.model import Container
 from perseid.service import items, patching
-from perseid.service.operation import Operation
+from perseid.service.operation import Operation, on_current
 from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
 from perseid.store.protocol import Decision, Put, View
 
@@ -237,27 +237,39 @@ async def run_each(
     factor: int,
     *,
     goes_on: bool,
+    reread: Callable[[Container], Sequence[Member]],
 ) -> Results:
-    """Runs each operation as a transaction; `goes_on` says what happens after one has failed."""
+    """Runs each operation as a transaction; `goes_on` says what happens after one has failed.
+
+    `reread` gives the operations for the container as it is by then, if it changes in between.
+    """
     _check_range(members, range_index)
     room = _Room()
+    epoch = op.container.epoch
 
     async def run(position: int, member: Member) -> Result:
-        step = member.step
-        if isinstance(step, CosmosError):
-            return _refused(step)
+        async def transact(op: Operation) -> Result:
+            current = member
+            if op.container.epoch != epoch:
+                current = reread(op.container)[position]
+            step = current.step
+            if isinstance(step, CosmosError):
+                return _refused(step)
 
-        def decide(view: View) -> Decision[Outcome]:
-            work = Transaction(op, view)
-            outcome = _run(member, work, room, position, options)
-            return Decision(work.changes, outcome)
+            def decide(view: View) -> Decision[Outcome]:
+                work = Transaction(op, view)
+                outcome = _run(current, work, room, position, options)
+                return Decision(work.changes, outcome)
+
+            part = step.place.range_index
+            outcome = await op.store.write(op.container, part, step.keys, decide)
+            return _done(current, outcome, options._replace(container=op.container), factor)
 
         try:
-            outcome = await op.store.write(op.container, step.place.range_index, step.keys, decide)
+            return await on_current(op, transact)
         except CosmosError as error:
             room.give_back(position)
             return _refused(error)
-        return _done(member, outcome, options, factor)
 
     if goes_on:
         # Queued in this order before any of them is run, so they share their commits.

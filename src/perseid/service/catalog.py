@@ -24,8 +24,9 @@ _OWNER_MISSING = "Owner resource does not exist"
 class Catalog:
     """Resources by rid and by name. Changed only after the store has made a change durable."""
 
-    def __init__(self, resources: Sequence[Resource], retention: int = 0) -> None:
+    def __init__(self, resources: Sequence[Resource], retention: int = 0, epoch: int = 0) -> None:
         self._retention = retention
+        self._epoch = epoch
         self._by_rid: dict[str, Resource] = {}
         self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
         self._databases: dict[str, Database] = {}
@@ -139,7 +140,7 @@ class Catalog:
             )
         elif resource.kind == "container":
             database = self._databases[resource.parent]
-            self._route(build_container(resource, database, self._retention))
+            self._route(build_container(resource, database, self._retention, self._epoch))
 
     def _remove(self, resource: Resource) -> None:
         self._by_name[resource.kind, resource.parent].pop(resource.id, None)
@@ -163,10 +164,13 @@ def minutes_kept(properties: dict[str, Any], default: int) -> int:
     return minutes
 
 
-def build_container(resource: Resource, database: Database, retention: int = 0) -> Container:
+def build_container(
+    resource: Resource, database: Database, retention: int = 0, epoch: int = 0
+) -> Container:
     """The container behind its metadata row.
 
-    `retention`, in minutes, is for containers that have no change feed policy of their own.
+    `retention`, in minutes, is for containers that have no change feed policy of their own;
+    `epoch` is that of the store when the row was read.
     """
     state = resource.state
     properties = state["properties"]
@@ -197,4 +201,5 @@ def build_container(resource: Resource, database: Database, retention: int = 0) 
         docs_link=f"dbs/{database.rid}/colls/{resource.rid}/docs/",
         path=f"dbs/{quote(database.id)}/colls/{quote(resource.id)}",
         retention=60 * minutes_kept(properties, retention),
+        epoch=epoch,
     )

@@ -19,7 +19,7 @@ from perseid.model import Container
 from perseid.service import items
 from perseid.service.account import Account
 from perseid.service.databases import ALREADY_EXISTS
-from perseid.service.operation import Operation, begin
+from perseid.service.operation import Operation, begin, on_current
 from perseid.service.transactions import Draft
 
 Existing = Literal["replace", "skip", "fail"]
@@ -82,14 +82,18 @@ async def _store_line(
     op: Operation, number: int, line: bytes, manner: Manner, tally: Tally
 ) -> None:
     try:
-        new = items.draft(op.container, documents.parse(line), None)
-        written = _written_at(op, line, manner)
-        if not ttl.is_live(written, new.ttl, op.horizon):
-            tally.expired += 1
-            return
-        await _store(op._replace(now=written), new, manner.existing, tally)
+        await on_current(op, lambda op: _store_item(op, line, manner, tally))
     except CosmosError as error:
         tally.refused.append(Refusal(number, _id_of(line), error.status, error.message))
+
+
+async def _store_item(op: Operation, line: bytes, manner: Manner, tally: Tally) -> None:
+    new = items.draft(op.container, documents.parse(line), None)
+    written = _written_at(op, line, manner)
+    if not ttl.is_live(written, new.ttl, op.horizon):
+        tally.expired += 1
+        return
+    await _store(op._replace(now=written), new, manner.existing, tally)
 
 
 async def _store(op: Operation, new: Draft, existing: Existing, tally: Tally) -> None:

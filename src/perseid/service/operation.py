@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
 
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.store.protocol import Store
+from perseid.store.protocol import StaleCatalog, Store
 from perseid.ttl import Horizon
+
+T = TypeVar("T")
 
 
 class Operation(NamedTuple):
@@ -30,3 +33,19 @@ class Operation(NamedTuple):
 
 def begin(account: Account, container: Container, now: float) -> Operation:
     return Operation(account, container, now, account.horizon(container, now))
+
+
+async def on_current(op: Operation, work: Callable[[Operation], Awaitable[T]]) -> T:
+    """Does one of the transactions of a request that has several.
+
+    If the container has changed since the request began, this one is done with the container as it
+    is now, and the time as it is now; those before it stand.
+    """
+    while True:
+        try:
+            return await work(op)
+        except StaleCatalog:
+            await op.account.reload()
+            database, name = op.container.database.id, op.container.id
+            container = op.account.catalog.container_of_items(database, name)
+            op = begin(op.account, container, op.account.clock.now())

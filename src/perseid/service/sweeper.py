@@ -88,6 +88,7 @@ class Sweeper:
 
     async def tick(self) -> None:
         """One look at everything: the clock's health, its high-water mark, the dead."""
+        await self.account.on_current(self.account.store.confirm)
         self.watch_clock()
         await self.renew_clock()
         total = 0
@@ -189,6 +190,11 @@ class Sweeper:
         self, rid: str, part: int, limit: int, *, is_free: bool = False
     ) -> list[Corpse]:
         """Removes some of the dead of a range: `is_free`, or with what requests have left over."""
+        return await self.account.on_current(
+            lambda: self._remove(rid, part, limit, is_free=is_free)
+        )
+
+    async def _remove(self, rid: str, part: int, limit: int, *, is_free: bool) -> list[Corpse]:
         account = self.account
         # Under the lock that policy changes take: what an undo brings back is not swept away.
         async with account.metadata:
@@ -205,7 +211,7 @@ class Sweeper:
                 if purse is None:
                     return []
                 limit = min(limit, purse.limit)
-            corpses = await account.store.purge(
+            found = await account.store.purge(
                 container,
                 part,
                 horizon,
@@ -213,7 +219,11 @@ class Sweeper:
                 ages=policies.ages(container),
                 spare=policies.spare_horizon(account, container, now),
                 afford=None if purse is None else lambda found: purse.afford(_prices(found)),
+                takes_over=is_free,
             )
+            if found is None:  # another front end is at it
+                return []
+            corpses = found
             is_empty = not corpses
             if purse is not None:
                 throughput.settle(account, container, part, purse, now)

@@ -7,14 +7,15 @@ be there without the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store import schema
+from perseid.store.filling import Filling
 from perseid.store.graves import Hidden
 from perseid.store.protocol import (
     Change,
@@ -24,13 +25,9 @@ from perseid.store.protocol import (
     LatestPage,
     Put,
     Remove,
-    Scan,
 )
 from perseid.store.scanning import COLUMNS, key_sql
 from perseid.ttl import LIVE_SQL
-
-# A page holds whole transactions, so what is removed by one must fit on a page.
-LARGEST_BURIAL: Final = 100
 
 
 class ChangeLogs:
@@ -137,9 +134,6 @@ class ChangeLogs:
         return len(entries)
 
 
-T = TypeVar("T", Row, Change)
-
-
 def has_lost(db: apsw.Connection, number: int, lost: int) -> bool:
     """Whether the log of a container, if it has one, begins with the second `lost` or before."""
     with db:  # one snapshot: a log may come and go
@@ -165,7 +159,7 @@ def read_latest(db: apsw.Connection, number: int, scan: ChangeScan) -> LatestPag
     rows: list[Row] = []
     with db:  # one snapshot: the position must not be ahead of the rows
         lsn = _lsn(db, number, scan.range_index)
-        has_more = _fill(rows, map(Row._make, db.execute(sql, values)), scope)
+        has_more = Filling(rows, scope).take(map(Row._make, db.execute(sql, values)))
     return LatestPage(rows, rows[-1].lsn if has_more else lsn)
 
 
@@ -191,7 +185,8 @@ def read_versions(db: apsw.Connection, number: int, scan: ChangeScan, lost: int)
         oldest = db.execute(first, (scan.range_index, scan.after)).get
         if oldest is not None and oldest <= lost:
             return ChangePage([], lsn, False)
-        has_more = _fill(changes, map(Change._make, db.execute(sql, values)), scan.scope)
+        found = map(Change._make, db.execute(sql, values))
+        has_more = Filling(changes, scan.scope).take(found)
     return ChangePage(changes, changes[-1].lsn if has_more else lsn, True)
 
 
@@ -202,15 +197,3 @@ def _lsn(db: apsw.Connection, number: int, range_index: int) -> int:
         ).get
         or 0
     )
-
-
-def _fill(page: list[T], found: Iterable[T], scope: Scan) -> bool:
-    """Takes whole transactions until the page is full; whether there was more."""
-    room = scope.max_bytes
-    for each in found:
-        size = len(each.body or b"")
-        if page and each.lsn != page[-1].lsn and (len(page) >= scope.limit or size > room):
-            return True
-        page.append(each)
-        room -= size
-    return False

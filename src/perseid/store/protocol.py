@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from perseid.clock import ClockSetting
 from perseid.conditions import Filter, Order, Path, Place
 from perseid.model import Container, ItemKey, Row, Usage
 from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
@@ -19,6 +20,13 @@ T = TypeVar("T")
 
 class StoreError(Exception):
     """The data cannot be opened; the text is for the person who started the server."""
+
+
+class StaleCatalog(Exception):
+    """Another front end has changed the metadata or moved the clock: nothing was done.
+
+    Whoever worked from the old state reads it again and starts from the beginning.
+    """
 
 
 class Resource(NamedTuple):
@@ -251,10 +259,28 @@ class Note(NamedTuple):
 class Store(Protocol):
     """Rows of one account. Every method may be called from many tasks at once."""
 
+    # Which reading of the metadata `resources` has given last; containers carry it.
+    epoch: int
+
     async def close(self) -> None: ...
+
+    async def confirm(self) -> None:
+        """StaleCatalog unless the metadata, and the clock, are as `resources` gave them last.
+
+        What looks at items finds out by itself; this is for requests that do not.
+        """
+        ...
+
+    async def share_clock(self, setting: ClockSetting) -> None:
+        """The clock was moved: other front ends show the same time from now on."""
+        ...
 
     async def get_meta(self, name: str) -> str | None: ...
     async def put_meta(self, name: str, value: str) -> None: ...
+    async def keep_meta(self, name: str, value: str) -> str:
+        """Puts a value unless there is one; the one that counts."""
+        ...
+
     async def next_number(self, series: str) -> int:
         """A number that the series has not given before; for naming resources."""
         ...
@@ -368,12 +394,14 @@ class Store(Protocol):
         ages: Ages = NO_AGES,
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
-    ) -> list[Corpse]:
+        takes_over: bool = False,
+    ) -> list[Corpse] | None:
         """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
 
         `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
         what the policy before would have killed, to count the difference.
         `afford` says how many of the candidates, from the front, there is budget for.
+        None if another front end is at it, unless this one `takes_over`.
         """
         ...
 

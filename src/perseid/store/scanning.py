@@ -7,6 +7,7 @@ from typing import Any, Final
 import apsw
 
 from perseid.model import RANGE_SHIFT, Row
+from perseid.store import scoping
 from perseid.store.predicates import bindings, condition_sql
 from perseid.store.protocol import Page, Scan
 from perseid.ttl import LIVE_SQL
@@ -105,36 +106,12 @@ def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int 
 
 def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
     """What a scan asks of an item besides its condition on the body, and the values for it."""
-    text = "number > :after"
-    values: dict[str, Any] = {"after": scan.after}
-    if scan.range_index is not None:
-        text += " AND number >= :first AND number < :last"
-        values["first"] = scan.range_index << RANGE_SHIFT
-        values["last"] = (scan.range_index + 1) << RANGE_SHIFT
-    text += key_sql(scan, values)
-    if not scan.horizon.is_endless:
-        text += f" AND {LIVE_SQL}"
-        values["inherited"], values["own"] = scan.horizon.inherited, scan.horizon.own
-    return text, values
+    return scoping.scope_sql(scan, ":{}".format, LIVE_SQL)
 
 
 def key_sql(scan: Scan, values: dict[str, Any]) -> str:
     """The logical partition, key prefix or interval of hashes that a scan is about."""
-    text = ""
-    if scan.pk_prefix is not None:
-        if scan.is_prefix:
-            text += " AND pk >= :pk AND pk < :pk_end"
-            values["pk_end"] = scan.pk_prefix + b"\xff"
-        else:
-            text += " AND pk = :pk"
-        values["pk"] = scan.pk_prefix
-    if scan.epk_min is not None:
-        text += " AND epk >= :epk_min"
-        values["epk_min"] = scan.epk_min
-    if scan.epk_max is not None:
-        text += " AND epk < :epk_max"
-        values["epk_max"] = scan.epk_max
-    return text
+    return scoping.key_sql(scan, values, ":{}".format)
 
 
 def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

@@ -7,34 +7,22 @@ values leads to is sorted, unless it is so much that a plain scan finds a page s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import apsw
 import orjson
 
-from perseid.conditions import (
-    ARRAY,
-    STRING,
-    Compared,
-    Condition,
-    Matched,
-    Order,
-    Path,
-    Place,
-    Some,
-    Typed,
-    conjuncts,
-    every,
-    some,
-)
+from perseid.conditions import ARRAY, Condition, Order, Place, Typed, has_only_value
 from perseid.model import Row
+from perseid.store import leads
+from perseid.store.leads import Lead
+from perseid.store.pages import Filling, collect
 from perseid.store.predicates import (
     bindings,
     condition_sql,
     equality_sql,
-    has_only_value,
+    only_value_sql,
     rank_sql,
     value_sql,
 )
@@ -42,78 +30,16 @@ from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Page, Scan, Walk
 from perseid.store.scanning import COLUMNS, run_scan, scope_sql
 from perseid.store.schema import standing_sql
-
-# More candidates than this are dense enough for a scan to meet a page of them soon.
-_MOST_CANDIDATES: Final = 20_000
-# Up to so many are sorted rather than looked for along the order of another property.
-FEW: Final = 1000
+from perseid.store.stretches import stretches
 
 
-# How much an index narrows a search down: to one value, some, a stretch of them, …
-Strength: TypeAlias = Literal["value", "values", "stretch", "side", "type"]
-_STRENGTHS: Final[tuple[Strength, ...]] = ("value", "values", "stretch", "side", "type")
-
-
-class Lead(NamedTuple):
-    """A part of a condition that is about one path."""
-
-    path: Path
-    term: Condition
-    strength: Strength
-
-    @property
-    def sql(self) -> str:
-        if isinstance(self.term, Typed) and len(self.term.ranks) == 1:
-            rank = self.term.ranks[0]
-            if has_only_value(rank):
-                return equality_sql(self.path, rank)
-        return condition_sql(self.term)
-
-
-@lru_cache(maxsize=1024)
-def leads(condition: Condition) -> tuple[Lead, ...]:
-    """What indexes could answer, the most promising first."""
-    by_path: dict[Path, list[Lead]] = {}
-    for term in conjuncts(condition):
-        for lead in _leads_of(term):
-            by_path.setdefault(lead.path, []).append(lead)
-    result = []
-    for path, parts in by_path.items():
-        strength = min((each.strength for each in parts), key=_STRENGTHS.index)
-        if strength == "side" and sum(each.strength == "side" for each in parts) > 1:
-            strength = "stretch"
-        result.append(Lead(path, every([each.term for each in parts]), strength))
-    return tuple(sorted(result, key=lambda lead: _STRENGTHS.index(lead.strength)))
-
-
-def _leads_of(term: Condition) -> list[Lead]:
-    if isinstance(term, Compared):
-        return [Lead(term.path, term, "value" if term.operator == "=" else "side")]
-    if isinstance(term, Matched):
-        return [Lead(term.path, term, "stretch")] if term.where == "start" else []
-    if isinstance(term, Typed):
-        is_one = len(term.ranks) == 1 and has_only_value(term.ranks[0])
-        return [Lead(term.path, term, "value" if is_one else "type")]
-    if isinstance(term, Some):
-        return _common_leads(term.terms)
-    return []
-
-
-def _common_leads(terms: tuple[Condition, ...]) -> list[Lead]:
-    """What alternatives have in common: a path that each of them wants a value of."""
-    found: dict[Path, list[Condition]] | None = None
-    for term in terms:
-        values = {
-            lead.path: lead.term
-            for part in conjuncts(term)
-            for lead in _leads_of(part)
-            if lead.strength == "value"
-        }
-        if found is None:
-            found = {path: [each] for path, each in values.items()}
-        else:
-            found = {path: [*found[path], values[path]] for path in found if path in values}
-    return [Lead(path, some(parts), "values") for path, parts in (found or {}).items()]
+def lead_sql(lead: Lead) -> str:
+    """The lead as SQL that its index serves."""
+    if isinstance(lead.term, Typed) and len(lead.term.ranks) == 1:
+        rank = lead.term.ranks[0]
+        if has_only_value(rank):
+            return equality_sql(lead.path, rank)
+    return condition_sql(lead.term)
 
 
 def count_up_to(
@@ -123,7 +49,7 @@ def count_up_to(
     scope, values = _conditions(number, scan)
     sql = (
         f"SELECT COUNT(*) FROM (SELECT 1 FROM items_{number} {indexed_by(index)}"
-        f" WHERE {lead.sql} AND {scope} LIMIT {most})"
+        f" WHERE {lead_sql(lead)} AND {scope} LIMIT {most})"
     )
     return int(db.execute(sql, values).get)
 
@@ -137,7 +63,7 @@ def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str)
         values["limit"] = scan.limit + 1
         return collect(db.execute(sql, values), scan)
     numbers = [each for (each,) in db.execute(sql, values)]
-    if len(numbers) > _MOST_CANDIDATES:
+    if len(numbers) > leads.MOST_CANDIDATES:
         return run_scan(db, number, scan)
     numbers.sort()
     return _pick(db, number, scan, condition_sql(scan.where.condition), numbers)
@@ -150,10 +76,11 @@ def _follow_sql(number: int, condition: Condition, lead: Lead, index: str, scope
     if lead.strength == "value":
         rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
         return (
-            f"SELECT {COLUMNS} {source} WHERE {lead.sql}{rest} AND {scope}"
+            f"SELECT {COLUMNS} {source} WHERE {lead_sql(lead)}{rest} AND {scope}"
             " ORDER BY number LIMIT :limit"
         )
-    return f"SELECT number {source} WHERE {lead.sql} AND {scope} LIMIT {_MOST_CANDIDATES + 1}"
+    most = leads.MOST_CANDIDATES + 1
+    return f"SELECT number {source} WHERE {lead_sql(lead)} AND {scope} LIMIT {most}"
 
 
 def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: list[int]) -> Page:
@@ -163,31 +90,14 @@ def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: lis
         f" CROSS JOIN standing_{number} ON number = wanted WHERE {where}"
     )
     values = bindings(scan.where)
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     step = scan.limit + 1
     for first in range(0, len(numbers), step):
         values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
         for columns in db.execute(sql, values):
-            row = Row._make(columns)
-            room -= len(row.body)
-            if rows and (room < 0 or len(rows) == scan.limit):
-                return Page(rows, True)
-            rows.append(row)
-    return Page(rows, False)
-
-
-def collect(found: Iterable[Any], scan: Scan) -> Page:
-    """A page out of what a statement gives; one row more tells that there are others."""
-    rows: list[Row] = []
-    room = scan.max_bytes
-    for columns in found:
-        row = Row._make(columns)
-        room -= len(row.body)
-        if rows and (room < 0 or len(rows) == scan.limit):
-            return Page(rows, True)
-        rows.append(row)
-    return Page(rows, False)
+            if not page.take(Row._make(columns)):
+                return Page(page.rows, True)
+    return Page(page.rows, False)
 
 
 def walk(
@@ -201,19 +111,16 @@ def walk(
         return None
     scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     for step, bound in _steps(order, start):
         sql = _walk_sql(number, order, index, step, condition, scope)
         values |= bound
-        values["limit"] = scan.limit + 1 - len(rows)
+        values["limit"] = page.wanted
         for *columns, found_rank, found_value in db.execute(sql, values):
             row = Row._make(columns)
-            room -= len(row.body)
-            if rows and (room < 0 or len(rows) == scan.limit):
-                return Walk(rows, Place(found_rank, found_value, row.number))
-            rows.append(row)
-    return Walk(rows, None)
+            if not page.take(row):
+                return Walk(page.rows, Place(found_rank, found_value, row.number))
+    return Walk(page.rows, None)
 
 
 @lru_cache(maxsize=1024)
@@ -239,23 +146,18 @@ def _walk_sql(
 def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
     """The stretches of the index from `start` on, each as SQL and what it binds."""
     rank, value = rank_sql(order.path), value_sql(order.path)
-    if start is None:
-        return [(f"{rank} <= {STRING}", {})]
-    on, behind = ("<=", "<") if order.is_descending else (">=", ">")
-    here = f"{rank} = {start.rank}"
-    others: tuple[str, dict[str, Any]] = (
-        f"{rank} {behind} {start.rank} AND {rank} <= {STRING}",
-        {},
+    if start is not None and has_only_value(start.rank):
+        same = only_value_sql(order.path, start.rank)
+    else:
+        same = f"{value} = :start_value"
+    return stretches(
+        order,
+        start,
+        rank,
+        same,
+        lambda operator: f"{value} {operator} :start_value",
+        lambda name: f":{name}",
     )
-    at = {"start_number": start.number}
-    if has_only_value(start.rank):
-        return [(f"{here} AND number {on} :start_number", at), others]
-    bound = {"start_value": start.value}
-    return [
-        (f"{here} AND {value} = :start_value AND number {on} :start_number", bound | at),
-        (f"{here} AND {value} {behind} :start_value", bound),
-        others,
-    ]
 
 
 def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

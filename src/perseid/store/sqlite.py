@@ -15,11 +15,12 @@ import apsw
 import orjson
 
 from perseid import conditions
-from perseid.clock import SystemClock
+from perseid.clock import ClockSetting, SystemClock
 from perseid.conditions import Order, Place
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store import graves, schema
-from perseid.store.changes import LARGEST_BURIAL, ChangeLogs, has_lost, read_latest, read_versions
+from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
+from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave, Hidden
 from perseid.store.position import START, Position
 from perseid.store.protocol import (
@@ -108,6 +109,8 @@ def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
 class SqliteStore:
     """See `store.protocol.Store`."""
 
+    epoch = 0  # nobody else writes to the file, so one reading of the metadata is enough
+
     def __init__(
         self,
         path: Path,
@@ -169,6 +172,12 @@ class SqliteStore:
 
     # Metadata
 
+    async def confirm(self) -> None:
+        """Always so: this process alone has the file."""
+
+    async def share_clock(self, setting: ClockSetting) -> None:
+        """There is nobody to share it with."""
+
     async def get_meta(self, name: str) -> str | None:
         value: str | None = self._point_db.execute(
             "SELECT value FROM meta WHERE name = ?", (name,)
@@ -183,6 +192,14 @@ class SqliteStore:
                 (name, value),
             )
         )
+
+    async def keep_meta(self, name: str, value: str) -> str:
+        def keep() -> str:
+            self._write_db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
+            kept: str = self._write_db.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+            return kept
+
+        return await self._writer.submit(keep)
 
     async def next_number(self, series: str) -> int:
         def take() -> int:
@@ -605,7 +622,8 @@ class SqliteStore:
         ages: Ages = NO_AGES,
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
-    ) -> list[Corpse]:
+        takes_over: bool = False,  # noqa: ARG002 -- nobody else is at it
+    ) -> list[Corpse] | None:
         def work() -> list[Corpse]:
             is_logged = container.number in self._logs.kept
             most = min(limit, LARGEST_BURIAL) if is_logged else limit

@@ -13,11 +13,11 @@ import apsw
 from perseid.conditions import Order, Path, Place
 from perseid.model import Container
 from perseid.store import combining, property_indexes, searching
+from perseid.store.leads import FEW, Lead, best_lead, leads
 from perseid.store.position import Position
 from perseid.store.property_indexes import PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
 from perseid.store.scanning import run_scan
-from perseid.store.searching import FEW, Lead
 from perseid.store.writer import Writer, as_client_error
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class SqliteQueries:
         def find(db: apsw.Connection) -> Access:
             if scan.pk_prefix is not None:
                 return Access("key", None, combining.count(db, number, everything, None))
-            for lead in searching.leads(scan.where.condition) if scan.where else ():
+            for lead in leads(scan.where.condition) if scan.where else ():
                 index = self._indexes.find(number, lead.path) if lead.path in known else None
                 if index is not None:
                     looked = searching.count_up_to(db, number, scan, lead, index, 2**31)
@@ -179,21 +179,11 @@ class SqliteQueries:
 
     async def _lead(self, container: Container, scan: Scan) -> tuple[Lead, str] | None:
         """The part of the condition to follow and its index, which is made if it pays."""
-        if scan.pk_prefix is not None or scan.where is None:
-            return None
-        wanted = [
-            each for each in searching.leads(scan.where.condition) if each.path in scan.indexable
-        ]
-        found = []
-        for lead in wanted:
-            if lead.strength == wanted[0].strength:
-                index = await self._index(container, lead.path)
-                if index is not None:
-                    found.append((lead, index))
-        if len(found) < 2:
-            return found[0] if found else None
-        counts = [await self._count_up_to(container, scan, *each, FEW) for each in found]
-        return found[counts.index(min(counts))]
+        return await best_lead(
+            scan,
+            lambda path: self._index(container, path),
+            lambda lead, index: self._count_up_to(container, scan, lead, index, FEW),
+        )
 
     async def _count_up_to(
         self, container: Container, scan: Scan, lead: Lead, index: str, most: int

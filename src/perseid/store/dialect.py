@@ -1,0 +1,145 @@
+"""Conditions as SQL, for any database: what they are made of, each dialect spells itself.
+
+SQL compares as the language does only between values of one type, so each comparison asks for the
+type as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal, Protocol
+
+from perseid.conditions import (
+    Compared,
+    Condition,
+    Every,
+    Filter,
+    Holding,
+    Matched,
+    Not,
+    Path,
+    Some,
+    Typed,
+)
+
+
+class Dialect(Protocol):
+    """The parts of SQL that databases spell differently. `place` is that of a bound value."""
+
+    true: str
+    false: str
+
+    def mark(self, name: str) -> str:
+        """Where the value of that name is bound."""
+        ...
+
+    def rank(self, path: Path) -> str:
+        """The rank of the type of what the path leads to."""
+        ...
+
+    def value(self, path: Path, rank: int) -> str:
+        """Its value, if that is a number or a string as the rank says; else whatever."""
+        ...
+
+    def matches(
+        self, path: Path, where: Literal["start", "end", "anywhere"], place: int
+    ) -> str: ...
+    def holds(self, path: Path, rank: int, place: int | None) -> str: ...
+
+
+class ConditionWriter:
+    """Writes conditions as SQL that is true or false of each row, never NULL.
+
+    The values are bound as v0, v1, …
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._rules: dict[type, Callable[[Any], str]] = {
+            Typed: self._typed,
+            Compared: self._compared,
+            Matched: lambda term: dialect.matches(term.path, term.where, term.value),
+            Holding: lambda term: dialect.holds(term.path, term.rank, term.value),
+            Not: lambda term: f"NOT {self.write(term.term)}",
+            Every: lambda term: joined(" AND ", [*map(self.write, term.terms)]) or dialect.true,
+            Some: lambda term: joined(" OR ", self._alternatives(term.terms)) or dialect.false,
+        }
+        self.write: Callable[[Condition], str] = lru_cache(maxsize=1024)(self._write)
+
+    def _write(self, condition: Condition) -> str:
+        return self._rules[type(condition)](condition)
+
+    def _typed(self, term: Typed) -> str:
+        return typed_sql(self._dialect.rank(term.path), term.ranks)
+
+    def _compared(self, term: Compared) -> str:
+        rank = self._dialect.rank(term.path)
+        value = self._dialect.value(term.path, term.rank)
+        wanted = self._dialect.mark(f"v{term.value}")
+        return f"({rank} = {term.rank} AND {value} {term.operator} {wanted})"
+
+    def _alternatives(self, terms: tuple[Condition, ...]) -> list[str]:
+        """The terms as SQL; values that one path is compared with become a list."""
+        lists, others = equalities(terms)
+        parts = [self.write(term) for term in others]
+        for (path, rank), places in lists.items():
+            values = ", ".join(self._dialect.mark(f"v{place}") for place in places)
+            found = self._dialect.value(path, rank)
+            parts.append(f"({self._dialect.rank(path)} = {rank} AND {found} IN ({values}))")
+        return parts
+
+
+def typed_sql(rank: str, ranks: tuple[int, ...]) -> str:
+    """That the rank is one of these."""
+    if len(ranks) == 1:
+        return f"{rank} = {ranks[0]}"
+    return f"{rank} IN ({', '.join(map(str, ranks))})"
+
+
+def equalities(
+    terms: tuple[Condition, ...],
+) -> tuple[dict[tuple[Path, int], list[int]], list[Condition]]:
+    """The places of values that a path of a type is to equal, and the other terms."""
+    lists: dict[tuple[Path, int], list[int]] = {}
+    others = []
+    for term in terms:
+        if isinstance(term, Compared) and term.operator == "=":
+            lists.setdefault((term.path, term.rank), []).append(term.value)
+        else:
+            others.append(term)
+    return lists, others
+
+
+def joined(operator: str, parts: list[str]) -> str:
+    """The parts in brackets of two: there may only be so many levels, and a chain has one each."""
+    while len(parts) > 1:
+        parts = [
+            f"({operator.join(parts[first : first + 2])})" for first in range(0, len(parts), 2)
+        ]
+    return "".join(parts)
+
+
+def starts(found: Filter) -> list[int]:
+    """The places of values that texts are to begin with."""
+    return list(_starts(found.condition))
+
+
+@lru_cache(maxsize=1024)
+def _starts(condition: Condition) -> tuple[int, ...]:
+    if isinstance(condition, Matched):
+        return (condition.value,) if condition.where == "start" else ()
+    if isinstance(condition, Not):
+        return _starts(condition.term)
+    if isinstance(condition, Every | Some):
+        return tuple(place for term in condition.terms for place in _starts(term))
+    return ()
+
+
+def behind(start: str) -> str | None:
+    """The first text behind all that begin so; None if there is none."""
+    for at in range(len(start) - 1, -1, -1):
+        code = ord(start[at]) + 1
+        if code <= 0x10FFFF:
+            return start[:at] + chr(0xE000 if code == 0xD800 else code)
+    return None

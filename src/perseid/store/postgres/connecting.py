@@ -1,0 +1,128 @@
+"""Connections to PostgreSQL: where to, how they are set up, and what is told when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg_pool import AsyncConnectionPool
+
+from perseid.store.postgres import schema
+from perseid.store.postgres.failures import as_client_error
+from perseid.store.protocol import StoreError
+
+Connection: TypeAlias = AsyncConnection[Any]
+Pool: TypeAlias = AsyncConnectionPool[Connection]
+Cursor: TypeAlias = AsyncRawCursor[Any]
+
+_CONNECTIONS: Final = 16
+_PATIENCE: Final = 10.0  # seconds in which a connection must come about
+_STATEMENT_SECONDS: Final = 30
+_SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
+
+
+def shown(dsn: str) -> str:
+    """Where a DSN leads to, without its password or anything else that is secret."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "postgresql"
+    host = str(parts.get("host") or "localhost")
+    port = parts.get("port")
+    user = parts.get("user")
+    place = f"{user}@{host}" if user else host
+    if port:
+        place += f":{port}"
+    return f"postgresql://{place}/{parts.get('dbname') or user or ''}"
+
+
+async def connect(dsn: str, durability: str) -> Pool:
+    """A pool of connections to a database whose tables are there; StoreError if that fails."""
+    check(dsn)
+    # A schema that the address names itself is as good as ours.
+    path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
+
+    async def configure(db: Connection) -> None:
+        db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
+        await db.execute(
+            f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
+            " SET idle_in_transaction_session_timeout TO '60s';"
+            f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
+            " SET TimeZone TO 'UTC'; SET jit TO off"
+        )
+
+    try:
+        first: Connection = await AsyncConnection.connect(
+            dsn, autocommit=True, connect_timeout=int(_PATIENCE)
+        )
+    except psycopg.Error as exc:
+        raise StoreError(f"cannot connect to {shown(dsn)}: {_reason(exc, dsn)}") from None
+    try:
+        await configure(first)
+        await schema.prepare(first)
+    except psycopg.Error as exc:
+        raise StoreError(f"cannot use {shown(dsn)}: {_reason(exc, dsn)}") from None
+    finally:
+        await first.close()
+
+    pool: Pool = AsyncConnectionPool(
+        dsn,
+        kwargs={"autocommit": True},
+        configure=configure,
+        min_size=2,
+        max_size=_CONNECTIONS,
+        timeout=_PATIENCE,
+        name="perseid",
+        open=False,
+    )
+    await pool.open(wait=True, timeout=_PATIENCE)
+    return pool
+
+
+def check(dsn: str) -> None:
+    """StoreError unless the text is one that PostgreSQL's clients understand."""
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise StoreError(
+            "--store is not a PostgreSQL address; it looks like"
+            " postgresql://user:password@host:5432/database"
+        ) from None
+
+
+def _reason(exc: psycopg.Error, dsn: str) -> str:
+    """The driver's words in one line, without the password should they quote it."""
+    text = " ".join(str(exc).split()) or type(exc).__name__
+    password = conninfo_to_dict(dsn).get("password")
+    return text.replace(str(password), "***") if password else text
+
+
+@asynccontextmanager
+async def borrowed(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection for a while; one that is left in a transaction is cleaned by the pool.
+
+    The driver's errors leave as what the client is to be told.
+    """
+    try:
+        async with pool.connection() as db:
+            yield db
+    except (psycopg.Error, OSError) as exc:
+        raise as_client_error(exc) from exc
+
+
+async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of one statement, whose values are written $1, $2, …"""
+    async with borrowed(pool) as db:
+        cursor: Cursor = AsyncRawCursor(db)
+        await cursor.execute(sql, values)
+        return await cursor.fetchall() if cursor.description is not None else []
+
+
+async def fetch_one(pool: Pool, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    rows = await fetch_all(pool, sql, values)
+    return rows[0] if rows else None

@@ -1,0 +1,329 @@
+"""The dead of a range on PostgreSQL: counted, removed, and by one front end at a time.
+
+A lease says who removes them. It is part of the range's own row, which a removal locks anyway, so
+it is taken and renewed by what it is for. It ends by the database's own clock, not by the test
+clock: it is about processes that live and die in real time, and a clock that a test has frozen
+must not keep the dead one in office. That nobody is removed twice does not depend on it; the lock
+on the range sees to that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import psycopg
+
+from perseid import ttl
+from perseid.errors import OwnerNotFound
+from perseid.model import Container, Row, Usage
+from perseid.store.filling import LARGEST_BURIAL
+from perseid.store.position import Position
+from perseid.store.postgres import statements
+from perseid.store.postgres.connecting import Connection, Pool, fetch_all
+from perseid.store.postgres.failures import as_client_error, unknown_outcome
+from perseid.store.postgres.freshness import Freshness
+from perseid.store.postgres.overlay import Logged
+from perseid.store.postgres.schema import part_of
+from perseid.store.postgres.sql import positional
+from perseid.store.postgres.writing import (
+    OutcomeUnknown,
+    Statement,
+    commit,
+    in_transaction,
+    pipelined,
+)
+from perseid.store.protocol import Ages, Cleared, Corpse, Span, Tally
+from perseid.ttl import DAWN, Horizon
+
+LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
+
+# The two partial indexes: the condition that selects each, and the base it is ordered by.
+_MORTALS: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
+_CORPSES: Final = (
+    "SELECT * FROM ("
+    " (SELECT number, 'inheriting' AS kind, ts AS base,"
+    " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
+    " FROM items WHERE part = :part AND ttl IS NULL AND ts <= :inherited ORDER BY ts LIMIT :limit)"
+    " UNION ALL (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
+    " FROM items WHERE part = :part AND ttl > 0 AND ts + ttl <= :own"
+    " ORDER BY ts + ttl LIMIT :limit)) AS dead ORDER BY ended, number LIMIT :limit"
+).replace(":until", ":until::bigint").replace(":before", ":before::bigint").replace(
+    ":after", ":after::bigint"
+)  # fmt: skip
+_LEASE: Final = "SELECT purger, purged_until FROM positions WHERE part = $1"
+_BURY: Final = (
+    "DELETE FROM items WHERE part = $1 AND number = ANY($2) RETURNING number, lsn, pk, id, epk"
+)
+_CLEAR: Final = f"DELETE FROM items WHERE part = $1 AND pk = $2 RETURNING {statements.COLUMNS}"
+
+
+class Lifetimes:
+    """What the store does about time, for one front end."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        freshness: Freshness,
+        now: Callable[[], float],
+        database_time: Callable[[], float],
+        name: str,
+    ) -> None:
+        self._pool = pool
+        self._freshness = freshness
+        self._now = now
+        self._database_time = database_time
+        self._name = name
+
+    # Removing
+
+    async def purge(
+        self,
+        container: Container,
+        range_index: int,
+        horizon: Horizon,
+        *,
+        limit: int,
+        ages: Ages,
+        spare: Horizon | None,
+        afford: Callable[[Sequence[Corpse]], int] | None,
+        takes_over: bool,
+    ) -> list[Corpse] | None:
+        part = part_of(container.number, range_index)
+        values = ages._asdict() | horizon._asdict() | {"part": part, "limit": limit}
+
+        async def work(db: Connection) -> list[Corpse] | None:
+            lease, found = await pipelined(
+                db, (_LEASE, (part,)), positional(_CORPSES, values | {"limit": 1})
+            )
+            if not found:  # as nearly always; no need to hold up writes
+                return []
+            if not takes_over and (not lease or self._is_elsewhere(*lease[0])):
+                return None
+            return await self._bury(db, container, part, values, spare, afford, takes_over)
+
+        return await self._transact(work)
+
+    async def _bury(
+        self,
+        db: Connection,
+        container: Container,
+        part: str,
+        values: dict[str, Any],
+        spare: Horizon | None,
+        afford: Callable[[Sequence[Corpse]], int] | None,
+        takes_over: bool,
+    ) -> list[Corpse] | None:
+        ((*counters, floor, purger, until),) = await self._lock(db, container, part)
+        if not takes_over and self._is_elsewhere(purger, until):
+            return None
+        if floor is not None:
+            values = values | {"limit": min(values["limit"], LARGEST_BURIAL)}
+        (found,) = await pipelined(db, positional(_CORPSES, values))
+        corpses = [*map(Corpse._make, found)]
+        del corpses[len(corpses) if afford is None else afford(corpses) :]
+        if not corpses:
+            return corpses
+        numbers = [corpse.number for corpse in corpses]
+        position = Position._make(counters).purged(corpses, spare)
+        sent: list[Statement] = []
+        if floor is None:
+            sent.append((statements.DELETE, (part, numbers)))
+        else:
+            (gone,) = await pipelined(db, (_BURY, (part, numbers)))
+            order = {number: entry for entry, number in enumerate(numbers)}
+            ts = int(self._now())
+            logged = [
+                Logged(position.lsn, order[number], ts, "expire", lsn, pk, item_id, epk, None)
+                for number, lsn, pk, item_id, epk in gone
+            ]
+            sent += statements.lines(part, logged)
+        if container.unique_keys:
+            sent.append((statements.RELEASE, (part, numbers)))
+        sent.append(statements.moved(part, position))
+        sent.append(
+            (
+                "UPDATE positions SET purger = $2, purged_until = $3 WHERE part = $1",
+                (part, self._name, self._database_time() + LEASE),
+            )
+        )
+        await commit(db, *sent)
+        return corpses
+
+    def _is_elsewhere(self, purger: str | None, until: float) -> bool:
+        return purger not in (None, self._name) and self._database_time() < until
+
+    async def clear(
+        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+    ) -> Cleared:
+        part = part_of(container.number, range_index)
+
+        async def work(db: Connection) -> Cleared:
+            ((*counters, floor, _purger, _until),) = await self._lock(db, container, part)
+            position = Position._make(counters)
+            (found,) = await pipelined(db, (_CLEAR, (part, pk)))
+            rows = sorted(map(Row._make, found))
+            if not rows:
+                return Cleared(position.lsn, [])
+            dead = [row for row in rows if not ttl.is_live(row.ts, row.ttl, horizon)]
+            logged = [] if floor is None else self._cleared_lines(rows, position.lsn, horizon)
+            position = position.cleared(
+                items=len(rows),
+                size=sum(row.size for row in rows),
+                dead=len(dead),
+                dead_size=sum(row.size for row in dead),
+                steps=logged[-1].lsn - position.lsn if logged else 1,
+            )
+            sent: list[Statement] = [*statements.lines(part, logged)]
+            if container.unique_keys:
+                sent.append((statements.RELEASE, (part, [row.number for row in rows])))
+            await commit(db, *sent, statements.moved(part, position))
+            return Cleared(position.lsn, _groups(rows, horizon))
+
+        cleared: Cleared = await self._transact(work)
+        return cleared
+
+    def _cleared_lines(self, rows: Sequence[Row], lsn: int, horizon: Horizon) -> list[Logged]:
+        """As many transactions to the reader as it takes for each to fit on a page."""
+        ts = int(self._now())
+        lines = []
+        for at, row in enumerate(rows):
+            is_live = ttl.is_live(row.ts, row.ttl, horizon)
+            step, entry = divmod(at, LARGEST_BURIAL)
+            kind, body = ("delete", row.body) if is_live else ("expire", None)
+            lines.append(
+                Logged(lsn + 1 + step, entry, ts, kind, row.lsn, row.pk, row.id, row.epk, body)
+            )
+        return lines
+
+    async def reap(self, limit: int) -> bool:
+        """Removes some of what dropped containers have left; whether there was any."""
+        found = await fetch_all(self._pool, "SELECT part FROM dropped LIMIT 1")
+        if not found:
+            return False
+        ((part,),) = found
+        for table in ("items", "entries", "log"):
+            key = "(lsn, entry)" if table == "log" else "number"
+            gone = await fetch_all(
+                self._pool,
+                f"DELETE FROM {table} WHERE part = $1 AND {key} IN"
+                f" (SELECT {key.strip('()')} FROM {table} WHERE part = $1 LIMIT $2) RETURNING 1",
+                (part, limit),
+            )
+            if len(gone) == limit:
+                return True
+        await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
+        return True
+
+    async def _lock(self, db: Connection, container: Container, part: str) -> Any:
+        """Begins a transaction that holds the range; the range's row."""
+        lock, version = await pipelined(
+            db, ("BEGIN", ()), (statements.LOCK, (part,)), (statements.VERSION, ())
+        )
+        self._freshness.check(version[0][0], container)
+        self._freshness.check_writing(container)
+        if not lock:
+            raise OwnerNotFound("Owner resource does not exist")
+        return lock
+
+    async def _transact(self, work: Callable[[Connection], Any]) -> Any:
+        try:
+            return await in_transaction(self._pool, work)
+        except OutcomeUnknown as exc:
+            raise unknown_outcome() from exc
+        except psycopg.Error as exc:
+            raise as_client_error(exc) from exc
+
+    # Counting
+
+    async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
+        part = part_of(container.number, range_index)
+        dead = " + ".join(
+            f"(SELECT {{figure}} FROM items"
+            f" WHERE part = :part AND {condition} AND {base} <= :{bound})"
+            for (condition, base), bound in zip(_MORTALS.values(), Horizon._fields, strict=True)
+        )
+        columns = "items, bytes, purged_items, purged_bytes, spared"
+        if horizon.is_endless:
+            sql = f"SELECT {columns}, 0, 0 FROM positions WHERE part = :part"
+        else:
+            sql = (
+                f"SELECT {columns}, {dead.format(figure='COUNT(*)')},"
+                f" ({dead.format(figure='COALESCE(SUM(size), 0)')})::bigint"
+                " FROM positions WHERE part = :part"
+            )
+        values = {"part": part, **horizon._asdict()}
+        rows = await fetch_all(self._pool, *positional(sql, values))
+        items, size, *purged, gone, gone_size = rows[0] if rows else (0,) * 7
+        return Usage(items - gone, size - gone_size, gone, gone_size, *purged)
+
+    async def count_keys(self, container: Container, range_index: int) -> int:
+        part = part_of(container.number, range_index)
+        sql = "SELECT COUNT(DISTINCT pk) FROM items WHERE part = $1"
+        return int((await fetch_all(self._pool, sql, (part,)))[0][0])
+
+    async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
+        columns = "COUNT(*), COALESCE(SUM(size), 0)::bigint, MIN(ts), MAX(ts), MAX({base})"
+        rows = await self._spanned(container, range_index, span, columns)
+        return Tally._make(rows[0])
+
+    async def histogram(
+        self, container: Container, range_index: int, span: Span, origin: int, width: int
+    ) -> dict[int, tuple[int, int]]:
+        rows = await self._spanned(
+            container,
+            range_index,
+            span,
+            "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)::bigint",
+            "GROUP BY bucket",
+            origin=origin,
+            width=width,
+        )
+        return {bucket: (items, size) for bucket, items, size in rows}
+
+    async def sample(
+        self, container: Container, range_index: int, span: Span, limit: int
+    ) -> list[Row]:
+        columns = statements.COLUMNS.replace("body", "''::bytea")
+        rows = await self._spanned(
+            container, range_index, span, columns, "ORDER BY {base} LIMIT :limit", limit=limit
+        )
+        return [*map(Row._make, rows)]
+
+    async def invalid_ttls(self, container: Container) -> int:
+        parts = [part_of(container.number, each.index) for each in container.ranges]
+        sql = "SELECT COUNT(*) FROM items WHERE part = ANY($1) AND ttl IS NULL AND doc ? 'ttl'"
+        return int((await fetch_all(self._pool, sql, (parts,)))[0][0])
+
+    async def _spanned(
+        self,
+        container: Container,
+        range_index: int,
+        span: Span,
+        columns: str,
+        rest: str = "",
+        **more: int,
+    ) -> list[tuple[Any, ...]]:
+        condition, base = _MORTALS[span.kind]
+        sql = (
+            f"SELECT {columns.format(base=base)} FROM items WHERE part = :part AND {condition}"
+            f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
+        )
+        values = {
+            "part": part_of(container.number, range_index),
+            "after": max(span.after, DAWN),
+            "upto": span.upto,
+        }
+        return await fetch_all(self._pool, *positional(sql, values | more))
+
+
+def _groups(rows: Sequence[Row], horizon: Horizon) -> list[tuple[int, int, int]]:
+    """The living as groups of one size: the size, how many items, how many index terms."""
+    counts: Counter[int] = Counter()
+    terms: Counter[int] = Counter()
+    for row in rows:
+        if ttl.is_live(row.ts, row.ttl, horizon):
+            counts[row.size] += 1
+            terms[row.size] += row.terms
+    return [(size, counts[size], terms[size]) for size in counts]

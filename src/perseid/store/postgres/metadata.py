@@ -1,0 +1,278 @@
+"""The account's metadata on PostgreSQL: named values, numbers, resources, the audit log.
+
+Every change moves the version that front ends compare with theirs (see `freshness`), in the same
+transaction; and it holds the ranges of the containers it changes, so that no write decided by the
+old definition becomes durable after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+import psycopg
+from psycopg import AsyncRawCursor
+
+from perseid.clock import ClockSetting
+from perseid.store.position import START
+from perseid.store.postgres.connecting import Connection, Pool, borrowed, fetch_all, fetch_one
+from perseid.store.postgres.schema import part_of
+from perseid.store.protocol import (
+    Note,
+    PutResource,
+    RemoveResource,
+    Resource,
+    StaleCatalog,
+    StaleResource,
+)
+
+_HIGHEST_DROPPED: Final = "highest_dropped_lsn"
+_UNIQUE_VIOLATION: Final = "23505"
+
+
+class Reading(NamedTuple):
+    """All metadata at one moment, and the clock's setting then."""
+
+    version: int
+    resources: list[Resource]
+    clock: ClockSetting
+
+
+async def get_meta(pool: Pool, name: str) -> str | None:
+    found = await fetch_one(pool, "SELECT value FROM meta WHERE name = $1", (name,))
+    return None if found is None else str(found[0])
+
+
+async def put_meta(pool: Pool, name: str, value: str) -> None:
+    await fetch_all(
+        pool,
+        "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
+    )
+
+
+async def keep_meta(pool: Pool, name: str, value: str) -> str:
+    await fetch_all(
+        pool, "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", (name, value)
+    )
+    kept = await get_meta(pool, name)
+    return value if kept is None else kept
+
+
+async def next_number(pool: Pool, series: str) -> int:
+    found = await fetch_one(
+        pool,
+        "INSERT INTO meta VALUES ($1, '1') ON CONFLICT (name)"
+        " DO UPDATE SET value = (meta.value::bigint + 1)::text RETURNING value",
+        (f"last_{series}",),
+    )
+    assert found is not None  # noqa: S101 -- it returns what it wrote
+    return int(found[0])
+
+
+async def version(pool: Pool) -> int:
+    found = await fetch_one(pool, "SELECT version FROM shared")
+    return 0 if found is None else int(found[0])
+
+
+async def read_all(pool: Pool) -> Reading:
+    """Resources in the order of their creation, and everything that goes with that state."""
+    rows = await fetch_all(
+        pool,
+        "SELECT shared.version, clock_offset, clock_frozen,"
+        " rid, kind, parent, id, etag, ts, state FROM shared LEFT JOIN resources ON true"
+        " ORDER BY resources.line",
+    )
+    number, offset, frozen = rows[0][:3]
+    resources = [
+        Resource._make((*columns, orjson.loads(state)))
+        for _, _, _, *columns, state in rows
+        if state is not None
+    ]
+    return Reading(number, resources, ClockSetting(offset, frozen))
+
+
+async def notes(
+    pool: Pool, container: str | None, after: int, limit: int
+) -> list[tuple[int, Note]]:
+    rows = await fetch_all(
+        pool,
+        "SELECT line, ts, container, entry FROM audit"
+        " WHERE line > $1 AND ($2::text IS NULL OR container = $2) ORDER BY line LIMIT $3",
+        (after, container, limit),
+    )
+    return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
+
+
+async def share_clock(pool: Pool, known: int, setting: ClockSetting) -> int:
+    """Stores the setting; the version that this makes. StaleCatalog if it was not `known`."""
+    found = await fetch_one(
+        pool,
+        "UPDATE shared SET version = version + 1, clock_offset = $2, clock_frozen = $3"
+        " WHERE version = $1 RETURNING version",
+        (known, setting.offset, setting.frozen),
+    )
+    if found is None:
+        raise StaleCatalog
+    return int(found[0])
+
+
+Changes = Sequence[PutResource | RemoveResource | Note]
+
+
+async def change(pool: Pool, known: int, changes: Changes, holder: str, until: float) -> int:
+    """Makes all the changes or none; the version after them.
+
+    Whoever changes a container also becomes the one who removes its dead, until then: nobody
+    removes what this front end is about to count.
+    """
+    try:
+        async with borrowed(pool) as db, db.transaction():
+            work = _Change(db, holder, until)
+            await work.hold(changes)
+            made = await work.begin(known, changes)
+            for each in changes:
+                await work.apply(each)
+            return made
+    except StaleResource:
+        raise
+    except Exception as exc:
+        cause = exc.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate == _UNIQUE_VIOLATION:
+            raise StaleResource(str(_new_id(changes))) from exc
+        raise
+
+
+def _new_id(changes: Changes) -> str:
+    new = (c.resource.id for c in changes if isinstance(c, PutResource) and c.replaces is None)
+    return next(new, "")
+
+
+class _Change:
+    """One transaction over metadata."""
+
+    def __init__(self, db: Connection, holder: str, until: float) -> None:
+        self._db = db
+        self._holder = holder
+        self._until = until
+        self._line = 0
+
+    async def _run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        cursor: AsyncRawCursor[Any] = AsyncRawCursor(self._db)
+        await cursor.execute(sql, values)
+        return await cursor.fetchall() if cursor.description is not None else []
+
+    async def hold(self, changes: Changes) -> None:
+        """Waits for the writes to the containers that change, and lets no others begin."""
+        for part in sorted(
+            part
+            for each in changes
+            if _is_container(each) and getattr(each, "replaces", "") is not None
+            for part in _parts(each)
+        ):
+            await self._run("SELECT 1 FROM positions WHERE part = $1 FOR UPDATE", (part,))
+
+    async def begin(self, known: int, changes: Changes) -> int:
+        lines = len(changes)
+        if all(isinstance(each, Note) for each in changes):  # what is in memory stays right
+            (found,) = await self._run(
+                "UPDATE shared SET line = line + $1 RETURNING version, line", (lines,)
+            )
+            self._line = found[1] - lines
+            return known
+        rows = await self._run(
+            "UPDATE shared SET version = version + 1, line = line + $2"
+            " WHERE version = $1 RETURNING version, line",
+            (known, lines),
+        )
+        if not rows:
+            raise StaleCatalog
+        made, line = rows[0]
+        self._line = line - lines
+        return int(made)
+
+    async def apply(self, change: PutResource | RemoveResource | Note) -> None:
+        self._line += 1
+        if isinstance(change, PutResource):
+            await self._put(change)
+        elif isinstance(change, RemoveResource):
+            await self._remove(change)
+        else:
+            entry = orjson.dumps(change.entry).decode()
+            await self._run(
+                "INSERT INTO audit VALUES ($1, $2, $3, $4)",
+                (self._line, change.ts, change.container, entry),
+            )
+
+    async def _put(self, change: PutResource) -> None:
+        resource = change.resource
+        state = orjson.dumps(resource.state).decode()
+        if change.replaces is None:
+            await self._run(
+                "INSERT INTO resources VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                (*resource[:-1], state, self._line),
+            )
+        else:
+            rows = await self._run(
+                "UPDATE resources SET id = $1, etag = $2, ts = $3, state = $4"
+                " WHERE rid = $5 AND etag = $6 RETURNING 1",
+                (resource.id, resource.etag, resource.ts, state, resource.rid, change.replaces),
+            )
+            if not rows:
+                raise StaleResource(resource.id)
+        if resource.kind == "container":
+            if change.replaces is None:
+                await self._make_room(change)
+            await self._follow_log(change)
+
+    async def _make_room(self, change: PutResource) -> None:
+        # LSNs go on from those of dropped containers: a client that still holds a session token of
+        # a container of the same name is not told to wait for a future that never comes.
+        found = await self._run("SELECT value FROM meta WHERE name = $1", (_HIGHEST_DROPPED,))
+        position = START._replace(lsn=int(found[0][0]) if found else 0)
+        for part in _parts(change):
+            await self._run(
+                "INSERT INTO positions VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, NULL, 0)",
+                (part, *position),
+            )
+
+    async def _follow_log(self, change: PutResource) -> None:
+        """Begins a log or drops it, as the container's state says."""
+        is_wanted = change.resource.state.get("keeps_versions", False)
+        for part in _parts(change):
+            await self._run(
+                "UPDATE positions SET purger = $2, purged_until = $3,"
+                " floor = CASE WHEN $4 THEN COALESCE(floor, lsn) END WHERE part = $1",
+                (part, self._holder, self._until, is_wanted),
+            )
+            if not is_wanted and change.replaces is not None:
+                await self._run("DELETE FROM log WHERE part = $1", (part,))
+
+    async def _remove(self, change: RemoveResource) -> None:
+        resource = change.resource
+        if not await self._run("DELETE FROM resources WHERE rid = $1 RETURNING 1", (resource.rid,)):
+            raise StaleResource(resource.id)
+        if resource.kind != "container":
+            return
+        highest = 0
+        for part in _parts(change):
+            gone = await self._run("DELETE FROM positions WHERE part = $1 RETURNING lsn", (part,))
+            highest = max(highest, *(lsn for (lsn,) in gone), 0)
+            await self._run("INSERT INTO dropped VALUES ($1)", (part,))
+        await self._run(
+            "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE"
+            " SET value = GREATEST(meta.value::bigint, excluded.value::bigint)::text",
+            (_HIGHEST_DROPPED, str(highest)),
+        )
+
+
+def _is_container(change: PutResource | RemoveResource | Note) -> bool:
+    return not isinstance(change, Note) and change.resource.kind == "container"
+
+
+def _parts(change: PutResource | RemoveResource | Note) -> list[str]:
+    if isinstance(change, Note):
+        return []
+    state = change.resource.state
+    return [part_of(state["number"], index) for index in range(state["ranges"])]

@@ -1,0 +1,158 @@
+"""What a transaction that several writes share looks like to the next of them, before any of it
+is sent to the database. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from perseid.model import ItemKey, Row
+from perseid.store.position import Position
+from perseid.store.postgres.failures import unstorable
+from perseid.store.protocol import Put, Remove
+
+_ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+class Logged(NamedTuple):
+    """A line of the log; the order is that of the table behind `part`."""
+
+    lsn: int
+    entry: int
+    ts: int
+    kind: str
+    previous_lsn: int | None
+    pk: bytes
+    id: str
+    epk: bytes
+    body: bytes | None
+
+
+class Overlay:
+    """The rows of a range as the writes so far have left them, and what that changes."""
+
+    def __init__(self, position: Position, found: Iterable[Row]) -> None:
+        self.position = position
+        self.log: list[Logged] = []
+        self.is_sent = False  # some of it is in the database already
+        self._stored: dict[ItemKey, Row] = {row.key: row for row in found}
+        self._rows: dict[ItemKey, Row | None] = {}  # what is not as it is stored
+        self._claims: dict[bytes, int] = {}  # entries of the unique-key index, by what was put
+        self._touched: set[int] = set()  # items whose stored entries no longer count
+        self._unique: dict[int, tuple[bytes, ...]] = {}  # the entries of what was put
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self._rows)
+
+    def row(self, key: ItemKey) -> Row | None:
+        return self._rows[key] if key in self._rows else self._stored.get(key)
+
+    def holder(self, entry: bytes, stored: Row | None) -> Row | None:
+        """Who holds the entry, given who holds it in the database."""
+        number = self._claims.get(entry)
+        if number is not None:
+            return next(
+                row for row in self._rows.values() if row is not None and row.number == number
+            )
+        return None if stored is None or stored.number in self._touched else stored
+
+    def take(self, changes: Sequence[Put | Remove], ts: int | None) -> None:
+        """Adds a decision's changes; with `ts` they are logged. Nothing is added if one of them
+        cannot be stored."""
+        for change in changes:
+            if isinstance(change, Put):
+                check_storable(change.row)
+        lsn = self.position.lsn + 1
+        for entry, change in enumerate(changes):
+            if ts is not None:
+                self.log.append(_logged(lsn, entry, ts, change))
+            self._apply(change)
+        if changes:
+            self.position = self.position.moved(changes)
+
+    def _apply(self, change: Put | Remove) -> None:
+        row = change.row
+        replaced = row if isinstance(change, Remove) else change.replaces
+        if replaced is not None:
+            if replaced.key not in self._rows:
+                self._stored.setdefault(replaced.key, replaced)
+            self._rows[replaced.key] = None
+            self._touched.add(replaced.number)
+            for entry in self._unique.pop(replaced.number, ()):
+                if self._claims.get(entry) == replaced.number:
+                    del self._claims[entry]
+        if isinstance(change, Put):
+            self._rows[row.key] = row
+            if change.unique:
+                self._unique[row.number] = change.unique
+                self._claims.update(dict.fromkeys(change.unique, row.number))
+
+    # What to send
+
+    def gone(self) -> list[Row]:
+        """Stored rows to remove, those included that another item takes the place of."""
+        return [
+            stored
+            for key, row in self._rows.items()
+            if (stored := self._stored.get(key)) is not None
+            and (row is None or row.number != stored.number)
+        ]
+
+    def written(self) -> list[Row]:
+        return [row for row in self._rows.values() if row is not None]
+
+    def released(self) -> list[int]:
+        """Items whose entries are to be removed from the unique-key index."""
+        return [*self._touched]
+
+    def claimed(self) -> list[tuple[bytes, int]]:
+        return [*self._claims.items()]
+
+    def sent(self) -> None:
+        """All of it is in the database now, though not durable yet."""
+        self.is_sent = True
+        for key, row in self._rows.items():
+            if row is None:
+                self._stored.pop(key, None)
+            else:
+                self._stored[key] = row
+        self._rows.clear()
+        self._claims.clear()
+        self._touched.clear()
+        self._unique.clear()
+        self.log.clear()
+
+
+def _logged(lsn: int, entry: int, ts: int, change: Put | Remove) -> Logged:
+    row = change.row
+    if isinstance(change, Remove):
+        kind, previous, body = ("expire", row.lsn, None) if change.expired else (
+            "delete", row.lsn, row.body)  # fmt: skip
+    else:
+        old = change.replaces
+        kind, previous, body = ("create", None, row.body) if old is None else (
+            "replace", old.lsn, row.body)  # fmt: skip
+    return Logged(lsn, entry, ts, kind, previous, row.pk, row.id, row.epk, body)
+
+
+def check_storable(row: Row) -> None:
+    """400 for a body that PostgreSQL's JSON has no room for.
+
+    Told here, because a database that finds out itself undoes what others have written with it.
+    """
+    if b"\\u" not in row.body:
+        return
+    high = False  # the first half of a pair has just gone by
+    end = 0
+    for escape in _ESCAPE.finditer(row.body):
+        code = -1 if escape[1] is None else int(escape[1], 16)
+        if high and (escape.start() != end or not 0xDC00 <= code <= 0xDFFF):
+            raise unstorable()
+        if code == 0 or (0xDC00 <= code <= 0xDFFF and not high):
+            raise unstorable()
+        high = 0xD800 <= code <= 0xDBFF
+        end = escape.end()
+    if high:
+        raise unstorable()

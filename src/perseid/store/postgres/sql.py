@@ -1,0 +1,24 @@
+"""SQL whose values have names, as it is shared between stores, for PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+# A name behind one colon; two of them are a cast.
+_NAME: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
+
+
+def positional(sql: str, values: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The statement with $1, $2, … for its names, and the values in that order."""
+    text, names = _translated(sql)
+    return text, [values[name] for name in names]
+
+
+@lru_cache(maxsize=4096)
+def _translated(sql: str) -> tuple[str, tuple[str, ...]]:
+    names: dict[str, int] = {}
+    text = _NAME.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    return text, tuple(names)

@@ -1,0 +1,120 @@
+"""The SQL that reads and writes items of one range; values are written $1, $2, …
+
+Several rows are written by one statement with a list of them, which a Citus cluster sends to the
+node of their range as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from perseid.model import Row
+from perseid.store.position import Position
+from perseid.store.postgres.freshness import VERSION_SQL
+from perseid.store.postgres.overlay import Logged
+
+T = TypeVar("T")
+
+# The order is that of model.Row.
+COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, body"
+_QUALIFIED: Final = ", ".join(f"items.{name}" for name in COLUMNS.split(", "))
+# A statement has room for so many values, and lists that long are not worth preparing.
+_ROWS_AT_ONCE: Final = 256
+
+# From the range, so that there is a row, and a version, although there is no such item.
+READ: Final = (
+    f"SELECT {VERSION_SQL}, positions.lsn, {_QUALIFIED} FROM positions LEFT JOIN items"
+    " ON items.part = positions.part AND items.pk = $2 AND items.id = $3"
+    " WHERE positions.part = $1"
+)
+READ_NUMBER: Final = (
+    f"SELECT {VERSION_SQL}, positions.lsn, {_QUALIFIED} FROM positions LEFT JOIN items"
+    " ON items.part = positions.part AND items.number = $2 WHERE positions.part = $1"
+)
+LOCK: Final = (
+    "SELECT lsn, items, bytes, purged_items, purged_bytes, spared, floor, purger, purged_until"
+    " FROM positions WHERE part = $1 FOR UPDATE"
+)
+VERSION: Final = "SELECT version FROM shared"
+FIND: Final = (
+    f"SELECT {_QUALIFIED} FROM unnest($2::bytea[], $3::text[]) AS wanted (pk, id)"
+    " JOIN items ON items.pk = wanted.pk AND items.id = wanted.id WHERE items.part = $1"
+)
+FIND_ONE: Final = f"SELECT {COLUMNS} FROM items WHERE part = $1 AND pk = $2 AND id = $3"
+HOLDERS: Final = (
+    f"SELECT entries.entry, {_QUALIFIED} FROM entries JOIN items"
+    " ON items.part = entries.part AND items.number = entries.number"
+    " WHERE entries.part = $1 AND entries.entry = ANY($2)"
+)
+DELETE: Final = "DELETE FROM items WHERE part = $1 AND number = ANY($2)"
+RELEASE: Final = "DELETE FROM entries WHERE part = $1 AND number = ANY($2)"
+MOVE: Final = (
+    "UPDATE positions SET lsn = $2, items = $3, bytes = $4, purged_items = $5, purged_bytes = $6,"
+    " spared = $7 WHERE part = $1"
+)
+_WRITTEN: Final = ("part", "container", *COLUMNS.split(", "), "doc")
+_UPDATED: Final = ", ".join(
+    f"{name} = excluded.{name}"
+    for name in _WRITTEN
+    if name not in ("part", "container", "pk", "id")
+)
+
+
+def moved(part: str, position: Position) -> tuple[str, tuple[Any, ...]]:
+    return MOVE, (part, *position)
+
+
+def upserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
+    for some in _in_lists(rows):
+        values: list[Any] = [part, container]
+        for row in some:
+            values += row
+        yield _upsert(len(some)), values
+
+
+def claims(part: str, claimed: Sequence[tuple[bytes, int]]) -> Iterator[tuple[str, list[Any]]]:
+    for some in _in_lists(claimed):
+        values: list[Any] = [part]
+        for claim in some:
+            values += claim
+        yield _insert("entries", 2, len(some)), values
+
+
+def lines(part: str, logged: Sequence[Logged]) -> Iterator[tuple[str, list[Any]]]:
+    for some in _in_lists(logged):
+        values: list[Any] = [part]
+        for line in some:
+            values += line
+        yield _insert("log", len(Logged._fields), len(some)), values
+
+
+def _in_lists(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield rows[start : start + _ROWS_AT_ONCE]
+
+
+@lru_cache(maxsize=_ROWS_AT_ONCE)
+def _upsert(count: int) -> str:
+    """Its values are the part, the container, and the columns of each row."""
+    width = len(Row._fields)
+    rows = []
+    for first in range(3, 3 + count * width, width):
+        columns = [f"${number}" for number in range(first, first + width)]
+        columns[-1] = f"{columns[-1]}::bytea"
+        rows.append(f"($1, $2, {', '.join(columns)}, convert_from({columns[-1]}, 'UTF8')::jsonb)")
+    return (
+        f"INSERT INTO items ({', '.join(_WRITTEN)}) VALUES {', '.join(rows)}"
+        f" ON CONFLICT (part, pk, id) DO UPDATE SET {_UPDATED}"
+    )
+
+
+@lru_cache(maxsize=2 * _ROWS_AT_ONCE)
+def _insert(table: str, width: int, count: int) -> str:
+    """Its values are the part, and the other columns of each row."""
+    rows = (
+        ", ".join(f"${number}" for number in range(first, first + width))
+        for first in range(2, 2 + count * width, width)
+    )
+    return f"INSERT INTO {table} VALUES {', '.join(f'($1, {row})' for row in rows)}"

@@ -1,0 +1,356 @@
+"""Writes: whatever waits for one range shares its next transaction.
+
+A range's counter is one row, and each transaction that writes to the range holds it until it is
+durable; so writes to a range come one after the other, on all front ends together. To make the
+most of it, each front end collects what waits for a range, reads all rows these writes ask for in
+one go, decides one after the other in memory, and sends all changes together with the COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import AsyncRawCursor
+
+from perseid.errors import OwnerNotFound
+from perseid.model import Container, ItemKey, Row
+from perseid.store.position import Position
+from perseid.store.postgres import statements
+from perseid.store.postgres.connecting import Connection, Cursor, Pool
+from perseid.store.postgres.failures import (
+    as_client_error,
+    is_repeatable,
+    is_unsuitable,
+    may_be_applied,
+    unknown_outcome,
+)
+from perseid.store.postgres.freshness import Freshness
+from perseid.store.postgres.overlay import Overlay
+from perseid.store.postgres.schema import part_of
+from perseid.store.protocol import Decision, Put, Remove, View
+from perseid.ttl import LIVE_SQL, Horizon
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LARGEST_GROUP: Final = 64
+_ATTEMPTS: Final = 5
+_WEIGH: Final = (
+    "SELECT COALESCE(SUM(size), 0)::bigint FROM items WHERE part = $1 AND pk = $2 AND "
+    + LIVE_SQL.replace(":inherited", "$3").replace(":own", "$4")
+)
+_OWNER_MISSING: Final = "Owner resource does not exist"
+
+
+class _Job:
+    __slots__ = ("container", "decide", "error", "future", "is_heavy", "keys", "result")
+
+    def __init__(
+        self,
+        container: Container,
+        keys: Sequence[ItemKey],
+        decide: Callable[[View], Decision[Any]],
+        is_heavy: bool,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.container = container
+        self.keys = keys
+        self.decide = decide
+        self.is_heavy = is_heavy
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class _Weight(Exception):
+    """A decision asks what a logical partition weighs, which takes a look into the database."""
+
+    def __init__(self, pk: bytes, horizon: Horizon) -> None:
+        self.asked = (pk, horizon)
+
+
+class OutcomeUnknown(Exception):
+    """COMMIT was sent and its answer did not come."""
+
+
+class Writing:
+    """All writes to items through this front end."""
+
+    def __init__(self, pool: Pool, freshness: Freshness, now: Callable[[], float]) -> None:
+        self._pool = pool
+        self._freshness = freshness
+        self._now = now
+        self._waiting: dict[str, deque[_Job]] = {}  # by range; those that are being served
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def write(
+        self,
+        container: Container,
+        range_index: int,
+        keys: Sequence[ItemKey],
+        decide: Callable[[View], Decision[T]],
+        *,
+        is_heavy: bool,
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = _Job(container, keys, decide, is_heavy, future)
+        part = part_of(container.number, range_index)
+        waiting = self._waiting.get(part)
+        if waiting is not None:
+            waiting.append(job)
+        else:
+            self._waiting[part] = deque((job,))
+            task = loop.create_task(self._serve(part))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        return await future
+
+    async def close(self) -> None:
+        """Finishes everything that was submitted."""
+        while self._serving:
+            await asyncio.wait(self._serving)
+
+    async def _serve(self, part: str) -> None:
+        """Until nobody waits for the range."""
+        waiting = self._waiting[part]
+        while waiting:
+            group = [waiting.popleft()]
+            if not group[0].is_heavy:
+                while waiting and not waiting[0].is_heavy and len(group) < LARGEST_GROUP:
+                    group.append(waiting.popleft())
+            try:
+                await self._run(part, group)
+            except BaseException as exc:
+                for job in group:
+                    job.error = job.error or as_client_error(exc)
+                if not isinstance(exc, Exception):
+                    _answer(group)
+                    raise
+            _answer(group)
+        del self._waiting[part]
+
+    async def _run(self, part: str, group: list[_Job]) -> None:
+        try:
+            await self._try(part, group)
+        except psycopg.Error as exc:
+            if not is_unsuitable(exc):
+                raise
+            if len(group) == 1:
+                raise as_client_error(exc) from exc
+            # The database has refused what one of them writes; the others are not to suffer.
+            for job in group:
+                try:
+                    await self._try(part, [job])
+                except Exception as alone:
+                    job.error = as_client_error(alone)
+
+    async def _try(self, part: str, group: list[_Job]) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            for job in group:
+                job.result = job.error = None
+            try:
+                await in_transaction(self._pool, lambda db: self._attempt(db, part, group))
+                return
+            except OutcomeUnknown as exc:
+                raise unknown_outcome() from exc
+            except psycopg.Error as exc:
+                if attempt == _ATTEMPTS or not is_repeatable(exc):
+                    raise
+                log.info("a group of %d writes is tried again: %s", len(group), exc.sqlstate)
+
+    async def _attempt(self, db: Connection, part: str, group: list[_Job]) -> None:
+        keys = [*{key: None for job in group for key in job.keys if can_be(key)}]
+        lock, version, found = await pipelined(
+            db,
+            ("BEGIN", ()),
+            (statements.LOCK, (part,)),
+            (statements.VERSION, ()),
+            _find(part, keys),
+        )
+        if not lock:
+            current = version[0][0]
+            for job in group:
+                job.error = _missing(self._freshness, current, job.container)
+            await db.execute("ROLLBACK")
+            return
+        *counters, floor, _purger, _until = lock[0]
+        overlay = Overlay(Position._make(counters), map(Row._make, found))
+        holders: dict[bytes, Row | None] = {}  # as they are in the database
+        for job in group:
+            try:
+                self._freshness.check(version[0][0], job.container)
+                self._freshness.check_writing(job.container)
+                decision = await self._decide(db, part, job, overlay, holders)
+                ts = None if floor is None else self._time_of(decision.changes)
+                overlay.take(decision.changes, ts)
+                job.result = decision.result
+            except psycopg.Error:
+                raise
+            except Exception as exc:
+                job.error = exc
+        sent = _sent(part, group[0].container, overlay)
+        await commit(db, *sent, is_writing=bool(sent) or overlay.is_sent)
+
+    async def _decide(
+        self,
+        db: Connection,
+        part: str,
+        job: _Job,
+        overlay: Overlay,
+        holders: dict[bytes, Row | None],
+    ) -> Decision[Any]:
+        rows = {key: overlay.row(key) for key in job.keys}
+        known: dict[bytes, Row | None] = {}
+        weights: dict[tuple[bytes, Horizon], int] = {}
+
+        def weigh(pk: bytes, horizon: Horizon) -> int:
+            if (pk, horizon) not in weights:
+                raise _Weight(pk, horizon)
+            return weights[pk, horizon]
+
+        has_unique = bool(job.container.unique_keys)
+        position = overlay.position
+        while True:
+            view = View(rows, known, position.lsn + 1, position.size, weigh)
+            try:
+                decision = (
+                    await asyncio.to_thread(job.decide, view) if job.is_heavy else job.decide(view)
+                )
+            except _Weight as wanted:
+                # What the writes before have changed must count as well.
+                if overlay.is_changed:
+                    await pipelined(db, *_sent(part, job.container, overlay))
+                    overlay.sent()
+                    holders.clear()
+                pk, horizon = wanted.asked
+                ((weight,),) = await pipelined_one(db, _WEIGH, (part, pk, *horizon))
+                weights[pk, horizon] = weight
+                continue
+            entries = [e for e in decision.entries() if e not in known] if has_unique else []
+            if not entries:
+                return decision
+            unread = [entry for entry in entries if entry not in holders]
+            if unread:
+                holders.update(dict.fromkeys(unread))
+                for entry, *columns in await pipelined_one(db, statements.HOLDERS, (part, unread)):
+                    holders[entry] = Row._make(columns)
+            known.update({entry: overlay.holder(entry, holders[entry]) for entry in entries})
+
+    def _time_of(self, changes: Sequence[Put | Remove]) -> int:
+        """The second that all changes of a transaction share: that of what it writes."""
+        written = [change.row.ts for change in changes if isinstance(change, Put)]
+        return max(written) if written else int(self._now())
+
+
+def _answer(group: Iterable[_Job]) -> None:
+    for job in group:
+        if job.future.done():  # the client has gone; the write stands
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+def can_be(key: ItemKey) -> bool:
+    """Whether there can be an item with that key: text has neither NUL nor half characters."""
+    return "\0" not in key.id and (key.id.isascii() or not _is_broken(key.id))
+
+
+def _is_broken(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _missing(freshness: Freshness, version: int, container: Container) -> BaseException:
+    """Why a range is not there: the container was dropped, here or by another front end."""
+    try:
+        freshness.check(version, container)
+        freshness.check_writing(container)
+    except Exception as exc:
+        return exc
+    return OwnerNotFound(_OWNER_MISSING)
+
+
+Statement = tuple[str, Sequence[Any]]
+
+
+def _find(part: str, keys: Sequence[ItemKey]) -> Statement:
+    if len(keys) == 1:
+        return statements.FIND_ONE, (part, *keys[0])
+    return statements.FIND, (part, [key.pk for key in keys], [key.id for key in keys])
+
+
+def _sent(part: str, container: Container, overlay: Overlay) -> list[Statement]:
+    """What makes the database look like the overlay; nothing if nothing was changed."""
+    if not overlay.is_changed:
+        return []
+    sent: list[Statement] = []
+    if container.unique_keys and (released := overlay.released()):
+        sent.append((statements.RELEASE, (part, released)))
+    if gone := overlay.gone():
+        sent.append((statements.DELETE, (part, [row.number for row in gone])))
+    sent += statements.upserts(part, container.number, overlay.written())
+    if container.unique_keys:
+        sent += statements.claims(part, overlay.claimed())
+    sent += statements.lines(part, overlay.log)
+    sent.append(statements.moved(part, overlay.position))
+    return sent
+
+
+# Transactions
+
+
+async def in_transaction(pool: Pool, work: Callable[[Connection], Any]) -> Any:
+    """Runs work that begins a transaction and ends it, on a connection of its own.
+
+    Raises the driver's errors as they are; the transaction is undone then, unless OutcomeUnknown.
+    """
+    db = await pool.getconn()
+    try:
+        return await work(db)
+    finally:
+        if not db.closed and db.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            try:
+                await db.rollback()
+            except psycopg.Error:
+                await db.close()
+        await pool.putconn(db)
+
+
+async def pipelined(db: Connection, *sent: Statement) -> list[list[tuple[Any, ...]]]:
+    """Runs statements in one round trip; the rows of those that give any, but for BEGIN."""
+    cursors: list[Cursor] = []
+    async with db.pipeline():
+        for sql, values in sent:
+            cursor: Cursor = AsyncRawCursor(db)
+            await cursor.execute(sql, values)
+            cursors.append(cursor)
+    return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
+
+
+async def pipelined_one(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    cursor: Cursor = AsyncRawCursor(db)
+    await cursor.execute(sql, values)
+    return await cursor.fetchall()
+
+
+async def commit(
+    db: Connection, *sent: Statement, is_writing: bool = True
+) -> list[list[tuple[Any, ...]]]:
+    """Runs the last statements and COMMIT in one round trip.
+
+    OutcomeUnknown if the server went away, or said so, before it has answered the COMMIT.
+    """
+    try:
+        return await pipelined(db, *sent, ("COMMIT", ()))
+    except psycopg.OperationalError as exc:
+        if is_writing and may_be_applied(exc):
+            raise OutcomeUnknown from exc
+        raise
