@@ -22,6 +22,7 @@ import psycopg
 from perseid.config import Settings
 from perseid.store.directory import DATABASE_FILE
 from perseid.store.postgres.store import PostgresStore
+from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import Store
 from perseid.store.sqlite import SqliteStore
 from tests.support import postgres
@@ -71,6 +72,8 @@ class Rooms:
 
 async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> Store:
     """A store without a server."""
+    if settings.store is not None:
+        return await PostgresStore.open(settings.store, durability="off", now=now)
     if settings.store is not None:
         return await PostgresStore.open(settings.store, durability="off", now=now)
     settings.data.mkdir(exist_ok=True)
