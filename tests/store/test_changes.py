@@ -11,7 +11,7 @@ from perseid.config import Settings
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
 from perseid.service.catalog import build_container
-from perseid.store.changes import LARGEST_BURIAL
+from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.protocol import (
     Change,
     ChangeScan,
@@ -182,8 +182,7 @@ def test_what_is_logged(store: Store, kept: Container, run: Run[Any]) -> None:
     first = run(stored(store, kept, "a"))
     run(write(store, kept, again(first, ts=101, body=b'{"id":"a","n":2}')))
     second = run(stored(store, kept, "a"))
-    # The body of what is removed need not have been read by whoever removes it.
-    run(write(store, kept, gone(second._replace(body=b""))))
+    run(write(store, kept, gone(second)))
     run(write(store, kept, new("b", ts=102, ttl=1)))
     dead = run(stored(store, kept, "b"))
     run(write(store, kept, gone(dead, expired=True), new("b", ts=110)))
@@ -251,7 +250,7 @@ def test_switching_on_and_off(store: Store, plain: Container, run: Run[Any]) -> 
 def test_forgetting(store: Store, kept: Container, run: Run[Any]) -> None:
     for id_, ts in (("a", 10), ("b", 11), ("c", 12), ("d", 13)):
         run(write(store, kept, new(id_, ts=ts)))
-    run(write(store, kept, new("other", part=1, ts=11), part=1))
+    run(write(store, kept, new("other", part=1, ts=12), part=1))
     # Too old is out of reach before it is removed.
     assert not run(store.versions(kept, scan(), 10)).is_complete
     assert versions(store, run, kept, lost=10, after=1) == [

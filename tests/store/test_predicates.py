@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
+import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perseid.conditions import Filter
 from perseid.query import CallContext, compile_query, run
 from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED
-from perseid.store.predicates import bindings, condition_sql
+from perseid.store import predicates as sqlite
+from perseid.store.postgres import predicates as postgres
+from perseid.store.postgres.documents import queryable
+from perseid.store.postgres.filters import held
+from tests.support.postgres import server
 
 pytestmark = pytest.mark.only_on("sqlite", reason="its dialect by itself")
 
 TEXTS: Final = (
     "", "a", "b", "ab", "abc", "A", "é", "\U0001f600", "\ue000", "a\0b", "\0", "null", "1", "%",
-    "'", '"',
+    "'", '"', "\U0010ffff", "%(v0)s", "x" * 300, "x" * 300 + "y",
 )  # fmt: skip
 NUMBERS: Final = (
     0, 1, -1, 1.5, 2, 0.1, -0.0, 1e300, 5e-324, 2**53, 2**53 + 1, 2.0**53, 2**63 - 1, -(2**63),
-    2**63, 2**64 - 1, 1e19,
+    2**63, 2**64 - 1, 1e19, 1.2345678901234568e18, 1234567890123456800, 1234567890123456768,
+    0.1 + 0.2, 3e-320,
 )  # fmt: skip
 PATHS: Final = (
     "c.a", "c.b", "c.o.a", 'c["x y"]', 'c["é"]', "c.a[0]", "c.o.b[1]", 'c["it\'s"]', "c.b.a",
-    'c["q\\"q"]',
+    'c["q\\"q"]', 'c["50%"]', 'c["0"]', 'c.a["0"]', "c.b[0][0]",
 )  # fmt: skip
 
 scalars = st.none() | st.booleans() | st.sampled_from(NUMBERS) | st.sampled_from(TEXTS)
-names = st.sampled_from(("a", "b", "x y", "é", "it's", 'q"q'))
+names = st.sampled_from(("a", "b", "x y", "é", "it's", 'q"q', "50%", "0"))
 values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
@@ -113,11 +121,44 @@ parameters = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(documents, min_size=1, max_size=12), predicates, parameters)
-def test_sql_equals_the_evaluator(
-    found: list[dict[str, Any]], predicate: str, given_values: dict[str, Any]
+Holds: Any = Callable[[Sequence[str], Filter], list[Any]]  # of each document: whether SQL says so
+
+
+def in_sqlite(found: Sequence[str], wanted: Filter) -> list[Any]:
+    db = apsw.Connection(":memory:")
+    db.execute("CREATE TABLE items (number INTEGER PRIMARY KEY, body BLOB)")
+    db.executemany("INSERT INTO items VALUES (?, jsonb(?))", list(enumerate(found)))
+    sql = f"SELECT {sqlite.condition_sql(wanted.condition)} FROM items ORDER BY number"
+    rows = db.execute(sql, sqlite.bindings(wanted)).fetchall()
+    db.close()
+    return [holds for (holds,) in rows]
+
+
+@pytest.fixture(scope="module")
+def in_postgres() -> Iterator[Holds]:
+    dsn = server().fresh_dsn()
+    with psycopg.connect(dsn, autocommit=True) as db:
+
+        def select(found: Sequence[str], wanted: Filter) -> list[Any]:
+            kept = held(wanted)
+            assert kept is not None
+            documents = [queryable(text.encode()).decode() for text in found]
+            sql = (
+                f"SELECT {postgres.condition_sql(kept.condition)}"
+                " FROM unnest(%(documents)s::text[]) WITH ORDINALITY AS given (text, number),"
+                " LATERAL (SELECT text::jsonb AS doc) AS item ORDER BY number"
+            )
+            values = postgres.bindings(kept) | {"documents": documents}
+            return [holds for (holds,) in db.execute(sql, values, prepare=False)]
+
+        yield select
+    server().drop(dsn)
+
+
+def check(
+    select: Holds, found: list[dict[str, Any]], predicate: str, given_values: dict[str, Any]
 ) -> None:
+    """The SQL holds where the evaluator says so, or of more where it is not exact."""
     compiled = compile_query(f"SELECT VALUE c.number FROM c WHERE {predicate}")
     numbered = [each | {"number": number} for number, each in enumerate(found)]
     context = CallContext(0.0, lambda: 0.0)
@@ -128,21 +169,46 @@ def test_sql_equals_the_evaluator(
     if wanted is None:
         assert not pushed.is_exact or len(expected) == len(numbered)
         return
-    db = apsw.Connection(":memory:")
-    db.execute("CREATE TABLE items (number INTEGER PRIMARY KEY, body BLOB)")
-    db.executemany(
-        "INSERT INTO items VALUES (?, jsonb(?))",
-        [(number, json.dumps(each)) for number, each in enumerate(numbered)],
-    )
-    sql = f"SELECT number, {condition_sql(wanted.condition)} FROM items"
-    rows = db.execute(sql, bindings(wanted)).fetchall()
-    db.close()
-    assert {holds for _, holds in rows} <= {0, 1}
-    selected = {number for number, holds in rows if holds}
+    rows = select([json.dumps(each) for each in numbered], wanted)
+    assert set(rows) <= {False, True}
+    selected = {number for number, holds in enumerate(rows) if holds}
     if pushed.is_exact:
         assert selected == expected
     else:
         assert selected >= expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(documents, min_size=1, max_size=12), predicates, parameters)
+def test_sql_equals_the_evaluator(
+    found: list[dict[str, Any]], predicate: str, given_values: dict[str, Any]
+) -> None:
+    check(in_sqlite, found, predicate, given_values)
+
+
+def without_nul(value: Any) -> Any:
+    """As PostgreSQL can store it."""
+    if isinstance(value, str):
+        return value.replace("\0", "\x01")
+    if isinstance(value, list):
+        return [*map(without_nul, value)]
+    if isinstance(value, dict):
+        return {name: without_nul(each) for name, each in value.items()}
+    return value
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    found=st.lists(documents.map(without_nul), min_size=1, max_size=12),
+    predicate=predicates,
+    given_values=parameters,
+)
+def test_sql_of_postgres_equals_the_evaluator(
+    in_postgres: Holds, found: list[dict[str, Any]], predicate: str, given_values: dict[str, Any]
+) -> None:
+    check(in_postgres, found, predicate, given_values)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from perseid.model import Container
 from perseid.service import change_feed, policies, throughput
 from perseid.service.account import Account
 from perseid.service.budgets import hundredths
-from perseid.store.protocol import Corpse
+from perseid.store.protocol import Corpse, PurgedElsewhere
 from perseid.ttl import Horizon, Policy
 
 log = logging.getLogger(__name__)
@@ -190,9 +190,12 @@ class Sweeper:
         self, rid: str, part: int, limit: int, *, is_free: bool = False
     ) -> list[Corpse]:
         """Removes some of the dead of a range: `is_free`, or with what requests have left over."""
-        return await self.account.on_current(
-            lambda: self._remove(rid, part, limit, is_free=is_free)
-        )
+        try:
+            return await self.account.on_current(
+                lambda: self._remove(rid, part, limit, is_free=is_free)
+            )
+        except PurgedElsewhere:
+            return []
 
     async def _remove(self, rid: str, part: int, limit: int, *, is_free: bool) -> list[Corpse]:
         account = self.account
@@ -211,7 +214,7 @@ class Sweeper:
                 if purse is None:
                     return []
                 limit = min(limit, purse.limit)
-            found = await account.store.purge(
+            corpses = await account.store.purge(
                 container,
                 part,
                 horizon,
@@ -221,9 +224,6 @@ class Sweeper:
                 afford=None if purse is None else lambda found: purse.afford(_prices(found)),
                 takes_over=is_free,
             )
-            if found is None:  # another front end is at it
-                return []
-            corpses = found
             is_empty = not corpses
             if purse is not None:
                 throughput.settle(account, container, part, purse, now)

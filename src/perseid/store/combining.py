@@ -41,7 +41,7 @@ def combine(
         document: dict[str, Any] = {}
         for path, rank, value in zip(paths, found[0::2], found[1::2], strict=True):
             if rank != UNDEFINED:
-                _put(document, path, _decoded(rank, value))
+                put(document, path, _decoded(rank, value))
         take(times, document)
 
 
@@ -64,7 +64,7 @@ def _decoded(rank: int, value: Any) -> Any:
     return _CONSTANTS.get(rank, value)
 
 
-def _put(document: dict[str, Any], path: Path, value: Any) -> None:
+def put(document: dict[str, Any], path: Path, value: Any) -> None:
     """No path is the beginning of another, so what is in between is made of objects."""
     for name in path[:-1]:
         document = document.setdefault(str(name), {})

@@ -18,7 +18,7 @@ class Filling(Generic[T]):
     """A page on its way."""
 
     def __init__(self, page: list[T], scope: Scan) -> None:
-        self._page = page
+        self._page: list[T] = page
         self._limit = scope.limit
         self._room = scope.max_bytes
 

@@ -29,6 +29,10 @@ class StaleCatalog(Exception):
     """
 
 
+class PurgedElsewhere(Exception):
+    """Another front end removes the dead of the range; it is not for this one to do."""
+
+
 class Resource(NamedTuple):
     """A metadata row: a database, container, offer, user, permission or script."""
 
@@ -259,8 +263,10 @@ class Note(NamedTuple):
 class Store(Protocol):
     """Rows of one account. Every method may be called from many tasks at once."""
 
-    # Which reading of the metadata `resources` has given last; containers carry it.
-    epoch: int
+    @property
+    def epoch(self) -> int:
+        """Which reading of the metadata `resources` has given last; containers carry it."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -395,13 +401,13 @@ class Store(Protocol):
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
         takes_over: bool = False,
-    ) -> list[Corpse] | None:
+    ) -> list[Corpse]:
         """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
 
         `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
         what the policy before would have killed, to count the difference.
         `afford` says how many of the candidates, from the front, there is budget for.
-        None if another front end is at it, unless this one `takes_over`.
+        PurgedElsewhere if another front end is at it, unless this one `takes_over`.
         """
         ...
 

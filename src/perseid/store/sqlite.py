@@ -623,7 +623,7 @@ class SqliteStore:
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
         takes_over: bool = False,  # noqa: ARG002 -- nobody else is at it
-    ) -> list[Corpse] | None:
+    ) -> list[Corpse]:
         def work() -> list[Corpse]:
             is_logged = container.number in self._logs.kept
             most = min(limit, LARGEST_BURIAL) if is_logged else limit

@@ -7,6 +7,7 @@ needs a snapshot of more than one range.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from psycopg import AsyncRawCursor
@@ -16,7 +17,7 @@ from perseid.model import Container, Row
 from perseid.store.filling import Filling
 from perseid.store.postgres import statements
 from perseid.store.postgres.connecting import Connection, Pool, borrowed, fetch_all
-from perseid.store.postgres.freshness import Freshness
+from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
 from perseid.store.postgres.writing import commit, in_transaction, pipelined
@@ -100,13 +101,11 @@ async def forget(pool: Pool, container: Container, lost: int, limit: int) -> int
             pool, "SELECT ts FROM log WHERE part = $1 ORDER BY lsn, entry LIMIT 1", (part,)
         )
         if first and first[0][0] <= lost and removed < limit:
-            removed += await in_transaction(
-                pool, lambda db, part=part, most=limit - removed: _forget(db, part, lost, most)
-            )
+            removed += await in_transaction(pool, partial(_forget, part, lost, limit - removed))
     return removed
 
 
-async def _forget(db: Connection, part: str, lost: int, limit: int) -> int:
+async def _forget(part: str, lost: int, limit: int, db: Connection) -> int:
     # Lines are in the order of commits, which is that of time but for requests that overtake each
     # other within a moment: one that is not due yet holds the others back.
     lock, found = await pipelined(
@@ -140,7 +139,7 @@ async def _begin(
     await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     ((lsn, floor, version),) = await _fetch(
         db,
-        f"SELECT lsn, floor, {statements.VERSION_SQL} FROM positions WHERE part = $1",
+        f"SELECT lsn, floor, {VERSION_SQL} FROM positions WHERE part = $1",
         (part,),
     ) or ((None, None, (await _fetch(db, statements.VERSION, ()))[0][0]),)
     freshness.check(version, container)
@@ -151,7 +150,7 @@ async def _begin(
 
 async def _fetch(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     cursor: AsyncRawCursor[Any] = AsyncRawCursor(db)
-    await cursor.execute(sql, values)
+    await cursor.execute(sql, values, binary=True)
     return await cursor.fetchall()
 
 

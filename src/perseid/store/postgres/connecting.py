@@ -119,7 +119,7 @@ async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tu
     """The rows of one statement, whose values are written $1, $2, …"""
     async with borrowed(pool) as db:
         cursor: Cursor = AsyncRawCursor(db)
-        await cursor.execute(sql, values)
+        await cursor.execute(sql, values, binary=True)
         return await cursor.fetchall() if cursor.description is not None else []
 
 

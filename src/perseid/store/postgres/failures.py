@@ -44,6 +44,11 @@ def may_be_applied(exc: psycopg.OperationalError) -> bool:
     return exc.sqlstate is None or exc.sqlstate.startswith(_GONE)
 
 
+def is_of_one(exc: BaseException) -> bool:
+    """Whether one write of a group is to blame for its failure: for its values, or its key."""
+    return is_unsuitable(exc) or isinstance(exc, psycopg.IntegrityError)
+
+
 def is_unsuitable(exc: BaseException) -> bool:
     """Whether the values themselves were refused."""
     return (

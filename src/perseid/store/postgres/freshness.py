@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perseid.errors import OwnerNotFound
 from perseid.model import Container
 from perseid.store.protocol import StaleCatalog
 
@@ -24,13 +25,14 @@ class Freshness:
     is stale, although the version is up to date by now.
     """
 
-    __slots__ = ("epoch", "renewed", "version")
+    __slots__ = ("epoch", "gone", "renewed", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.epoch = 0
         # By number: the etags of containers that were changed through this front end since.
         self.renewed: dict[int, str] = {}
+        self.gone: set[int] = set()  # and those that were dropped
 
     def adopt(self, version: int) -> None:
         """The metadata was read again, as of this version."""
@@ -38,11 +40,14 @@ class Freshness:
             self.version = version
             self.epoch += 1
             self.renewed.clear()
+            self.gone.clear()
 
     def check(self, version: int, container: Container) -> None:
         """StaleCatalog if the request must start again with the metadata as it is now."""
         if version != self.version or container.epoch != self.epoch:
             raise StaleCatalog
+        if container.number in self.gone:
+            raise OwnerNotFound("Owner resource does not exist")
 
     def check_writing(self, container: Container) -> None:
         """The same of a write whose turn has come after a change of its container."""

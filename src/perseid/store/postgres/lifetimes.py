@@ -10,7 +10,7 @@ on the range sees to that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -34,7 +34,7 @@ from perseid.store.postgres.writing import (
     in_transaction,
     pipelined,
 )
-from perseid.store.protocol import Ages, Cleared, Corpse, Span, Tally
+from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
 from perseid.ttl import DAWN, Horizon
 
 LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
@@ -89,21 +89,22 @@ class Lifetimes:
         spare: Horizon | None,
         afford: Callable[[Sequence[Corpse]], int] | None,
         takes_over: bool,
-    ) -> list[Corpse] | None:
+    ) -> list[Corpse]:
         part = part_of(container.number, range_index)
         values = ages._asdict() | horizon._asdict() | {"part": part, "limit": limit}
 
-        async def work(db: Connection) -> list[Corpse] | None:
+        async def work(db: Connection) -> list[Corpse]:
             lease, found = await pipelined(
                 db, (_LEASE, (part,)), positional(_CORPSES, values | {"limit": 1})
             )
             if not found:  # as nearly always; no need to hold up writes
                 return []
-            if not takes_over and (not lease or self._is_elsewhere(*lease[0])):
-                return None
+            if not takes_over and lease and self._is_elsewhere(*lease[0]):
+                raise PurgedElsewhere
             return await self._bury(db, container, part, values, spare, afford, takes_over)
 
-        return await self._transact(work)
+        corpses: list[Corpse] = await self._transact(work)
+        return corpses
 
     async def _bury(
         self,
@@ -114,10 +115,10 @@ class Lifetimes:
         spare: Horizon | None,
         afford: Callable[[Sequence[Corpse]], int] | None,
         takes_over: bool,
-    ) -> list[Corpse] | None:
+    ) -> list[Corpse]:
         ((*counters, floor, purger, until),) = await self._lock(db, container, part)
         if not takes_over and self._is_elsewhere(purger, until):
-            return None
+            raise PurgedElsewhere
         if floor is not None:
             values = values | {"limit": min(values["limit"], LARGEST_BURIAL)}
         (found,) = await pipelined(db, positional(_CORPSES, values))
@@ -197,7 +198,7 @@ class Lifetimes:
             )
         return lines
 
-    async def reap(self, limit: int) -> bool:
+    async def reap(self, limit: int, forget: Callable[[int], Awaitable[None]]) -> bool:
         """Removes some of what dropped containers have left; whether there was any."""
         found = await fetch_all(self._pool, "SELECT part FROM dropped LIMIT 1")
         if not found:
@@ -213,6 +214,7 @@ class Lifetimes:
             )
             if len(gone) == limit:
                 return True
+        await forget(int(part.partition(":")[0]))
         await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
         return True
 

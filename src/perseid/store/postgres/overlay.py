@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from perseid.errors import ServiceUnavailable
 from perseid.model import ItemKey, Row
 from perseid.store.position import Position
 from perseid.store.postgres.failures import unstorable
@@ -61,9 +62,13 @@ class Overlay:
     def take(self, changes: Sequence[Put | Remove], ts: int | None) -> None:
         """Adds a decision's changes; with `ts` they are logged. Nothing is added if one of them
         cannot be stored."""
+        keys = {change.row.key for change in changes if isinstance(change, Remove)}
         for change in changes:
             if isinstance(change, Put):
                 check_storable(change.row)
+                key = change.row.key
+                if change.replaces is None and key not in keys and self.row(key) is not None:
+                    raise ServiceUnavailable("A write to an item that was not asked for.")
         lsn = self.position.lsn + 1
         for entry, change in enumerate(changes):
             if ts is not None:
@@ -100,8 +105,16 @@ class Overlay:
             and (row is None or row.number != stored.number)
         ]
 
-    def written(self) -> list[Row]:
-        return [row for row in self._rows.values() if row is not None]
+    def written(self) -> tuple[list[Row], list[Row]]:
+        """Rows that are new, and those that take the place of an earlier version."""
+        new: list[Row] = []
+        changed: list[Row] = []
+        for key, row in self._rows.items():
+            if row is not None:
+                stored = self._stored.get(key)
+                is_new = stored is None or stored.number != row.number
+                (new if is_new else changed).append(row)
+        return new, changed
 
     def released(self) -> list[int]:
         """Items whose entries are to be removed from the unique-key index."""
@@ -127,14 +140,22 @@ class Overlay:
 
 def _logged(lsn: int, entry: int, ts: int, change: Put | Remove) -> Logged:
     row = change.row
+    old = row if isinstance(change, Remove) else change.replaces
     if isinstance(change, Remove):
-        kind, previous, body = ("expire", row.lsn, None) if change.expired else (
-            "delete", row.lsn, row.body)  # fmt: skip
+        kind = "expire" if change.expired else "delete"
     else:
-        old = change.replaces
-        kind, previous, body = ("create", None, row.body) if old is None else (
-            "replace", old.lsn, row.body)  # fmt: skip
-    return Logged(lsn, entry, ts, kind, previous, row.pk, row.id, row.epk, body)
+        kind = "create" if old is None else "replace"
+    return Logged(
+        lsn,
+        entry,
+        ts,
+        kind,
+        None if old is None else old.lsn,
+        row.pk,
+        row.id,
+        row.epk,
+        None if kind == "expire" else row.body,
+    )
 
 
 def check_storable(row: Row) -> None:

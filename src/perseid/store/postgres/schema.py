@@ -33,7 +33,7 @@ _FIRST: Final = (
     # resources and the lines of the audit log.
     """
     CREATE TABLE shared (
-        only smallint PRIMARY KEY,
+        one smallint PRIMARY KEY,
         version bigint NOT NULL,
         line bigint NOT NULL,
         clock_offset double precision NOT NULL,

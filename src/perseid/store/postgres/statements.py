@@ -66,12 +66,23 @@ def moved(part: str, position: Position) -> tuple[str, tuple[Any, ...]]:
     return MOVE, (part, *position)
 
 
-def upserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
+def inserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
     for some in _in_lists(rows):
-        values: list[Any] = [part, container]
-        for row in some:
-            values += row
-        yield _upsert(len(some)), values
+        yield _insert_items(len(some)), _values(part, container, some)
+
+
+def upserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
+    """For rows that are there in an earlier version: it is the shortest way to replace several."""
+    for some in _in_lists(rows):
+        sql = f"{_insert_items(len(some))} ON CONFLICT (part, pk, id) DO UPDATE SET {_UPDATED}"
+        yield sql, _values(part, container, some)
+
+
+def _values(part: str, container: int, rows: Sequence[Row]) -> list[Any]:
+    values: list[Any] = [part, container]
+    for row in rows:
+        values += row
+    return values
 
 
 def claims(part: str, claimed: Sequence[tuple[bytes, int]]) -> Iterator[tuple[str, list[Any]]]:
@@ -96,7 +107,7 @@ def _in_lists(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 @lru_cache(maxsize=_ROWS_AT_ONCE)
-def _upsert(count: int) -> str:
+def _insert_items(count: int) -> str:
     """Its values are the part, the container, and the columns of each row."""
     width = len(Row._fields)
     rows = []
@@ -104,10 +115,7 @@ def _upsert(count: int) -> str:
         columns = [f"${number}" for number in range(first, first + width)]
         columns[-1] = f"{columns[-1]}::bytea"
         rows.append(f"($1, $2, {', '.join(columns)}, convert_from({columns[-1]}, 'UTF8')::jsonb)")
-    return (
-        f"INSERT INTO items ({', '.join(_WRITTEN)}) VALUES {', '.join(rows)}"
-        f" ON CONFLICT (part, pk, id) DO UPDATE SET {_UPDATED}"
-    )
+    return f"INSERT INTO items ({', '.join(_WRITTEN)}) VALUES {', '.join(rows)}"
 
 
 @lru_cache(maxsize=2 * _ROWS_AT_ONCE)

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-import psycopg
 from psycopg import AsyncRawCursor
 
 from perseid.clock import ClockSetting, SharedClock
@@ -95,11 +94,13 @@ class PostgresStore:
         return self._freshness.epoch
 
     async def close(self) -> None:
+        if self._pool.closed:
+            return
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
         await self._writing.close()
         await self._queries.close()
-        with contextlib.suppress(psycopg.Error):
+        with contextlib.suppress(CosmosError):
             # Whoever is left need not wait for the leases to end.
             await fetch_all(
                 self._pool, "UPDATE positions SET purger = NULL WHERE purger = $1", (self._name,)
@@ -146,6 +147,7 @@ class PostgresStore:
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         until = self.clock.unmoved() + LEASE
+        # At once with what the caller makes of it: nothing is awaited behind this.
         self._freshness.version = await metadata.change(
             self._pool, self._freshness.version, changes, self._name, until
         )
@@ -153,9 +155,9 @@ class PostgresStore:
             if not isinstance(each, Note) and each.resource.kind == "container":
                 number, etag = each.resource.state["number"], each.resource.etag
                 if isinstance(each, RemoveResource):
-                    etag = ""  # of no container
-                    await self._queries.forget(number)
-                self._freshness.renewed[number] = etag
+                    self._freshness.gone.add(number)
+                else:
+                    self._freshness.renewed[number] = etag
 
     async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
         return await metadata.notes(self._pool, container, after, limit)
@@ -179,11 +181,12 @@ class PostgresStore:
         self, container: Container, sql: str, values: tuple[Any, ...]
     ) -> tuple[Row | None, int]:
         async with borrowed(self._pool) as db:
-            cursor: Cursor = AsyncRawCursor(db, binary=True)
-            found = await (await cursor.execute(sql, values)).fetchone()
-        if found is None:
-            await self.confirm()
-            raise OwnerNotFound("Owner resource does not exist")  # dropped a moment ago
+            cursor: Cursor = AsyncRawCursor(db)
+            await cursor.execute(sql, values, binary=True)
+            found = await cursor.fetchone()
+        if found is None:  # dropped a moment ago, here or elsewhere
+            await self._check(container)
+            raise OwnerNotFound("Owner resource does not exist")
         version, lsn, *columns = found
         self._freshness.check(version, container)
         return (None if columns[0] is None else Row._make(columns)), lsn
@@ -272,7 +275,7 @@ class PostgresStore:
         spare: Horizon | None = None,
         afford: Callable[[Sequence[Corpse]], int] | None = None,
         takes_over: bool = False,
-    ) -> list[Corpse] | None:
+    ) -> list[Corpse]:
         return await self._lifetimes.purge(
             container,
             range_index,
@@ -290,7 +293,7 @@ class PostgresStore:
         return await self._lifetimes.clear(container, range_index, pk, horizon)
 
     async def reap(self, limit: int) -> bool:
-        return await self._lifetimes.reap(limit)
+        return await self._lifetimes.reap(limit, self._queries.forget)
 
     async def reclaim(self, pages: int) -> int:  # noqa: ARG002 -- the database does that itself
         return 0

@@ -24,8 +24,8 @@ from perseid.store.postgres import statements
 from perseid.store.postgres.connecting import Connection, Cursor, Pool
 from perseid.store.postgres.failures import (
     as_client_error,
+    is_of_one,
     is_repeatable,
-    is_unsuitable,
     may_be_applied,
     unknown_outcome,
 )
@@ -140,10 +140,8 @@ class Writing:
         try:
             await self._try(part, group)
         except psycopg.Error as exc:
-            if not is_unsuitable(exc):
+            if len(group) == 1 or not is_of_one(exc):
                 raise
-            if len(group) == 1:
-                raise as_client_error(exc) from exc
             # The database has refused what one of them writes; the others are not to suffer.
             for job in group:
                 try:
@@ -296,7 +294,9 @@ def _sent(part: str, container: Container, overlay: Overlay) -> list[Statement]:
         sent.append((statements.RELEASE, (part, released)))
     if gone := overlay.gone():
         sent.append((statements.DELETE, (part, [row.number for row in gone])))
-    sent += statements.upserts(part, container.number, overlay.written())
+    new, changed = overlay.written()
+    sent += statements.inserts(part, container.number, new)
+    sent += statements.upserts(part, container.number, changed)
     if container.unique_keys:
         sent += statements.claims(part, overlay.claimed())
     sent += statements.lines(part, overlay.log)
@@ -330,14 +330,14 @@ async def pipelined(db: Connection, *sent: Statement) -> list[list[tuple[Any, ..
     async with db.pipeline():
         for sql, values in sent:
             cursor: Cursor = AsyncRawCursor(db)
-            await cursor.execute(sql, values)
+            await cursor.execute(sql, values, binary=True)
             cursors.append(cursor)
     return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
 
 
 async def pipelined_one(db: Connection, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     cursor: Cursor = AsyncRawCursor(db)
-    await cursor.execute(sql, values)
+    await cursor.execute(sql, values, binary=True)
     return await cursor.fetchall()
 
 

@@ -1,0 +1,200 @@
+"""Indexes over properties on PostgreSQL, made when a query first asks for one.
+
+They are made and dropped without a lock that reads or writes would wait for, by one front end at a
+time. Such an index is not part of any transaction: if making it fails, what is left is no index
+that the database would use, and it is dropped. Its comment is its path, written when it is ready,
+so the database itself says which ones there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import orjson
+import psycopg
+
+from perseid.conditions import Path
+from perseid.store import property_indexes
+from perseid.store.postgres.connecting import Connection, Pool, borrowed
+from perseid.store.postgres.predicates import index_columns
+
+log = logging.getLogger(__name__)
+
+# A query waits so many seconds for its index, which may have to wait for transactions of others.
+_PATIENCE: Final = 5.0
+# An index that could not be made is not tried again for so long.
+_PAUSE: Final = 60.0
+# What other front ends made or dropped is noticed after so many seconds.
+_FRESH: Final = 5.0
+_TURN: Final = 0.02  # seconds between two looks whether it is our turn
+_LOCK: Final = 0x7065727365696401  # of the front end that makes or drops indexes
+
+_LIST: Final = (
+    "SELECT class.relname, indisvalid AND indisready, obj_description(class.oid, 'pg_class')"
+    " FROM pg_index JOIN pg_class AS class ON class.oid = indexrelid"
+    " WHERE indrelid = 'items'::regclass AND class.relname ~ '^items_[0-9]+_by_'"
+)
+
+
+class PropertyIndexes:
+    """The indexes there are, by container and path, and when each was last asked for."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._known: dict[int, dict[Path, str]] = {}
+        self._read_at: float | None = None
+        self._uses: dict[str, int] = {}
+        self._turn = itertools.count(1)
+        self._building: dict[str, tuple[asyncio.Task[None], float]] = {}
+        self._failed: dict[str, float] = {}
+
+    async def close(self) -> None:
+        """Ends what is being built; the statement on the server as well."""
+        tasks = [task for task, _ in self._building.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def find(self, number: int, path: Path) -> str | None:
+        """The name of the index over a path, which counts as a use of it."""
+        if self._read_at is None or _now() - self._read_at > _FRESH:
+            await self.read()
+        name = self._known.get(number, {}).get(path)
+        if name is not None:
+            self._uses[name] = next(self._turn)
+        return name
+
+    async def paths(self, number: int) -> list[Path]:
+        """Of the indexes there are now."""
+        await self.read()
+        return list(self._known.get(number, {}))
+
+    async def read(self) -> None:
+        async with borrowed(self._pool) as db:
+            self._note(await _listed(db))
+
+    async def make(self, number: int, path: Path) -> str | None:
+        """Makes the index; None if that fails or takes too long, when it may come later."""
+        name = _name(number, path)
+        if _now() - self._failed.get(name, -_PAUSE) < _PAUSE:
+            return None
+        task, since = self._building.get(name, (None, _now()))
+        if task is None:
+            task = asyncio.ensure_future(self._build(number, path, name))
+            self._building[name] = task, since
+            task.add_done_callback(lambda _: self._building.pop(name, None))
+        # Others may wait for it when this client has gone, so it goes on.
+        await asyncio.wait((task,), timeout=max(0.0, since + _PATIENCE - _now()))
+        return await self.find(number, path) if task.done() else None
+
+    async def keep(self, number: int, wanted: Callable[[Path], bool]) -> None:
+        """Drops the indexes over paths that are not wanted, and what is left of failed ones."""
+        async with borrowed(self._pool) as db:
+            found = await _listed(db)
+            unwanted = [
+                name
+                for name, is_valid, path in found
+                if _container_of(name) == number
+                and not (is_valid and path is not None and wanted(_path_of(path)))
+            ]
+            if unwanted:
+                async with _alone(db):
+                    for name in unwanted:
+                        await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+                    self._note(await _listed(db))
+
+    async def _build(self, number: int, path: Path, name: str) -> None:
+        try:
+            async with self._pool.connection() as db, _alone(db):
+                await self._create(db, number, path, name)
+                self._note(await _listed(db))
+        except psycopg.Error as exc:
+            self._failed[name] = _now()
+            log.warning("an index could not be made: %s", exc.sqlstate or type(exc).__name__)
+
+    async def _create(self, db: Connection, number: int, path: Path, name: str) -> None:
+        found = {each: (is_valid, text) for each, is_valid, text in await _listed(db)}
+        is_valid, text = found.get(name, (False, None))
+        if not is_valid:
+            if name in found:
+                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+            ours = [each for each in found if _container_of(each) == number and each != name]
+            if len(ours) >= property_indexes.MOST_INDEXES:
+                least = min(ours, key=lambda each: self._uses.get(each, 0))
+                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{least}"')
+            try:
+                await db.execute(
+                    f'CREATE INDEX CONCURRENTLY "{name}" ON items ({index_columns(path)})'
+                    f" WHERE container = {number:d}"
+                )
+            except BaseException:
+                await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
+                raise
+            # The database knows nothing of the values of expressions before it has looked.
+            await db.execute("ANALYZE items")
+        if text is None:
+            comment = orjson.dumps(path).decode().replace("'", "''")
+            await db.execute(f"COMMENT ON INDEX \"{name}\" IS '{comment}'")
+
+    def _note(self, found: list[tuple[Any, ...]]) -> None:
+        known: dict[int, dict[Path, str]] = {}
+        for name, is_valid, path in found:
+            if is_valid and path is not None:
+                known.setdefault(_container_of(name), {})[_path_of(path)] = name
+        self._known, self._read_at = known, _now()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _name(number: int, path: Path) -> str:
+    """Names have room for 63 bytes, paths are of any length."""
+    digest = hashlib.blake2b(orjson.dumps(path), digest_size=12).hexdigest()
+    return f"items_{number}_by_{digest}"
+
+
+def _container_of(name: str) -> int:
+    return int(name.split("_")[1])
+
+
+def _path_of(comment: str) -> Path:
+    return tuple(orjson.loads(comment))
+
+
+async def _listed(db: Connection) -> list[tuple[Any, ...]]:
+    return await (await db.execute(_LIST)).fetchall()
+
+
+@asynccontextmanager
+async def _alone(db: Connection) -> AsyncIterator[None]:
+    """No other front end makes or drops indexes meanwhile, and the time limit is off.
+
+    Whoever waited for the lock within a statement would be waited for by the one who builds.
+    """
+    while not await _is_true(db, f"SELECT pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110
+        await asyncio.sleep(_TURN)
+    cursor = await db.execute("SELECT current_setting('statement_timeout')")
+    (limit,) = await cursor.fetchone() or ("0",)
+    try:
+        await db.execute("SET statement_timeout TO 0")
+        yield
+    finally:
+        await asyncio.shield(_leave(db, limit))
+
+
+async def _leave(db: Connection, limit: str) -> None:
+    if not db.closed:
+        await db.execute("SELECT set_config('statement_timeout', %s, false)", (limit,))
+        await db.execute(f"SELECT pg_advisory_unlock({_LOCK})")
+
+
+async def _is_true(db: Connection, sql: str) -> bool:
+    found = await (await db.execute(sql)).fetchone()
+    return found is not None and bool(found[0])

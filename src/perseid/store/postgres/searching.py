@@ -1,0 +1,258 @@
+"""Statements that list, count and combine the items of one container.
+
+A container's number is written into them, not bound: only so can the database know that a property
+index, which is about one container, has what is asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from perseid.conditions import NUMBER, STRING, Condition, Order, Path, Place
+from perseid.model import RANGE_SHIFT, Container, Row
+from perseid.store import leads, scoping
+from perseid.store.leads import Lead
+from perseid.store.pages import Filling
+from perseid.store.postgres.connecting import Pool, borrowed
+from perseid.store.postgres.documents import as_numeric, from_numeric
+from perseid.store.postgres.predicates import (
+    bindings,
+    condition_sql,
+    head_sql,
+    json_sql,
+    lead_sql,
+    mark,
+    measure_sql,
+    nested_sql,
+    rank_sql,
+    same_sql,
+)
+from perseid.store.postgres.schema import part_of
+from perseid.store.postgres.statements import COLUMNS
+from perseid.store.protocol import Page, Scan, Walk
+from perseid.store.stretches import stretches
+from perseid.ttl import LIVE_SQL
+
+_LIVE: Final = LIVE_SQL.replace(":inherited", mark("inherited")).replace(":own", mark("own"))
+# Combinations that are fetched, and given to whoever takes them, together.
+_BATCH: Final = 2000
+
+
+class Scope(NamedTuple):
+    """What is asked of an item besides the condition, as SQL, and the values of both."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+def scope_of(container: Container, scan: Scan) -> Scope:
+    """The scope of a scan; one range is told by equality with its part, which finds its node."""
+    text, values = scoping.scope_sql(scan, mark, _LIVE)
+    if scan.range_index is None:
+        where = f"part = ANY({mark('parts')})"
+        values["parts"] = [part_of(container.number, part.index) for part in container.ranges]
+    else:
+        where = f"part = {mark('part')}"
+        values["part"] = part_of(container.number, scan.range_index)
+    values |= bindings(scan.where)
+    return Scope(f"container = {container.number:d} AND {where} AND {text}", values)
+
+
+async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async with borrowed(pool) as db:
+        cursor = db.cursor(binary=True)
+        await cursor.execute(sql, values)
+        return await cursor.fetchall()
+
+
+async def run_scan(pool: Pool, container: Container, scan: Scan) -> Page:
+    """A page of live items in the order of their numbers, which is range after range."""
+    page = Filling(scan)
+    for part in _parts(container, scan):
+        sql, values = scope_of(container, scan._replace(range_index=part))
+        if not await _fill(pool, page, _listing_sql(_where(sql, scan)), values):
+            return Page(page.rows, True)
+    return Page(page.rows, False)
+
+
+async def follow(pool: Pool, container: Container, scan: Scan, lead: Lead) -> Page:
+    """A page of the items that meet the condition, found by the index of a lead."""
+    sql, values = scope_of(container, scan)
+    if lead.strength == "value":
+        page = Filling(scan)
+        listing = _listing_sql(f"{lead_sql(lead)} AND {_where(sql, scan)}")
+        return Page(page.rows, not await _fill(pool, page, listing, values))
+    most = leads.MOST_CANDIDATES
+    found = await fetch(
+        pool,
+        f"SELECT number FROM items WHERE {lead_sql(lead)} AND {_where(sql, scan)} LIMIT {most + 1}",
+        values,
+    )
+    if len(found) > most:
+        return await run_scan(pool, container, scan)
+    return await _pick(pool, container, scan, sorted(number for (number,) in found))
+
+
+async def count(pool: Pool, container: Container, scan: Scan, most: int | None = None) -> int:
+    """How many live items meet the condition, as far as `most`."""
+    sql, values = scope_of(container, scan)
+    return await _count(pool, _where(sql, scan), values, most)
+
+
+async def count_lead(
+    pool: Pool, container: Container, scan: Scan, lead: Lead, most: int | None
+) -> int:
+    """How many items the lead has."""
+    sql, values = scope_of(container, scan)
+    return await _count(pool, f"{lead_sql(lead)} AND {sql}", values, most)
+
+
+async def walk(
+    pool: Pool, container: Container, scan: Scan, order: Order, start: Place | None
+) -> Walk | None:
+    """The next items in the order of a property, from `start` on, which is included.
+
+    None if an index does not tell the order of all values.
+    """
+    path = order.path
+    if start is not None and start.rank == STRING and "\0" in start.value:
+        return None  # no item has it, and it cannot be bound
+    nested = f"SELECT 1 FROM items WHERE container = {container.number:d} AND {nested_sql(path)}"
+    if await fetch(pool, f"{nested} LIMIT 1", {}):
+        return None
+    if start is not None and start.rank == NUMBER:
+        start = start._replace(value=as_numeric(start.value))
+    sql, values = scope_of(container, scan)
+    condition = None if scan.where is None else scan.where.condition
+    page = Filling(scan)
+    for stretch, bound in _stretches(order, start):
+        rest = {"limit": page.wanted, "room": page.room}
+        statement = _walk_sql(order, stretch, condition, sql)
+        for *columns, rank, measure, head in await fetch(pool, statement, values | bound | rest):
+            row = Row._make(columns)
+            if not page.take(row):
+                value = from_numeric(measure) if rank == NUMBER else head
+                value = value if rank >= NUMBER else None
+                return Walk(page.rows, Place(rank, value, row.number))
+    return Walk(page.rows, None)
+
+
+async def combinations(
+    pool: Pool, container: Container, scan: Scan, paths: Sequence[Path]
+) -> AsyncIterator[list[tuple[Any, ...]]]:
+    """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
+    sql, values = scope_of(container, scan)
+    columns = ", ".join(f"{json_sql(path)}::text" for path in paths)
+    groups = ", ".join(json_sql(path) for path in paths)
+    statement = (
+        f"SELECT count(*), min(number), {columns} FROM items WHERE {_where(sql, scan)}"
+        f" GROUP BY {groups} ORDER BY 2"
+    )
+    # A cursor of the server: there may be as many combinations as items.
+    async with (
+        borrowed(pool) as db,
+        db.transaction(),
+        db.cursor(name="combinations", binary=True) as cursor,
+    ):
+        await cursor.execute(statement, values)
+        while found := await cursor.fetchmany(_BATCH):
+            yield found
+
+
+async def _fill(pool: Pool, page: Filling, sql: str, values: dict[str, Any]) -> bool:
+    """False if the page is full and there is more."""
+    rest = {"limit": page.wanted, "room": page.room}
+    found = await fetch(pool, sql, values | rest)
+    return all(page.take(Row._make(columns)) for columns in found)
+
+
+async def _pick(pool: Pool, container: Container, scan: Scan, numbers: Sequence[int]) -> Page:
+    """The first of the numbered items that meet the condition."""
+    page = Filling(scan)
+    step = scan.limit + 1
+    for part, members in itertools.groupby(numbers, lambda number: number >> RANGE_SHIFT):
+        wanted = list(members)
+        sql, values = scope_of(container, scan._replace(range_index=part))
+        listing = _listing_sql(f"number = ANY({mark('numbers')}) AND {_where(sql, scan)}")
+        for first in range(0, len(wanted), step):
+            values["numbers"] = wanted[first : first + step]
+            if not await _fill(pool, page, listing, values):
+                return Page(page.rows, True)
+    return Page(page.rows, False)
+
+
+async def _count(pool: Pool, where: str, values: dict[str, Any], most: int | None) -> int:
+    found = f"FROM items WHERE {where}"
+    if most is not None:
+        found = f"FROM (SELECT 1 {found} LIMIT {most}) AS found"
+    ((counted,),) = await fetch(pool, f"SELECT count(*) {found}", values)
+    return int(counted)
+
+
+def _parts(container: Container, scan: Scan) -> Iterable[int]:
+    """The ranges that have items behind the position of a scan; their order is that of numbers."""
+    if scan.range_index is not None:
+        return (scan.range_index,)
+    first = max(scan.after, 0) >> RANGE_SHIFT
+    return (part.index for part in container.ranges if part.index >= first)
+
+
+def _where(scope: str, scan: Scan) -> str:
+    return scope if scan.where is None else f"{scope} AND {condition_sql(scan.where.condition)}"
+
+
+@lru_cache(maxsize=1024)
+def _listing_sql(where: str) -> str:
+    return _bounded_sql(f"SELECT {COLUMNS} FROM items WHERE {where}", COLUMNS, "number")
+
+
+@lru_cache(maxsize=1024)
+def _walk_sql(order: Order, stretch: str, condition: Condition | None, scope: str) -> str:
+    path = order.path
+    backwards = " DESC" if order.is_descending else ""
+    where = "" if condition is None else f" AND {condition_sql(condition)}"
+    columns = (
+        f"{rank_sql(path)} AS found_rank, {measure_sql(path)} AS found_measure,"
+        f" {head_sql(path)} AS found_head"
+    )
+    return _bounded_sql(
+        f"SELECT {COLUMNS}, {columns} FROM items WHERE {stretch} AND {scope}{where}",
+        f"{COLUMNS}, found_rank, found_measure, found_head",
+        f"found_rank{backwards}, found_measure{backwards}, found_head{backwards},"
+        f" number{backwards}",
+    )
+
+
+def _bounded_sql(select: str, columns: str, order: str) -> str:
+    """The first rows of a statement, `limit` of them, that have room on a page.
+
+    That takes the first two, whatever they weigh, and all before which there is room: the last one
+    may be that which no longer fits and tells that there is more. Weighing costs no look at bodies.
+    """
+    weight = "octet_length(body)"
+    ordered = f"OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)"
+    return (
+        f"SELECT {columns} FROM (SELECT *, sum({weight}) {ordered} - {weight} AS before,"
+        f" row_number() {ordered} AS place"
+        f" FROM ({select} ORDER BY {order} LIMIT {mark('limit')}) AS found) AS page"
+        f" WHERE before <= {mark('room')} OR place <= 2 ORDER BY {order}"
+    )
+
+
+def _stretches(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
+    """The stretches of the index from `start` on, each as SQL and what it binds."""
+    path = order.path
+    rank = NUMBER if start is None else start.rank  # without a start no value is compared
+    value = mark("start_value")
+    found = measure_sql(path) if rank == NUMBER else f"{measure_sql(path)} = 0 AND {head_sql(path)}"
+    return stretches(
+        order,
+        start,
+        rank_sql(path),
+        same_sql(path, rank, value),
+        lambda operator: f"{found} {operator} {value}",
+        mark,
+    )
