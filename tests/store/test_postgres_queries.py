@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from perseid.conditions import Filter, Order, Path, Place
+from perseid.conditions import Filter, Order, Path, Place, has_only_value
 from perseid.model import Container, Row, item_number
 from perseid.query import compile_query
 from perseid.query.pushdown import kind_of, push
