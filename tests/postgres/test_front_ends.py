@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as rules
-from perseid.store.postgres.lifetimes import LEASE
 
 from perseid.config import Settings
+from perseid.store.postgres.lifetimes import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support.raw import RawClient, Reply
