@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from contextlib import ExitStack, closing
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.ttl.conftest import frozen_clock
+
+
+class Hands(Protocol):
+    """The hands of a clock, which only move forward."""
+
+    def now(self) -> float: ...
+    def advance(self, seconds: float) -> float: ...
+    def set(self, instant: float) -> float: ...
 
 
 class Site:
     """A server that can be started again on what it has left behind."""
 
     raw: RawClient
+    clock: Hands
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.clock = self._own_clock = frozen_clock()
         self._running = ExitStack()
-        self.clock = MovableClock()
-        self.clock.set(math.ceil(self.clock.freeze()))
         self.steps = 0  # taken so far, in all runs
         self.met: Counter[str] = Counter()  # answers that are not to be missed by all runs
 
@@ -44,5 +51,5 @@ class Site:
         self._start()
 
     def _start(self) -> None:
-        found = self._running.enter_context(running(self._settings, self.clock))
+        found = self._running.enter_context(running(self._settings, self._own_clock))
         self.raw = self._running.enter_context(closing(RawClient(found.endpoint)))

@@ -13,7 +13,10 @@ from tests.query.engines import PUSHED, Engine
 from tests.query.malformed import BREAKERS, HEAVY, Breaker, corpus, mutations
 from tests.query.shelves import Problem, Shelf, problems
 
-pytestmark = only(PUSHED)
+pytestmark = [
+    only(PUSHED),
+    pytest.mark.only_on("sqlite", reason="the language refuses them before a store is asked"),
+]
 DOCUMENTS = [
     {"id": "1", "a": 1, "tags": ["x"], "rows": [{"n": 1}], "v": None, "s": "text"},
     {"id": "2", "a": "b", "tags": [], "l": [1, 2], "v": [1]},

@@ -38,7 +38,6 @@ COMMON: Final = {
     "max_connections": "300",
     "shared_buffers": "128MB",
     "timezone": "Asia/Kathmandu",  # nobody's own; what is stored must not depend on it
-    "log_min_messages": "fatal",
 }
 # A server that forgets everything in a power cut has no reason to wait for a disk.
 FORGETFUL: Final = {
@@ -185,16 +184,17 @@ def _initialize(binaries: Path, data: Path) -> None:
 def _launch(binaries: Path, data: Path, options: dict[str, str]) -> subprocess.Popen[bytes]:
     (data / "postmaster.pid").unlink(missing_ok=True)
     settings = [text for item in options.items() for text in ("-c", "=".join(item))]
-    process = subprocess.Popen(
-        [binaries / "postgres", "-D", data, "-k", data, *settings], cwd="/", **_as_stand_in()
-    )
+    command = [str(binaries / "postgres"), "-D", str(data), "-k", str(data), *settings]
+    said = data.parent / "said.txt"
+    with said.open("wb") as output:
+        process = subprocess.Popen(command, cwd="/", stderr=output, **_as_stand_in())
     # The last line of this file says how far it is.
     while process.poll() is None:
         with contextlib.suppress(OSError):
             if (data / "postmaster.pid").read_text().split()[-1:] == ["ready"]:
                 return process
         time.sleep(0.005)
-    raise SystemExit("PostgreSQL ended while it was starting")
+    raise SystemExit(f"PostgreSQL ended while it was starting: {said.read_text()}")
 
 
 def _halt(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,1 @@
+"""What only PostgreSQL has: several front ends on one database, connections that break."""

@@ -1,0 +1,149 @@
+"""Connections that break: nothing acknowledged is lost, nothing happens twice, and it recovers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from perseid.config import Settings
+from tests.support import postgres
+from tests.support.postgres import Postgres
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
+from tests.support.stores import Place
+from tests.ttl.conftest import KEY
+from tests.ttl.test_purge import until
+
+pytestmark = pytest.mark.only_on("postgres", reason="breaks its connections")
+
+DOCS = "/dbs/d/colls/c/docs"
+CLIENTS = 6
+CUTS = 12
+# What a client may be told when a connection breaks under its request.
+UNSURE = {449, 503}
+
+
+def furnish(raw: RawClient) -> None:
+    assert raw.post("/dbs", {"id": "d"}).status == 201
+    assert raw.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    body = {"id": "counter", "pk": "p", "n": 0}
+    assert raw.post(DOCS, body, pk='["p"]').status == 201
+
+
+def test_cut_connections_in_the_middle_of_writes(place: Place) -> None:
+    settings = place.lasting()
+    assert settings.store is not None
+    done = threading.Event()
+    begun = threading.Semaphore(0)
+    with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
+        furnish(raw)
+
+        def work(worker: int) -> tuple[Counter[int], dict[str, int]]:
+            """Creates and increments until told to stop; what was answered."""
+            counted: Counter[int] = Counter()
+            created: dict[str, int] = {}
+            increment = {"operations": [{"op": "incr", "path": "/n", "value": 1}]}
+            with closing(RawClient(found.endpoint)) as client:
+                while not done.is_set():
+                    item_id = f"{worker}-{len(created)}"
+                    body = {"id": item_id, "pk": f"k{worker}", "worker": worker}
+                    reply = client.post(DOCS, body, pk=json.dumps([body["pk"]]))
+                    created[item_id] = reply.status
+                    counted[client.patch(f"{DOCS}/counter", increment, pk='["p"]').status] += 1
+                    begun.release()
+            return counted, created
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            working = [pool.submit(work, number) for number in range(CLIENTS)]
+            cut = 0
+            try:
+                for _ in range(CUTS):
+                    for _ in range(3 * CLIENTS):  # some writes between two cuts
+                        assert begun.acquire(timeout=60)
+                    cut += postgres.server().cut(settings.store)
+            finally:
+                done.set()
+            results = [each.result() for each in working]
+        assert cut > CUTS
+
+        counted: Counter[int] = sum((each for each, _ in results), Counter())
+        assert counted.keys() <= {200} | UNSURE
+        n = raw.get(f"{DOCS}/counter", pk='["p"]').json["n"]
+        assert counted[200] <= n <= counted[200] + counted[503]
+
+        created = {key: status for _, each in results for key, status in each.items()}
+        assert set(created.values()) <= {201} | UNSURE
+        ids = raw.query(
+            DOCS, "SELECT VALUE c.id FROM c WHERE IS_DEFINED(c.worker)", count="-1"
+        ).json["Documents"]
+        assert len(ids) == len(set(ids))
+        stored = set(ids)
+        assert {key for key, status in created.items() if status == 201} <= stored
+        assert not {key for key, status in created.items() if status == 449} & stored
+        # The counters of the range agree with what is there.
+        usage = raw.get("/_perseid/metrics.json").json["containers"][0]
+        assert usage["live"]["items"] == len(ids) + 1
+
+
+@pytest.fixture
+def own() -> Iterator[Postgres]:
+    """A server that the test may stop."""
+    with Postgres() as found:
+        yield found
+
+
+def asked(raw: RawClient) -> dict[str, Reply]:
+    """One request of each kind."""
+    body = {"id": "new", "pk": "p"}
+    return {
+        "read": raw.get(f"{DOCS}/counter", pk='["p"]'),
+        "feed": raw.get(DOCS),
+        "query": raw.query(DOCS, "SELECT * FROM c WHERE c.n = 0"),
+        "upsert": raw.post(DOCS, body, pk='["p"]', upsert="true"),
+        "container": raw.get("/dbs/d/colls/c"),
+        "database": raw.post("/dbs", {"id": "other"}),
+        "changes": raw.request("GET", DOCS, headers={"A-IM": "Incremental Feed"}),
+    }
+
+
+def test_a_database_that_goes_away_and_comes_back(own: Postgres) -> None:
+    settings = Settings(store=own.fresh_dsn())
+    with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
+        furnish(raw)
+        assert raw.get("/_perseid/ready").status == 200
+        for _ in range(2):
+            own.stop()
+            replies = asked(raw)
+            assert {name: reply.status for name, reply in replies.items()} == dict.fromkeys(
+                replies, 503
+            )
+            for reply in replies.values():
+                assert set(reply.json) >= {"code", "message"}
+                assert "Traceback" not in reply.json["message"]
+            assert raw.get("/_perseid/health").status == 200
+            assert raw.get("/_perseid/ready").status == 503
+            own.start()
+            until(lambda: raw.get("/_perseid/ready").status == 200)
+            until(lambda: raw.get(f"{DOCS}/counter", pk='["p"]').status == 200)
+            statuses = {name: reply.status for name, reply in asked(raw).items()}
+            assert statuses.pop("upsert") in (200, 201)
+            assert statuses.pop("database") in (201, 409)
+            assert set(statuses.values()) == {200}
+
+
+def test_a_database_that_is_not_there(own: Postgres) -> None:
+    from perseid.store.protocol import StoreError
+
+    dsn = own.fresh_dsn()
+    own.drop(dsn)
+    secret = dsn.replace("postgres@", "postgres:hush-hush@")
+    with pytest.raises(StoreError) as caught, running(Settings(store=secret)):
+        pass
+    assert "hush" not in str(caught.value)
+    assert "cannot connect" in str(caught.value)

@@ -1,0 +1,387 @@
+"""Several front ends on one database behave as one, whoever is asked and whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as rules
+
+from perseid.config import Settings
+from perseid.store.postgres.lifetimes import LEASE
+from tests.model.machine import play
+from tests.model.pair import Pair
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
+from tests.support.stores import Place
+from tests.ttl.conftest import KEY, frozen_clock
+from tests.ttl.test_purge import Kept, Process, backlog, container_at, process, stock, until
+
+pytestmark = pytest.mark.only_on("postgres", reason="several servers on one database")
+
+STEPS = 1000
+DOCS = "/dbs/d/colls/c/docs"
+RULES = rules(
+    max_examples=10,
+    stateful_step_count=60,
+    deadline=None,
+    report_multiple_bugs=False,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+# Together
+
+
+def test_two_front_ends_do_what_the_model_does(place: Place) -> None:
+    """Each request, change of policy and move of the clock goes through either of them."""
+    with Pair(place.lasting()) as pair:
+        number = 0
+        while pair.steps < STEPS:
+            play(pair, RULES, number or None)
+            number += 1
+        assert pair.met["patch 200"] > 0
+
+
+@pytest.fixture
+def shared(place: Place) -> Settings:
+    return place.lasting(no_sweeper=True, test_clock=True)
+
+
+@pytest.fixture
+def pair(shared: Settings) -> Iterator[tuple[RawClient, RawClient]]:
+    """Clients of two front ends, and a container `d/c` that both know."""
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(closing(RawClient(found.endpoint)))
+            for found in [stack.enter_context(running(shared)) for _ in range(2)]
+        )
+        assert first.post("/dbs", {"id": "d"}).status == 201
+        assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+        yield first, second
+
+
+def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, RawClient]) -> None:
+    """T-037, T-116: in both directions, many times, for reads, queries and writes."""
+    first, second = pair
+    first.post("/_perseid/clock/freeze", {})
+    assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+    second.post("/_perseid/clock/advance", {"seconds": 100})
+    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    for turn in range(10):
+        changing, asked = (first, second) if turn % 2 else (second, first)
+        changed = changing.put("/dbs/d/colls/c", definition | {"defaultTtl": 1000 + turn})
+        assert changed.status == 200
+        assert asked.get("/dbs/d/colls/c").json["defaultTtl"] == 1000 + turn
+        assert asked.get(f"{DOCS}/a", pk='["p"]').status == 200
+    assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 100}).status == 200
+    assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
+    assert second.query(DOCS, "SELECT VALUE COUNT(1) FROM c").json["Documents"] == [0]
+    assert second.get(DOCS).json["_count"] == 0
+    # Death is final, and its id is free, for whoever is asked.
+    assert second.put("/dbs/d/colls/c", definition).status == 200
+    assert first.get(f"{DOCS}/a", pk='["p"]').status == 404
+    assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+    assert second.get(f"{DOCS}/a", pk='["p"]').status == 200
+
+
+def test_the_clock_is_one(pair: tuple[RawClient, RawClient]) -> None:
+    first, second = pair
+    frozen = first.post("/_perseid/clock/freeze", {}).json["now"]
+    assert second.get("/_perseid/clock").json["now"] == frozen
+    moved = second.post("/_perseid/clock/advance", {"seconds": 3600}).json["now"]
+    assert moved == frozen + 3600
+    assert first.get("/_perseid/clock").json["now"] == moved
+    assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').json["_ts"] == int(moved)
+    resumed = first.post("/_perseid/clock/resume", {}).json["now"]
+    assert resumed >= moved
+    assert second.get("/_perseid/clock").json["now"] >= moved
+
+
+def test_tokens_of_one_are_good_for_the_other(pair: tuple[RawClient, RawClient]) -> None:
+    first, second = pair
+    for number in range(10):
+        body = {"id": f"{number}", "pk": "p", "n": number}
+        written = first.post(DOCS, body, pk='["p"]')
+        assert written.status == 201
+        session = written.headers["x-ms-session-token"]
+        assert second.get(f"{DOCS}/{number}", pk='["p"]', session=session).status == 200
+    for text in ("SELECT * FROM c", "SELECT * FROM c ORDER BY c.n DESC"):
+        page = first.query(DOCS, text, count="4")
+        token = page.headers["x-ms-continuation"]
+        rest = second.query(DOCS, text, count="100", continuation=token)
+        assert len(rest.json["Documents"]) == 6
+    assert first.post("/dbs/d/users", {"id": "u"}).status == 201
+    granted = {"id": "p", "permissionMode": "Read", "resource": "dbs/d/colls/c"}
+    token = first.post("/dbs/d/users/u/permissions", granted).json["_token"]
+    headers = {"x-ms-documentdb-partitionkey": '["p"]'}
+    assert second.request("GET", f"{DOCS}/1", headers=headers, token=token).status == 200
+    assert second.delete("/dbs/d/users/u").status == 204
+    assert first.request("GET", f"{DOCS}/1", headers=headers, token=token).status == 401
+
+
+def test_a_container_made_again_is_another_for_both(pair: tuple[RawClient, RawClient]) -> None:
+    first, second = pair
+    assert second.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+    assert first.delete("/dbs/d/colls/c").status == 204
+    for client in pair:
+        assert client.get(f"{DOCS}/a", pk='["p"]').status == 404
+        assert client.post(DOCS, {"id": "b", "pk": "p"}, pk='["p"]').status == 404
+    assert first.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
+    assert second.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+    assert first.get(f"{DOCS}/a", pk='["p"]').status == 200
+
+
+def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]) -> list[Any]:
+    """`work(client, number)` in many threads that start together, half of them on each server."""
+    barrier = threading.Barrier(2 * each)
+
+    def run(number: int) -> Any:
+        with closing(RawClient(pair[number % 2].endpoint)) as client:
+            barrier.wait()
+            return work(client, number)
+
+    with ThreadPoolExecutor(2 * each) as pool:
+        return list(pool.map(run, range(2 * each)))
+
+
+def test_one_of_many_creators_wins(pair: tuple[RawClient, RawClient]) -> None:
+    for turn in range(10):
+        body = {"id": f"{turn}", "pk": "p"}
+
+        def create(client: RawClient, _: int, body: dict[str, str] = body) -> int:
+            return client.post(DOCS, body, pk='["p"]').status
+
+        assert Counter(at_once(pair, 4, create)) == {201: 1, 409: 7}
+
+
+def test_no_increment_is_lost(pair: tuple[RawClient, RawClient]) -> None:
+    """By patches, and by replaces that say which version they are based on."""
+    assert pair[0].post(DOCS, {"id": "a", "pk": "p", "n": 0, "m": 0}, pk='["p"]').status == 201
+
+    def patch(client: RawClient) -> None:
+        body = {"operations": [{"op": "incr", "path": "/n", "value": 1}]}
+        assert client.patch(f"{DOCS}/a", body, pk='["p"]').status == 200
+
+    def replace(client: RawClient) -> int:
+        found = client.get(f"{DOCS}/a", pk='["p"]').json
+        body = found | {"m": found["m"] + 1}
+        reply = client.put(f"{DOCS}/a", body, pk='["p"]', if_match=found["_etag"])
+        assert reply.status in (200, 412), reply
+        return int(reply.status == 200)
+
+    def work(client: RawClient, _: int) -> int:
+        done = 0
+        for _ in range(10):
+            patch(client)
+            done += replace(client)
+        return done
+
+    replaced = sum(at_once(pair, 4, work))
+    found = pair[1].get(f"{DOCS}/a", pk='["p"]').json
+    assert (found["n"], found["m"]) == (80, replaced)
+
+
+def test_everything_written_at_once_is_in_the_change_feed(
+    pair: tuple[RawClient, RawClient],
+) -> None:
+    """In one order, which is that of the LSNs, and nothing comes in behind a position."""
+    done = threading.Event()
+    positions: list[Reply] = []
+
+    def read_on() -> list[str]:
+        """Follows the feed while others write."""
+        seen: list[str] = []
+        headers = {"A-IM": "Incremental Feed", "x-ms-max-item-count": "7"}
+        etag = None
+        with closing(RawClient(pair[0].endpoint)) as client:
+            while True:
+                was_done = done.is_set()
+                sent = headers | ({} if etag is None else {"If-None-Match": etag})
+                reply = client.request("GET", DOCS, headers=sent)
+                assert reply.status in (200, 304), reply
+                etag = reply.headers["etag"]
+                if reply.status == 200:
+                    seen += [each["id"] for each in reply.json["Documents"]]
+                elif was_done:
+                    return seen
+                positions.append(reply)
+
+    def write(client: RawClient, number: int) -> None:
+        for turn in range(25):
+            body = {"id": f"{number}-{turn}", "pk": f"p{turn % 3}"}
+            assert client.post(DOCS, body, pk=json.dumps([body["pk"]])).status == 201
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read_on)
+        at_once(pair, 3, write)
+        done.set()
+        seen = reading.result()
+    assert len(seen) == len(set(seen)) == 150
+
+
+# Beginning
+
+
+def test_front_ends_that_start_at_once_on_an_empty_database(place: Place) -> None:
+    for _ in range(3):
+        shared = place.lasting()
+        started: list[Process] = []
+
+        def start(_: int, shared: Settings = shared) -> Process:
+            return Process(shared)
+
+        with ThreadPoolExecutor(3) as pool:
+            started = list(pool.map(start, range(3)))
+        try:
+            first, second, third = (each.raw for each in started)
+            assert first.post("/dbs", {"id": "d"}).status == 201
+            assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+            assert third.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+            for each in (first, second, third):
+                assert each.get(f"{DOCS}/a", pk='["p"]').status == 200
+                assert len(each.get("/dbs").json["Databases"]) == 1
+        finally:
+            for each_process in started:
+                each_process.end(signal.SIGKILL)
+
+
+# The one who removes the dead
+
+
+@pytest.mark.slow
+def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
+    """kill -9 in the middle of a purge; no death is told twice, and none is missed."""
+    dead = 6000
+    shared = place.lasting()
+    clock = frozen_clock()
+    start = int(clock.now())
+    kept = [
+        Kept(f"d{number:06}", start - 900_000 + number, None if number % 2 else 100)
+        for number in range(dead)
+    ]
+
+    async def load() -> None:
+        policy = {"changeFeedPolicy": {"retentionDuration": 60}}
+        async with container_at(shared, clock, 100, **policy) as (account, container):
+            await stock(account, container, kept)
+            await stock(account, container, [Kept("alive", start, 1_000_000)])
+
+    asyncio.run(load())
+    # A tenth of the time is for the purge, so it takes a while.
+    with process(shared, "--no-sweeper") as other:
+        reply = other.raw.request("GET", DOCS, headers={"A-IM": "Incremental Feed"})
+        position = reply.headers["etag"]
+        with process(shared, "--sweep-pace", "0.1") as purger:
+            until(lambda: 0 < backlog(other.raw) < dead)
+            # Now that the office is taken, the other one wants it too.
+            assert other.raw.post("/_perseid/sweeper/resume", {}).status == 200
+            assert purger.end(signal.SIGKILL) == -signal.SIGKILL
+        left = backlog(other.raw)
+        assert left > 0, "the purge was over before the kill; give it more to do"
+        began = time.monotonic()
+        until(lambda: backlog(other.raw) < left)
+        assert time.monotonic() - began < LEASE + 5
+        until(lambda: backlog(other.raw) == 0)
+        told = deaths(other.raw, position)
+        assert Counter(told) == Counter(each.id for each in kept)
+        assert other.raw.get(f"{DOCS}/alive", pk='["p"]').status == 200
+        figures = other.raw.get("/_perseid/metrics.json").json["containers"][0]
+        assert figures["purgedTotal"] == dead
+        assert other.end(signal.SIGTERM) == 0
+
+
+def deaths(raw: RawClient, position: str) -> list[str]:
+    """The ids of all that ended behind a position, in the order in which that was told."""
+    found: list[str] = []
+    while True:
+        headers = {
+            "A-IM": "Full-Fidelity Feed",
+            "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15",
+            "If-None-Match": position,
+            "x-ms-max-item-count": "1000",
+        }
+        reply = raw.request("GET", DOCS, headers=headers)
+        if reply.status == 304:
+            return found
+        assert reply.status == 200, reply
+        position = reply.headers["etag"]
+        for change in reply.json["Documents"]:
+            assert change["metadata"]["timeToLiveExpired"], change
+            found.append(change["metadata"]["id"])
+
+
+def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:
+    """Both remove, drains are asked of both, and clients create over the dead ids."""
+    size = 300
+    shared = place.lasting(test_clock=True, sweep_pace=1.0)
+    with (
+        running(shared) as one,
+        running(shared) as other,
+        closing(RawClient(one.endpoint)) as first,
+        closing(RawClient(other.endpoint)) as second,
+    ):
+        first.post("/_perseid/clock/freeze", {})
+        assert first.post("/dbs", {"id": "d"}).status == 201
+        body = {
+            "id": "c",
+            "partitionKey": KEY,
+            "defaultTtl": 10,
+            "changeFeedPolicy": {"retentionDuration": 60},
+        }
+        assert second.post("/dbs/d/colls", body).status == 201
+        for number in range(size):
+            item = {"id": f"{number}", "pk": "p"}
+            assert first.post(DOCS, item, pk='["p"]').status == 201
+        position = first.request("GET", DOCS, headers={"A-IM": "Incremental Feed"})
+        assert second.post("/_perseid/clock/advance", {"seconds": 10}).status == 200
+
+        def work(client: RawClient, number: int) -> None:
+            if number < 2:
+                assert client.post("/_perseid/ttl/d/c/drain", {}).status == 200
+                return
+            for each in range(number, size, 10):
+                item = {"id": f"{each}", "pk": "p", "ttl": -1}
+                assert client.post(DOCS, item, pk='["p"]').status == 201
+
+        at_once((first, second), 4, work)
+        until(lambda: backlog(second) == 0)
+        told = ends(second, position.headers["etag"])
+        assert Counter(told) == Counter(f"{number}" for number in range(size))
+        alive = {f"{each}" for number in range(2, 8) for each in range(number, size, 10)}
+        ids = first.query(DOCS, "SELECT VALUE c.id FROM c", count="-1").json["Documents"]
+        assert set(ids) == alive
+        assert len(ids) == len(alive)
+
+
+def ends(raw: RawClient, position: str) -> list[str]:
+    """The ids of those that time has ended, told as deletes among other changes."""
+    found: list[str] = []
+    while True:
+        headers = {
+            "A-IM": "Full-Fidelity Feed",
+            "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15",
+            "If-None-Match": position,
+        }
+        reply = raw.request("GET", DOCS, headers=headers)
+        if reply.status == 304:
+            return found
+        assert reply.status == 200, reply
+        position = reply.headers["etag"]
+        found += [
+            change["metadata"]["id"]
+            for change in reply.json["Documents"]
+            if change["metadata"].get("timeToLiveExpired")
+        ]
