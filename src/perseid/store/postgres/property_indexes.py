@@ -136,8 +136,6 @@ class PropertyIndexes:
             except BaseException:
                 await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
                 raise
-            # The database knows nothing of the values of expressions before it has looked.
-            await db.execute("ANALYZE items")
         if text is None:
             comment = orjson.dumps(path).decode().replace("'", "''")
             await db.execute(f"COMMENT ON INDEX \"{name}\" IS '{comment}'")

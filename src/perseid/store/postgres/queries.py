@@ -68,9 +68,9 @@ class PostgresQueries:
         take: Callable[[int, dict[str, Any]], None],
     ) -> None:
         scan = _held(scan)
-        await self._lead(container, scan)  # which the database follows by itself
+        lead = await self._lead(container, scan)
         if not paths:
-            take(await searching.count(self._pool, container, scan), {})
+            take(await searching.count(self._pool, container, scan, lead), {})
             return
 
         def give(found: list[tuple[Any, ...]]) -> None:
@@ -81,7 +81,7 @@ class PostgresQueries:
                         put(document, path, orjson.loads(value))
                 take(times, document)
 
-        async for found in searching.combinations(self._pool, container, scan, paths):
+        async for found in searching.combinations(self._pool, container, scan, lead, paths):
             await asyncio.to_thread(give, found)
 
     async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
@@ -118,7 +118,8 @@ class PostgresQueries:
         if name is not None:
             return name
         least = property_indexes.LEAST_ITEMS
-        if least and await searching.count(self._pool, container, Scan(), least) < least:
+        found = await searching.count(self._pool, container, Scan(), most=least)
+        if found < least:
             return None
         return await self._indexes.make(container.number, path)
 

@@ -48,8 +48,12 @@ class Scope(NamedTuple):
     values: dict[str, Any]
 
 
-def scope_of(container: Container, scan: Scan) -> Scope:
-    """The scope of a scan; one range is told by equality with its part, which finds its node."""
+def scope_of(container: Container, scan: Scan, lead: Lead | None = None) -> Scope:
+    """The scope of a scan; one range is told by equality with its part, which finds its node.
+
+    Only with a lead is it one that property indexes may serve: what goes by key or number has
+    indexes of its own, and the database is not to think about others.
+    """
     text, values = scoping.scope_sql(scan, mark, _LIVE)
     if scan.range_index is None:
         where = f"part = ANY({mark('parts')})"
@@ -58,7 +62,13 @@ def scope_of(container: Container, scan: Scan) -> Scope:
         where = f"part = {mark('part')}"
         values["part"] = part_of(container.number, scan.range_index)
     values |= bindings(scan.where)
-    return Scope(f"container = {container.number:d} AND {where} AND {text}", values)
+    found = f"{where} AND {text}"
+    return Scope(found if lead is None else _led(container, lead_sql(lead), found), values)
+
+
+def _led(container: Container, lead: str, scope: str) -> str:
+    """A scope that a property index of the container may serve, with what it is asked for."""
+    return f"container = {container.number:d} AND {lead} AND {scope}"
 
 
 async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -80,15 +90,15 @@ async def run_scan(pool: Pool, container: Container, scan: Scan) -> Page:
 
 async def follow(pool: Pool, container: Container, scan: Scan, lead: Lead) -> Page:
     """A page of the items that meet the condition, found by the index of a lead."""
-    sql, values = scope_of(container, scan)
+    sql, values = scope_of(container, scan, lead)
     if lead.strength == "value":
         page = Filling(scan)
-        listing = _listing_sql(f"{lead_sql(lead)} AND {_where(sql, scan)}")
+        listing = _listing_sql(_where(sql, scan))
         return Page(page.rows, not await _fill(pool, page, listing, values))
     most = leads.MOST_CANDIDATES
     found = await fetch(
         pool,
-        f"SELECT number FROM items WHERE {lead_sql(lead)} AND {_where(sql, scan)} LIMIT {most + 1}",
+        f"SELECT number FROM items WHERE {_where(sql, scan)} LIMIT {most + 1}",
         values,
     )
     if len(found) > most:
@@ -96,9 +106,11 @@ async def follow(pool: Pool, container: Container, scan: Scan, lead: Lead) -> Pa
     return await _pick(pool, container, scan, sorted(number for (number,) in found))
 
 
-async def count(pool: Pool, container: Container, scan: Scan, most: int | None = None) -> int:
+async def count(
+    pool: Pool, container: Container, scan: Scan, lead: Lead | None = None, most: int | None = None
+) -> int:
     """How many live items meet the condition, as far as `most`."""
-    sql, values = scope_of(container, scan)
+    sql, values = scope_of(container, scan, lead)
     return await _count(pool, _where(sql, scan), values, most)
 
 
@@ -106,8 +118,8 @@ async def count_lead(
     pool: Pool, container: Container, scan: Scan, lead: Lead, most: int | None
 ) -> int:
     """How many items the lead has."""
-    sql, values = scope_of(container, scan)
-    return await _count(pool, f"{lead_sql(lead)} AND {sql}", values, most)
+    sql, values = scope_of(container, scan, lead)
+    return await _count(pool, sql, values, most)
 
 
 async def walk(
@@ -130,7 +142,7 @@ async def walk(
     page = Filling(scan)
     for stretch, bound in _stretches(order, start):
         rest = {"limit": page.wanted, "room": page.room}
-        statement = _walk_sql(order, stretch, condition, sql)
+        statement = _walk_sql(order, _led(container, stretch, sql), condition)
         for *columns, rank, measure, head in await fetch(pool, statement, values | bound | rest):
             row = Row._make(columns)
             if not page.take(row):
@@ -141,10 +153,10 @@ async def walk(
 
 
 async def combinations(
-    pool: Pool, container: Container, scan: Scan, paths: Sequence[Path]
+    pool: Pool, container: Container, scan: Scan, lead: Lead | None, paths: Sequence[Path]
 ) -> AsyncIterator[list[tuple[Any, ...]]]:
     """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
-    sql, values = scope_of(container, scan)
+    sql, values = scope_of(container, scan, lead)
     columns = ", ".join(f"{json_sql(path)}::text" for path in paths)
     groups = ", ".join(json_sql(path) for path in paths)
     statement = (
@@ -210,7 +222,7 @@ def _listing_sql(where: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _walk_sql(order: Order, stretch: str, condition: Condition | None, scope: str) -> str:
+def _walk_sql(order: Order, scope: str, condition: Condition | None) -> str:
     path = order.path
     backwards = " DESC" if order.is_descending else ""
     where = "" if condition is None else f" AND {condition_sql(condition)}"
@@ -219,7 +231,7 @@ def _walk_sql(order: Order, stretch: str, condition: Condition | None, scope: st
         f" {head_sql(path)} AS found_head"
     )
     return _bounded_sql(
-        f"SELECT {COLUMNS}, {columns} FROM items WHERE {stretch} AND {scope}{where}",
+        f"SELECT {COLUMNS}, {columns} FROM items WHERE {scope}{where}",
         f"{COLUMNS}, found_rank, found_measure, found_head",
         f"found_rank{backwards}, found_measure{backwards}, found_head{backwards},"
         f" number{backwards}",
