@@ -43,6 +43,7 @@ from perseid.http.responses import container_headers
 from perseid.http.routes import confirm, route
 from perseid.model import Container
 from perseid.service.account import Account
+from perseid.service.catalog import Catalog
 from perseid.service.sweeper import Sweeper
 from perseid.store.protocol import StaleCatalog
 
@@ -159,19 +160,21 @@ class App:
             await self._drained.wait()
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
+        account = self._account
+        catalog = account.catalog
         try:
             # The body first: a client that is still sending does not listen to a refusal.
             method = request.method
             if method not in ("GET", "DELETE") or _has_body(request):
                 request.body = await _read_body(request, protocol)
                 request.gone = protocol.client_disconnect
-                request.now = self._account.clock.now()  # somebody may have moved the clock
+                request.now = account.clock.now()  # somebody may have moved the clock
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
-            if request.now > self._account.clock_mark:
-                await self._account.reach(request.now)
-                request.now = self._account.clock.now()
+            if request.now > account.clock_mark:
+                await account.reach(request.now)
+                request.now = account.clock.now()
             if request.path[:2] == "/_":  # not the service's own URL space
                 if request.path.startswith(admin.PREFIX):
                     return await self._administer(request)
@@ -181,17 +184,16 @@ class App:
             token = self._guard.check(request, found.kind, link, is_read=found.is_read)
             if token is not None:
                 errand = Errand(found.kind, link, found.is_read, found.is_keyed)
-                epoch = self._account.store.epoch
-                await admit(self._account, request, token, errand)
-                if self._account.store.epoch != epoch:
+                await admit(account, request, token, errand)
+                if account.catalog is not catalog:
                     raise StaleCatalog
-            request.level = check_consistency(request, self._account.settings.consistency)
+            request.level = check_consistency(request, account.settings.consistency)
             check_priority(request)
             if not found.is_read:
                 check_triggers(request)
-            return await found.handler(self._account, request)
+            return await found.handler(account, request)
         except CosmosError as error:
-            return await self._refuse(request, error)
+            return await self._refuse(request, error, catalog)
         except StaleCatalog:
             raise
         except Exception:
@@ -201,11 +203,13 @@ class App:
                 request.activity_id,
             )
 
-    async def _refuse(self, request: Request, error: CosmosError) -> Response:
+    async def _refuse(self, request: Request, error: CosmosError, catalog: Catalog) -> Response:
         response = _refusal(error, request.activity_id)
         try:
             if error.status < 500:  # it may rest on what another front end has changed
                 await self._account.store.confirm()
+                if self._account.catalog is not catalog:
+                    raise StaleCatalog
             if request.container is not None:
                 response.headers[:0] = await self._item_headers(request, request.container)
         except CosmosError as failure:
