@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import orjson
 
-from perseid.conditions import ARRAY, Condition, Order, Place, Typed, has_only_value
+from perseid.conditions import ARRAY, STRING, Condition, Order, Place, Typed, has_only_value
 from perseid.model import Row
 from perseid.store import leads
 from perseid.store.leads import Lead
@@ -22,7 +22,6 @@ from perseid.store.predicates import (
     bindings,
     condition_sql,
     equality_sql,
-    only_value_sql,
     rank_sql,
     value_sql,
 )
@@ -30,7 +29,6 @@ from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Page, Scan, Walk
 from perseid.store.scanning import COLUMNS, run_scan, scope_sql
 from perseid.store.schema import standing_sql
-from perseid.store.stretches import stretches
 
 
 def lead_sql(lead: Lead) -> str:
@@ -146,18 +144,23 @@ def _walk_sql(
 def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
     """The stretches of the index from `start` on, each as SQL and what it binds."""
     rank, value = rank_sql(order.path), value_sql(order.path)
-    if start is not None and has_only_value(start.rank):
-        same = only_value_sql(order.path, start.rank)
-    else:
-        same = f"{value} = :start_value"
-    return stretches(
-        order,
-        start,
-        rank,
-        same,
-        lambda operator: f"{value} {operator} :start_value",
-        lambda name: f":{name}",
+    if start is None:
+        return [(f"{rank} <= {STRING}", {})]
+    on, behind = ("<=", "<") if order.is_descending else (">=", ">")
+    here = f"{rank} = {start.rank}"
+    others: tuple[str, dict[str, Any]] = (
+        f"{rank} {behind} {start.rank} AND {rank} <= {STRING}",
+        {},
     )
+    at = {"start_number": start.number}
+    if has_only_value(start.rank):
+        return [(f"{here} AND number {on} :start_number", at), others]
+    bound = {"start_value": start.value}
+    return [
+        (f"{here} AND {value} = :start_value AND number {on} :start_number", bound | at),
+        (f"{here} AND {value} {behind} :start_value", bound),
+        others,
+    ]
 
 
 def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
