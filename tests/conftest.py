@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 HERE = Path(__file__).parent
 EXCUSES = HERE / "allowed_skips.txt"
 # Suites that hold for every database; what Citus is to show is in the second list.
-ON_ALL_STORES = ("store", "ttl", "query", "wire", "model")
+ON_ALL_STORES = ("store", "ttl", "query", "wire", "model", "postgres")
 ON_CITUS = ("store", "wire")
 
 

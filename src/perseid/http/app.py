@@ -25,6 +25,7 @@ from perseid.errors import (
     HeadersTooLarge,
     RequestEntityTooLarge,
     RetryWith,
+    ServiceUnavailable,
 )
 from perseid.http import admin, metering, portal, wire
 from perseid.http.auth import Errand, Guard, admit
@@ -159,6 +160,7 @@ class App:
             await self._drained.wait()
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
+        epoch = self._account.store.epoch
         try:
             # The body first: a client that is still sending does not listen to a refusal.
             method = request.method
@@ -169,19 +171,17 @@ class App:
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
-            if request.now > self._account.clock_mark:
-                await self._account.reach(request.now)
-                request.now = self._account.clock.now()
             if request.path[:2] == "/_":  # not the service's own URL space
                 if request.path.startswith(admin.PREFIX):
                     return await self._administer(request)
                 if portal.is_portal(request.path):
                     return portal.serve(request)
+            if request.now > self._account.clock_mark:
+                await self._reach(request)
             found, link = route(request)
             token = self._guard.check(request, found.kind, link, is_read=found.is_read)
             if token is not None:
                 errand = Errand(found.kind, link, found.is_read, found.is_keyed)
-                epoch = self._account.store.epoch
                 await admit(self._account, request, token, errand)
                 if self._account.store.epoch != epoch:
                     raise StaleCatalog
@@ -191,7 +191,7 @@ class App:
                 check_triggers(request)
             return await found.handler(self._account, request)
         except CosmosError as error:
-            return await self._refuse(request, error)
+            return await self._refuse(request, error, epoch)
         except StaleCatalog:
             raise
         except Exception:
@@ -201,12 +201,21 @@ class App:
                 request.activity_id,
             )
 
-    async def _refuse(self, request: Request, error: CosmosError) -> Response:
+    async def _reach(self, request: Request) -> None:
+        """Makes the request's time durable, and the request one of the time after that."""
+        await self._account.reach(request.now)
+        request.now = self._account.clock.now()
+
+    async def _refuse(self, request: Request, error: CosmosError, epoch: int) -> Response:
+        """Tells the client, unless it may rest on what another front end has changed since."""
         response = _refusal(error, request.activity_id)
+        store = self._account.store
         try:
-            if error.status < 500:  # it may rest on what another front end has changed
-                await self._account.store.confirm()
-            if request.container is not None:
+            if error.status < 500:
+                await store.confirm()
+                if store.epoch != epoch:  # somebody else has read the metadata again
+                    raise StaleCatalog
+            if request.container is not None and error.status != ServiceUnavailable.status:
                 response.headers[:0] = await self._item_headers(request, request.container)
         except CosmosError as failure:
             return _refusal(failure, request.activity_id)
@@ -241,6 +250,8 @@ class App:
         office = admin.Office(self._account, self._sweeper)
         handler, is_open = admin.route(office, request)
         if not is_open:
+            if request.now > self._account.clock_mark:
+                await self._reach(request)
             token = self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
             if token is not None:
                 raise Forbidden("Administration takes a key of the account, not a resource token.")
