@@ -28,8 +28,8 @@ from perseid.store.postgres.statements import COLUMNS
 from perseid.store.protocol import Decision, Page, Put, PutResource, Scan
 from perseid.store.sqlite import SqliteStore
 from perseid.ttl import EVERYTHING_LIVES, Horizon
-from tests.store.test_predicates import documents, parameters, predicates, without_nul
 from tests.store.rows import DATABASE, container_resource
+from tests.store.test_predicates import documents, parameters, predicates, without_nul
 from tests.support.postgres import server
 
 T = TypeVar("T")

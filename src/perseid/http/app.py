@@ -44,6 +44,7 @@ from perseid.http.responses import container_headers
 from perseid.http.routes import confirm, route
 from perseid.model import Container
 from perseid.service.account import Account
+from perseid.service.catalog import Catalog
 from perseid.service.sweeper import Sweeper
 from perseid.store.protocol import StaleCatalog
 
@@ -160,14 +161,15 @@ class App:
             await self._drained.wait()
 
     async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
-        epoch = self._account.store.epoch
+        account = self._account
+        catalog = account.catalog
         try:
             # The body first: a client that is still sending does not listen to a refusal.
             method = request.method
             if method not in ("GET", "DELETE") or _has_body(request):
                 request.body = await _read_body(request, protocol)
                 request.gone = protocol.client_disconnect
-                request.now = self._account.clock.now()  # somebody may have moved the clock
+                request.now = account.clock.now()  # somebody may have moved the clock
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
@@ -176,22 +178,22 @@ class App:
                     return await self._administer(request)
                 if portal.is_portal(request.path):
                     return portal.serve(request)
-            if request.now > self._account.clock_mark:
+            if request.now > account.clock_mark:
                 await self._reach(request)
             found, link = route(request)
             token = self._guard.check(request, found.kind, link, is_read=found.is_read)
             if token is not None:
                 errand = Errand(found.kind, link, found.is_read, found.is_keyed)
-                await admit(self._account, request, token, errand)
-                if self._account.store.epoch != epoch:
+                await admit(account, request, token, errand)
+                if account.catalog is not catalog:
                     raise StaleCatalog
-            request.level = check_consistency(request, self._account.settings.consistency)
+            request.level = check_consistency(request, account.settings.consistency)
             check_priority(request)
             if not found.is_read:
                 check_triggers(request)
-            return await found.handler(self._account, request)
+            return await found.handler(account, request)
         except CosmosError as error:
-            return await self._refuse(request, error, epoch)
+            return await self._refuse(request, error, catalog)
         except StaleCatalog:
             raise
         except Exception:
@@ -206,14 +208,12 @@ class App:
         await self._account.reach(request.now)
         request.now = self._account.clock.now()
 
-    async def _refuse(self, request: Request, error: CosmosError, epoch: int) -> Response:
-        """Tells the client, unless it may rest on what another front end has changed since."""
+    async def _refuse(self, request: Request, error: CosmosError, catalog: Catalog) -> Response:
         response = _refusal(error, request.activity_id)
-        store = self._account.store
         try:
-            if error.status < 500:
-                await store.confirm()
-                if store.epoch != epoch:  # somebody else has read the metadata again
+            if error.status < 500:  # it may rest on what another front end has changed
+                await self._account.store.confirm()
+                if self._account.catalog is not catalog:
                     raise StaleCatalog
             if request.container is not None and error.status != ServiceUnavailable.status:
                 response.headers[:0] = await self._item_headers(request, request.container)
