@@ -13,6 +13,7 @@ from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
     RANGE_ID,
+    SESSION_TOKEN,
     check_session,
     flag,
     page_size,
@@ -49,10 +50,11 @@ async def query(account: Account, request: Request) -> Response:
     if pinned is None:
         _check_scope(request)
     lsns = await account.store.lsns(container)
-    check_session(request, dict(enumerate(lsns)))
+    if request.header(SESSION_TOKEN) is not None:
+        check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     scan = scope(op, request, after=-1, limit=limit)
-    if scan.pk_prefix is None:
+    if pinned is not None and scan.pk_prefix is None:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
     with _Watch(request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import apsw
@@ -19,6 +20,30 @@ _PATIENCE: Final = 20_000
 _LEAPS: Final = 2
 
 
+class Filling:
+    """A page while rows are put on it: it takes its first one, and more while there is room."""
+
+    __slots__ = ("_limit", "_room", "rows")
+
+    def __init__(self, scan: Scan) -> None:
+        self.rows: list[Row] = []
+        self._limit = scan.limit
+        self._room = scan.max_bytes
+
+    def take(self, columns: Iterable[Any]) -> bool:
+        """Puts the row on the page; False if it is full."""
+        row = Row._make(columns)
+        self._room -= len(row.body)
+        if self.rows and (self._room < 0 or len(self.rows) == self._limit):
+            return False
+        self.rows.append(row)
+        return True
+
+    def fill(self, found: Iterable[Any]) -> Page:
+        """A page out of what a statement gives; one row more tells that there are others."""
+        return Page(self.rows, not all(map(self.take, found)))
+
+
 def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
     """A page of live items in the order of their numbers.
 
@@ -26,22 +51,14 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
     then the indexes over lifetimes tell where the next live item is.
     """
     sql, values = _scan_sql(number, scan)
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     may_leap = not scan.horizon.is_endless and scan.pk_prefix is None
     leaps = _LEAPS if may_leap else 0
     while True:
-        values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
         if leaps:
-            db.set_progress_handler(_Patience(rows), _PATIENCE)
+            db.set_progress_handler(_Patience(page.rows), _PATIENCE)
         try:
-            for columns in db.execute(sql, values):
-                row = Row._make(columns)
-                room -= len(row.body)
-                if rows and (room < 0 or len(rows) == scan.limit):
-                    return Page(rows, True)
-                rows.append(row)
-            return Page(rows, False)
+            return page.fill(db.execute(sql, values))
         except apsw.InterruptError:
             if not leaps:
                 raise
@@ -49,10 +66,10 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
         finally:
             if may_leap:
                 db.set_progress_handler(None)
-        after = rows[-1].number if rows else values["after"]
+        after = page.rows[-1].number if page.rows else values["after"]
         following = _next_live(db, number, scan, after)
         if following is None:
-            return Page(rows, False)
+            return Page(page.rows, False)
         values["after"] = following - 1
 
 
@@ -106,7 +123,8 @@ def _next_live(db: apsw.Connection, number: int, scan: Scan, after: int) -> int 
 def scope_sql(scan: Scan) -> tuple[str, dict[str, Any]]:
     """What a scan asks of an item besides its condition on the body, and the values for it."""
     text = "number > :after"
-    values: dict[str, Any] = {"after": scan.after}
+    # One row more than fits tells that there are others.
+    values: dict[str, Any] = {"after": scan.after, "limit": scan.limit + 1}
     if scan.range_index is not None:
         text += " AND number >= :first AND number < :last"
         values["first"] = scan.range_index << RANGE_SHIFT

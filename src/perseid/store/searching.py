@@ -7,7 +7,6 @@ values leads to is sorted, unless it is so much that a plain scan finds a page s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -29,7 +28,6 @@ from perseid.conditions import (
     every,
     some,
 )
-from perseid.model import Row
 from perseid.store.predicates import (
     bindings,
     condition_sql,
@@ -40,7 +38,7 @@ from perseid.store.predicates import (
 )
 from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Page, Scan, Walk
-from perseid.store.scanning import COLUMNS, run_scan, scope_sql
+from perseid.store.scanning import COLUMNS, Filling, run_scan, scope_sql
 from perseid.store.schema import standing_sql
 
 # More candidates than this are dense enough for a scan to meet a page of them soon.
@@ -134,8 +132,7 @@ def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str)
     scope, values = _conditions(number, scan)
     sql = _follow_sql(number, scan.where.condition, lead, index, scope)
     if lead.strength == "value":
-        values["limit"] = scan.limit + 1
-        return collect(db.execute(sql, values), scan)
+        return Filling(scan).fill(db.execute(sql, values))
     numbers = [each for (each,) in db.execute(sql, values)]
     if len(numbers) > _MOST_CANDIDATES:
         return run_scan(db, number, scan)
@@ -163,31 +160,14 @@ def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: lis
         f" CROSS JOIN standing_{number} ON number = wanted WHERE {where}"
     )
     values = bindings(scan.where)
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     step = scan.limit + 1
     for first in range(0, len(numbers), step):
         values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
-        for columns in db.execute(sql, values):
-            row = Row._make(columns)
-            room -= len(row.body)
-            if rows and (room < 0 or len(rows) == scan.limit):
-                return Page(rows, True)
-            rows.append(row)
-    return Page(rows, False)
-
-
-def collect(found: Iterable[Any], scan: Scan) -> Page:
-    """A page out of what a statement gives; one row more tells that there are others."""
-    rows: list[Row] = []
-    room = scan.max_bytes
-    for columns in found:
-        row = Row._make(columns)
-        room -= len(row.body)
-        if rows and (room < 0 or len(rows) == scan.limit):
-            return Page(rows, True)
-        rows.append(row)
-    return Page(rows, False)
+        _, has_more = page.fill(db.execute(sql, values))
+        if has_more:
+            return Page(page.rows, True)
+    return Page(page.rows, False)
 
 
 def walk(
@@ -201,19 +181,13 @@ def walk(
         return None
     scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     for step, bound in _steps(order, start):
         sql = _walk_sql(number, order, index, step, condition, scope)
-        values |= bound
-        values["limit"] = scan.limit + 1 - len(rows)
-        for *columns, found_rank, found_value in db.execute(sql, values):
-            row = Row._make(columns)
-            room -= len(row.body)
-            if rows and (room < 0 or len(rows) == scan.limit):
-                return Walk(rows, Place(found_rank, found_value, row.number))
-            rows.append(row)
-    return Walk(rows, None)
+        for *columns, rank, value in db.execute(sql, values | bound):
+            if not page.take(columns):
+                return Walk(page.rows, Place(rank, value, columns[0]))
+    return Walk(page.rows, None)
 
 
 @lru_cache(maxsize=1024)
