@@ -32,7 +32,9 @@ class Filling:
 
     def take(self, columns: Iterable[Any]) -> bool:
         """Puts the row on the page; False if it is full."""
-        row = Row._make(columns)
+        return self.add(Row._make(columns))
+
+    def add(self, row: Row) -> bool:
         self._room -= len(row.body)
         if self.rows and (self._room < 0 or len(self.rows) == self._limit):
             return False

@@ -129,28 +129,45 @@ def count_up_to(
 def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> Page:
     """A page of the items that meet the condition, in the order of their numbers."""
     assert scan.where is not None  # noqa: S101  # there would be no lead
-    scope, values = _conditions(number, scan)
-    sql = _follow_sql(number, scan.where.condition, lead, index, scope)
+    condition = scan.where.condition
     if lead.strength == "value":
+        scope, values = _conditions(number, scan)
+        sql = _follow_sql(COLUMNS, number, condition, lead, index, scope)
         return Filling(scan).fill(db.execute(sql, values))
-    numbers = [each for (each,) in db.execute(sql, values)]
-    if len(numbers) > _MOST_CANDIDATES:
+    numbers = find(db, number, scan, lead, index)
+    if numbers is None:
         return run_scan(db, number, scan)
-    numbers.sort()
-    return _pick(db, number, scan, condition_sql(scan.where.condition), numbers)
+    return _pick(db, number, scan, condition_sql(condition), numbers)
+
+
+def find(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> list[int] | None:
+    """The numbers of all live items that the lead leads to, or as many of the first as a page may
+    need; None if there are so many that a scan is the shorter way."""
+    scope, values = _conditions(number, scan)
+    sql = _follow_sql("number", number, lead.term, lead, index, scope)
+    numbers = [each for (each,) in db.execute(sql, values)]
+    if lead.strength != "value":
+        if len(numbers) > _MOST_CANDIDATES:
+            return None
+        numbers.sort()
+    return numbers
 
 
 @lru_cache(maxsize=1024)
-def _follow_sql(number: int, condition: Condition, lead: Lead, index: str, scope: str) -> str:
-    """The items of one value, or the numbers of the items of several."""
-    source = f"FROM items_{number} {indexed_by(index)}"
-    if lead.strength == "value":
-        rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
-        return (
-            f"SELECT {COLUMNS} {source} WHERE {lead.sql}{rest} AND {scope}"
-            " ORDER BY number LIMIT :limit"
-        )
-    return f"SELECT number {source} WHERE {lead.sql} AND {scope} LIMIT {_MOST_CANDIDATES + 1}"
+def _follow_sql(
+    columns: str, number: int, condition: Condition, lead: Lead, index: str, scope: str
+) -> str:
+    """Items of one value come in the order of their numbers, those of several as they lie."""
+    rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
+    order = (
+        "ORDER BY number LIMIT :limit"
+        if lead.strength == "value"
+        else f"LIMIT {_MOST_CANDIDATES + 1}"
+    )
+    return (
+        f"SELECT {columns} FROM items_{number} {indexed_by(index)}"
+        f" WHERE {lead.sql}{rest} AND {scope} {order}"
+    )
 
 
 def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: list[int]) -> Page:
@@ -172,22 +189,32 @@ def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: lis
 
 def walk(
     db: apsw.Connection, number: int, scan: Scan, order: Order, index: str, start: Place | None
-) -> Walk | None:
-    """The next items in the order of a property, from `start` on, which is included.
-
-    None if arrays or objects are among the values: their order is not that of their texts.
-    """
-    if db.execute(_nested_sql(number, order, index)).get:
-        return None
+) -> Walk:
+    """The next items in the order of a property, from `start` on, which is included."""
     scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
     page = Filling(scan)
     for step, bound in _steps(order, start):
-        sql = _walk_sql(number, order, index, step, condition, scope)
+        sql = _walk_sql(COLUMNS, number, order, index, step, condition, scope)
         for *columns, rank, value in db.execute(sql, values | bound):
             if not page.take(columns):
                 return Walk(page.rows, Place(rank, value, columns[0]))
     return Walk(page.rows, None)
+
+
+def find_first(
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str
+) -> list[tuple[int, int, Any]]:
+    """The numbers of the first live items in the order of a property, with rank and value."""
+    scope, values = _conditions(number, scan)
+    ((step, bound),) = _steps(order, None)
+    sql = _walk_sql("number", number, order, index, step, None, scope)
+    return list(db.execute(sql, values | bound))
+
+
+def has_nested(db: apsw.Connection, number: int, order: Order, index: str) -> bool:
+    """Whether arrays or objects are among the values: their order is not that of their texts."""
+    return bool(db.execute(_nested_sql(number, order, index)).get)
 
 
 @lru_cache(maxsize=1024)
@@ -198,13 +225,19 @@ def _nested_sql(number: int, order: Order, index: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _walk_sql(
-    number: int, order: Order, index: str, step: str, condition: Condition | None, scope: str
+    columns: str,
+    number: int,
+    order: Order,
+    index: str,
+    step: str,
+    condition: Condition | None,
+    scope: str,
 ) -> str:
     rank, value = rank_sql(order.path), value_sql(order.path)
     backwards = " DESC" if order.is_descending else ""
     where = "" if condition is None else f" AND {condition_sql(condition)}"
     return (
-        f"SELECT {COLUMNS}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
+        f"SELECT {columns}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
         f" WHERE {step}{where} AND {scope}"
         f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
     )

@@ -150,7 +150,9 @@ class SqliteStore:
             committed=self._committed,
             undone=self._rolled_back,
         )
-        self._queries = SqliteQueries(self._connect, self._writer, self._write_db, self._positions)
+        self._queries = SqliteQueries(
+            self._connect, self._writer, self._write_db, self._positions, self._cache
+        )
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=256)

@@ -66,10 +66,16 @@ class Writer:
         self._undone = undone
         self._jobs: deque[_Job] = deque()
         self._is_busy = False
+        self._is_handed_over = False
         self._idle: list[asyncio.Future[None]] = []
         self._handed: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the file cannot change as long as the event loop is not given a turn."""
+        return not self._is_handed_over
 
     async def submit(
         self, run: Callable[[], T], *, is_atomic: bool = False, is_heavy: bool = False
@@ -128,6 +134,7 @@ class Writer:
 
     def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
         loop = asyncio.get_running_loop()
+        self._is_handed_over = True
 
         def run() -> None:
             failure: BaseException | None = None
@@ -141,6 +148,7 @@ class Writer:
         self._handed.put(run)
 
     def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
+        self._is_handed_over = False
         if failure is None:
             self._committed()
         else:
