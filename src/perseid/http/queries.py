@@ -24,8 +24,8 @@ from perseid.http.responses import container_headers
 from perseid.service import queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
-from perseid.service.plans import pinned_key, plan_for
-from perseid.service.query_plans import query_plan
+from perseid.service.plans import pinned_key
+from perseid.service.query_plans import query_plan as plan_of
 
 _WATCHED_AFTER: Final = 0.05
 _LONG_TEXT: Final = 16 * 1024
@@ -42,11 +42,11 @@ async def query(account: Account, request: Request) -> Response:
     wanted = queries.parse_request(request.body)
     started = time.perf_counter()
     if len(wanted.text) <= _LONG_TEXT:
-        planned = plan_for(op, wanted.text, wanted.parameters)
+        plan = queries.planned(op, wanted)
     else:  # reading it takes so long that others would wait
-        planned = await asyncio.to_thread(plan_for, op, wanted.text, wanted.parameters)
+        plan = await asyncio.to_thread(queries.planned, op, wanted)
     compiling = time.perf_counter() - started
-    pinned = pinned_key(container, planned, wanted.parameters)
+    pinned = pinned_key(container, plan, wanted.parameters)
     if pinned is None:
         _check_scope(request)
     lsns = await account.store.lsns(container)
@@ -59,7 +59,7 @@ async def query(account: Account, request: Request) -> Response:
     token = request.header(CONTINUATION)
     with _Watch(request):
         page = await queries.run_page(
-            op, planned, wanted, scan, token, limit, allowance=request.allowance
+            op, plan, wanted, scan, token, limit, allowance=request.allowance
         )
     page.times.compiling = compiling
     metering.touch(request, page.ranges)
@@ -77,11 +77,11 @@ async def query(account: Account, request: Request) -> Response:
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
 
 
-async def plan(account: Account, request: Request) -> Response:
+async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        found = query_plan(container, queries.parse_request(request.body), _features(request))
+        found = plan_of(container, queries.parse_request(request.body), _features(request))
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise

@@ -36,10 +36,11 @@ class Plan(NamedTuple):
     indexable: frozenset[Path]
     may_pin: bool  # the filter may confine the query to one logical partition
     is_copied: bool  # the items that the store finds are the rows of the result, as they are
+    is_unlimited: bool  # neither OFFSET nor LIMIT nor TOP
 
     def window(self, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
         """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
-        return window(self.compiled, parameters)
+        return (0, None) if self.is_unlimited else window(self.compiled, parameters)
 
     def filter(self, parameters: Mapping[str, Any]) -> Filter | None:
         return self.pushdown.filter(parameters)
@@ -84,7 +85,8 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]
         and not bound.has_joins
         and (compiled.paging == "STREAM" or (compiled.paging == "SORT" and order is not None))
     )
-    return Plan(compiled, pushdown, order, together, indexable, may_pin, is_copied)
+    is_unlimited = bound.offset is None and bound.limit is None and bound.top is None
+    return Plan(compiled, pushdown, order, together, indexable, may_pin, is_copied, is_unlimited)
 
 
 def pinned_key(container: Container, plan: Plan, parameters: Mapping[str, Any]) -> bytes | None:

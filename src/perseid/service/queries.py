@@ -18,13 +18,13 @@ from perseid import charges
 from perseid.conditions import Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
-from perseid.model import Row
+from perseid.model import Container, Row
 from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.distribution import without_resume_filter
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan
+from perseid.service.plans import Plan, plan_for
 from perseid.store.protocol import Page, Scan
 
 T = TypeVar("T")
@@ -35,11 +35,16 @@ _SHORT_BODY: Final = 4096
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
-class QueryRequest(NamedTuple):
+class QueryRequest:
     """A query and its parameters as a client sent them; nobody changes either."""
 
-    text: str
-    parameters: dict[str, Any]
+    __slots__ = ("parameters", "plan", "text")
+
+    def __init__(self, text: str, parameters: dict[str, Any]) -> None:
+        self.text = text
+        self.parameters = parameters
+        # How it ran last, and over which version of which container.
+        self.plan: tuple[Container, Plan] | None = None
 
     @property
     def digest(self) -> str:
@@ -101,6 +106,16 @@ def _parse(body: bytes) -> QueryRequest:
 
 
 _parse_short = lru_cache(maxsize=1024)(_parse)
+
+
+def planned(op: Operation, query: QueryRequest) -> Plan:
+    """How the query runs; found at once if the same request was there before."""
+    known = query.plan
+    if known is not None and known[0] is op.container:
+        return known[1]
+    plan = plan_for(op, query.text, query.parameters)
+    query.plan = op.container, plan
+    return plan
 
 
 def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any]:

@@ -146,6 +146,7 @@ class SqliteStore:
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
             self._write_db,
+            begin=self._let_go,
             before_commit=self._store_positions,
             committed=self._committed,
             undone=self._rolled_back,
@@ -310,10 +311,8 @@ class SqliteStore:
         return None if columns is None else Row._make(columns)
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
-        return tuple(
-            self._positions.get((container.number, part.index), START).lsn
-            for part in container.ranges
-        )
+        number, positions = container.number, self._positions
+        return tuple([positions.get((number, part.index), START).lsn for part in container.ranges])
 
     async def write(
         self,
@@ -433,6 +432,9 @@ class SqliteStore:
                 execute(sql.unclaim, (row.number,))
         for entry in change.unique:
             execute(sql.claim, (entry, row.number))
+
+    def _let_go(self) -> None:
+        self._queries.let_go()
 
     def _store_positions(self) -> None:
         for place, position in self._open.items():

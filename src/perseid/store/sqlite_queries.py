@@ -71,6 +71,14 @@ class SqliteQueries:
         """After a container is gone."""
         self._indexes.forget(number)
 
+    def let_go(self) -> None:
+        """Before anything is written: a state of the file that somebody looks at stays in its log.
+
+        As long as nothing is, queries share one look at it, and need not lock it each.
+        """
+        if self._here.in_transaction:
+            self._here.execute("COMMIT")
+
     async def in_thread(self, work: Work[T]) -> T:
         """Does the work in a thread; if nobody waits for it any longer, it is interrupted."""
         job = _Job(work)
@@ -316,6 +324,8 @@ class SqliteQueries:
         if size > items * _SMALL_ITEM:
             return await self.in_thread(work)
         db = self._here
+        if self._writer.is_still and not db.in_transaction:
+            db.execute("BEGIN")
         db.set_progress_handler(_Moment(), _MOMENT)
         try:
             return work(db)

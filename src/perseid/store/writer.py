@@ -48,7 +48,8 @@ class _Job:
 class Writer:
     """Runs jobs on the writing connection in groups, one group at a time.
 
-    `before_commit` may add last statements to the transaction. Once it is durable, and before
+    `begin` is called on the event loop before a group is run, `before_commit` may add last
+    statements to the transaction. Once it is durable, and before
     anyone is answered, `committed` is called on the event loop; after a failure `undone` is.
     """
 
@@ -56,11 +57,13 @@ class Writer:
         self,
         db: apsw.Connection,
         *,
+        begin: Callable[[], None],
         before_commit: Callable[[], None],
         committed: Callable[[], None],
         undone: Callable[[], None],
     ) -> None:
         self._db = db
+        self._begin = begin
         self._before_commit = before_commit
         self._committed = committed
         self._undone = undone
@@ -112,6 +115,7 @@ class Writer:
             self._start()
 
     def _start(self) -> None:
+        self._begin()
         jobs = self._jobs
         group = [jobs.popleft()]
         if group[0].is_heavy:
