@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from perseid.conditions import ARRAY, NUMBER, STRING, Order, Path, Place
-from perseid.model import RANGE_SHIFT, Container, Row
+from perseid.model import RANGE_SHIFT, Container
 from perseid.store import leads, scoping
 from perseid.store.leads import Lead
 from perseid.store.pages import Filling
@@ -150,10 +150,9 @@ async def walk(
     ):
         if _is_nested(rank, measure):
             return None  # it came a moment ago
-        row = Row._make(columns)
-        if not page.take(row):
+        if not page.take(columns):
             value = from_numeric(measure) if rank == NUMBER else head
-            return Walk(page.rows, Place(rank, value if rank >= NUMBER else None, row.number))
+            return Walk(page.rows, Place(rank, value if rank >= NUMBER else None, columns[0]))
     return Walk(page.rows, None)
 
 
@@ -182,8 +181,7 @@ async def combinations(
 async def _fill(pool: Pool, page: Filling, sql: str, values: dict[str, Any]) -> bool:
     """False if the page is full and there is more."""
     rest = {"limit": page.wanted, "room": page.room}
-    found = await fetch(pool, sql, values | rest)
-    return all(page.take(Row._make(columns)) for columns in found)
+    return not page.fill(await fetch(pool, sql, values | rest)).has_more
 
 
 async def _pick(pool: Pool, container: Container, scan: Scan, numbers: Sequence[int]) -> Page:
