@@ -97,20 +97,31 @@ class PropertyIndexes:
         return await self.find(number, path) if ready.done() else None
 
     async def keep(self, number: int, wanted: Callable[[Path], bool]) -> None:
-        """Drops the indexes over paths that are not wanted, and what is left of failed ones."""
-        async with borrowed(self._pool) as db:
-            found = await _listed(db)
-            unwanted = [
-                name
-                for name, is_valid, path in found
-                if _container_of(name) == number
-                and not (is_valid and path is not None and wanted(_path_of(path)))
-            ]
-            if unwanted:
+        """Drops the indexes over paths that are not wanted, and what is left of failed ones.
+
+        If others are at it for long it is done later: nothing wrong comes of an index too many.
+        """
+        task = asyncio.ensure_future(self._drop(number, wanted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait((task,), timeout=_PATIENCE)
+
+    async def _drop(self, number: int, wanted: Callable[[Path], bool]) -> None:
+        def is_unwanted(name: str, is_valid: bool, path: str | None) -> bool:
+            is_kept = is_valid and path is not None and wanted(_path_of(path))
+            return _container_of(name) == number and not is_kept
+
+        try:
+            async with self._pool.connection() as db:
+                if not any(is_unwanted(*each) for each in await _listed(db)):
+                    return
                 async with _alone(db):
-                    for name in unwanted:
-                        await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+                    for each in await _listed(db):
+                        if is_unwanted(*each):
+                            await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{each[0]}"')
                     self._note(await _listed(db))
+        except psycopg.Error as exc:
+            log.warning("indexes could not be dropped: %s", exc.sqlstate or type(exc).__name__)
 
     async def _build(self, number: int, path: Path, name: str, ready: asyncio.Future[None]) -> None:
         try:
