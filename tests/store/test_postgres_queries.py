@@ -25,7 +25,7 @@ from perseid.store.postgres.predicates import LONGEST
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.statements import COLUMNS
-from perseid.store.protocol import Decision, Page, Put, PutResource, Scan
+from perseid.store.protocol import Decision, Page, Put, PutResource, Scan, View
 from perseid.store.sqlite import SqliteStore
 from perseid.ttl import EVERYTHING_LIVES, Horizon
 from tests.store.rows import DATABASE, container_resource
@@ -38,6 +38,10 @@ Run = Callable[[Coroutine[Any, Any, T]], T]
 RANGES: Final = 3
 PATHS: Final[tuple[Path, ...]] = (("a",), ("b",), ("o", "a"), ("a", 0), ("50%",))
 numbers = itertools.count(100)
+
+
+def _decided(decision: Decision[None], _view: View) -> Decision[None]:
+    return decision
 
 
 class Pair:

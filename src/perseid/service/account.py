@@ -80,8 +80,10 @@ class Account:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
         seen = self.store.epoch
         async with self.metadata:
-            if self.store.epoch == seen:  # else somebody has done it meanwhile
-                resources = await self.store.resources()
+            if self.store.epoch != seen:
+                return  # somebody has done it meanwhile
+            resources = await self.store.resources()
+            if self.store.epoch != seen:
                 retention = self.settings.change_feed_retention
                 self.catalog = Catalog(resources, retention, self.store.epoch)
 
