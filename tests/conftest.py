@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 HERE = Path(__file__).parent
 EXCUSES = HERE / "allowed_skips.txt"
 # Suites that hold for every database; what Citus is to show is in the second list.
-ON_ALL_STORES = ("store", "ttl", "query", "wire", "model")
+ON_ALL_STORES = ("store", "ttl", "query", "wire", "model", "postgres")
 ON_CITUS = ("store", "wire")
 
 
@@ -67,19 +67,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is about a database that was not chosen."""
+    """Leaves out what is about another database than the one it would run on."""
     chosen = config.getoption("store")
-    if chosen is None:
-        return
-    left_out = [item for item in items if not _is_meant(item, chosen)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _is_meant(item, chosen)]
+    items[:] = [item for item in items if _is_meant(item, chosen)]
 
 
-def _is_meant(item: pytest.Item, chosen: str) -> bool:
+def _is_meant(item: pytest.Item, chosen: str | None) -> bool:
     only = item.get_closest_marker("only_on")
-    return only is None or only.args[0] == chosen
+    stores = item.callspec.params.get("stores") if hasattr(item, "callspec") else None
+    found = chosen if stores is None else stores.name
+    return only is None or found in (None, only.args[0])
 
 
 @pytest.fixture(scope="session")

@@ -21,11 +21,12 @@ from perseid.config import Settings
 from perseid.store.postgres.lifetimes import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
+from tests.support import postgres
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
 from tests.ttl.conftest import KEY, frozen_clock
-from tests.ttl.test_purge import Kept, Process, backlog, container_at, process, stock, until
+from tests.ttl.test_purge import Kept, backlog, container_at, process, stock, until
 
 pytestmark = pytest.mark.only_on("postgres", reason="several servers on one database")
 
@@ -235,27 +236,29 @@ def test_everything_written_at_once_is_in_the_change_feed(
 # Beginning
 
 
-def test_front_ends_that_start_at_once_on_an_empty_database(place: Place) -> None:
-    for _ in range(3):
-        shared = place.lasting()
-        started: list[Process] = []
+def test_front_ends_that_start_at_once_on_an_empty_database() -> None:
+    for _ in range(5):
+        shared = Settings(store=postgres.fresh_dsn())
+        with ExitStack() as stack:
+            # In threads, so that they begin within a millisecond.
+            barrier = threading.Barrier(4)
 
-        def start(_: int, shared: Settings = shared) -> Process:
-            return Process(shared)
+            def start(
+                shared: Settings, stack: ExitStack = stack, barrier: Any = barrier
+            ) -> RawClient:
+                barrier.wait()
+                found = stack.enter_context(running(shared))
+                return stack.enter_context(closing(RawClient(found.endpoint)))
 
-        with ThreadPoolExecutor(3) as pool:
-            started = list(pool.map(start, range(3)))
-        try:
-            first, second, third = (each.raw for each in started)
+            with ThreadPoolExecutor(4) as pool:
+                first, second, *others = pool.map(start, [shared] * 4)
             assert first.post("/dbs", {"id": "d"}).status == 201
             assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
-            assert third.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
-            for each in (first, second, third):
+            assert others[0].post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+            for each in (first, second, *others):
                 assert each.get(f"{DOCS}/a", pk='["p"]').status == 200
                 assert len(each.get("/dbs").json["Databases"]) == 1
-        finally:
-            for each_process in started:
-                each_process.end(signal.SIGKILL)
+        postgres.server().drop(shared.store or "")
 
 
 # The one who removes the dead

@@ -19,6 +19,7 @@ from tests.support.stores import SQLITE, Stores
 settings.register_profile("soak", max_examples=20_000, print_blob=True)
 
 Stocked: TypeAlias = Callable[..., Shelf]
+Storable: TypeAlias = Callable[[Any], Any]
 
 
 def only(*engines: Engine) -> pytest.MarkDecorator:
@@ -57,6 +58,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         for name, value in chosen.constants.items() if chosen is not None else ():
             patch.setattr(name, value)
         yield
+
+
+@pytest.fixture(scope="session")
+def storable(stores: Stores) -> Storable:
+    """Makes a value one that the database can hold: PostgreSQL has no room for \\u0000."""
+    return _same if stores is SQLITE else _without_nul
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _without_nul(value: Any) -> Any:
+    """The next character in its place, also where a query text has its escape."""
+    if isinstance(value, str):
+        return value.replace("\0", "\1").replace("\\u0000", "\\u0001")
+    if isinstance(value, list):
+        return [_without_nul(each) for each in value]
+    if isinstance(value, dict):
+        return {_without_nul(name): _without_nul(each) for name, each in value.items()}
+    return value
 
 
 @pytest.fixture(scope="session")

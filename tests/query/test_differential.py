@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from perseid.errors import BadRequest
 from perseid.query import CallContext, compile_query, run
+from tests.query.conftest import Storable
 from tests.query.engines import Engine
 from tests.query.shelves import Shelf, plain, stock
 from tests.query.strategies import RandomQuery, documents, queries, shelves
@@ -115,11 +116,12 @@ def filled(
 def test_server_and_memory_agree(
     library: RawClient,
     engine: Engine,
+    storable: Storable,
     found: list[dict[str, Any]],
     asked: list[tuple[RandomQuery, int]],
     ranges: int,
 ) -> None:
-    shelf, items = filled(library, engine, ranges, found)
+    shelf, items = filled(library, engine, ranges, storable(found))
     note(json.dumps(items))
     try:
         for query, size in asked:
@@ -142,6 +144,7 @@ def test_server_and_memory_agree(
 def test_paging_goes_on_after_a_restart(
     stores: Stores,
     engine: Engine,
+    storable: Storable,
     found: list[dict[str, Any]],
     asked: list[tuple[RandomQuery, int]],
     ranges: int,
@@ -156,7 +159,7 @@ def test_paging_goes_on_after_a_restart(
             with running(kept) as server, closing(RawClient(server.endpoint)) as raw:
                 if not path:
                     assert raw.post("/dbs", {"id": "q"}).status == 201
-                    shelf, items = filled(raw, engine, ranges, found)
+                    shelf, items = filled(raw, engine, ranges, storable(found))
                     path = shelf.path
                     readings = [Reading(query, size, items) for query, size in asked]
                 shelf = Shelf(raw, path, engine)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from perseid.query import lexer
-from tests.query.conftest import Stocked, only
+from tests.query.conftest import Stocked, Storable, only
 from tests.query.engines import PUSHED
 from tests.query.golden import FILES, Golden, is_ordered
 from tests.query.shelves import Shelf, plain, problems
@@ -38,13 +38,16 @@ TEXTS: Final = [
 
 
 @pytest.mark.parametrize(("ranges", "golden", "case"), CASES)
-def test_case(stocked: Stocked, golden: Golden, case: dict[str, Any], ranges: int) -> None:
-    shelf = stocked(golden.name, golden.documents, ranges, golden.container)
+def test_case(
+    stocked: Stocked, storable: Storable, golden: Golden, case: dict[str, Any], ranges: int
+) -> None:
+    case = storable(case)
+    shelf = stocked(golden.name, storable(golden.documents), ranges, golden.container)
     text, parameters = case["query"], case.get("parameters")
     if "error" in case or "status" in case:
         check_refusal(shelf, case)
         return
-    expected = golden.expected(case)
+    expected = storable(golden.expected(case))
     for size in SIZES:
         rows = shelf.drain(text, parameters, size)
         if isinstance(expected, int):

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 from perseid.config import Settings
 from perseid.store.directory import DATABASE_FILE
@@ -60,12 +61,14 @@ class Files:
 
 @dataclass(frozen=True)
 class Rooms:
-    """PostgreSQL: something of its own for each server."""
+    """PostgreSQL: something of its own for each server, and a folder for what is no data."""
 
     furnish: Callable[[], str]  # gives the address of an empty one
+    folder: Path
 
     def fresh(self, **settings: Any) -> Settings:
-        return Settings(store=self.furnish(), **settings)
+        data = self.folder / f"files{next(_numbers)}"
+        return Settings(store=self.furnish(), data=data, **settings)
 
     def lasting(self, **settings: Any) -> Settings:
         return self.fresh(**settings)
@@ -88,8 +91,12 @@ def flags(settings: Settings) -> tuple[str, ...]:
 
 @contextmanager
 def files() -> Iterator[Place]:
-    with TemporaryDirectory(prefix="perseid-test-") as folder:
+    with _temporary() as folder:
         yield Files(Path(folder))
+
+
+def _temporary() -> AbstractContextManager[str]:
+    return TemporaryDirectory(prefix="perseid-test-")
 
 
 @functools.cache
@@ -116,7 +123,7 @@ def databases() -> Iterator[Place]:
             stack.callback(server.drop, dsn)
             return dsn
 
-        yield Rooms(furnish)
+        yield Rooms(furnish, Path(stack.enter_context(_temporary())))
 
 
 @contextmanager
@@ -137,7 +144,7 @@ def schemas() -> Iterator[Place]:
             with psycopg.connect(dsn, autocommit=True) as connection:
                 connection.execute(f"DROP SCHEMA {name} CASCADE")
 
-        yield Rooms(furnish)
+        yield Rooms(furnish, Path(stack.enter_context(_temporary())))
 
 
 @dataclass(frozen=True)
@@ -151,4 +158,6 @@ class Stores:
 SQLITE: Final = Stores("sqlite", files)
 POSTGRES: Final = Stores("postgres", databases)
 CITUS: Final = Stores("citus", schemas)
+# For values that PostgreSQL's JSON has no room for; that they are refused has tests of its own.
+HOLDS_NUL: Final = pytest.mark.only_on("sqlite", reason="PostgreSQL cannot hold \\u0000")
 STORES: Final = {each.name: each for each in (SQLITE, POSTGRES)}  # those that need nothing

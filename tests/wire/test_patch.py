@@ -84,7 +84,7 @@ def test_all_six_operations(raw: RawClient, container: str) -> None:
 
 
 def test_the_rest_of_the_text_stays(raw: RawClient, container: str) -> None:
-    text = '{"id":"1","z":1.0,"pk":"a","big":9223372036854775807,"e":1e2,"s":"é\\u0000","a":[-0.0]}'
+    text = '{"id":"1","z":1.0,"pk":"a","big":9223372036854775807,"e":1e2,"s":"é\\u0001","a":[-0.0]}'
     create(raw, container, text)
     reply = patch(raw, container, b'[{"op":"add","path":"/n","value":2.50}]')
     expected = text[:-1].encode() + b',"n":2.50,'

@@ -339,7 +339,7 @@ LONG_KEYS: Final[dict[str, tuple[Callable[[int], Any], int]]] = {
     "different far behind": (lambda n: "x" * 3000 + f"{n:02}", 9),
     "groups of three": (lambda n: f"{n // 3:02}" + "é" * 3000 + f"{n:02}", 3),
     "two thirds of them long": (lambda n: f"{n:02}" if n < 3 else "y" * 2000 + f"{n:02}", 6),
-    "control characters": (lambda n: "\0" * 2000 + f"{n:02}", 9),
+    "control characters": (lambda n: "\1" * 2000 + f"{n:02}", 9),
     "arrays": (lambda n: [*range(500), n], 9),
     "objects": (lambda n: {"a": "x" * 3000, "b": n}, 9),
 }

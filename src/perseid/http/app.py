@@ -25,6 +25,7 @@ from perseid.errors import (
     HeadersTooLarge,
     RequestEntityTooLarge,
     RetryWith,
+    ServiceUnavailable,
 )
 from perseid.http import admin, metering, portal, wire
 from perseid.http.auth import Errand, Guard, admit
@@ -172,14 +173,13 @@ class App:
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
-            if request.now > account.clock_mark:
-                await account.reach(request.now)
-                request.now = account.clock.now()
             if request.path[:2] == "/_":  # not the service's own URL space
                 if request.path.startswith(admin.PREFIX):
                     return await self._administer(request)
                 if portal.is_portal(request.path):
                     return portal.serve(request)
+            if request.now > account.clock_mark:
+                await self._reach(request)
             found, link = route(request)
             token = self._guard.check(request, found.kind, link, is_read=found.is_read)
             if token is not None:
@@ -203,6 +203,11 @@ class App:
                 request.activity_id,
             )
 
+    async def _reach(self, request: Request) -> None:
+        """Makes the request's time durable, and the request one of the time after that."""
+        await self._account.reach(request.now)
+        request.now = self._account.clock.now()
+
     async def _refuse(self, request: Request, error: CosmosError, catalog: Catalog) -> Response:
         response = _refusal(error, request.activity_id)
         try:
@@ -210,7 +215,7 @@ class App:
                 await self._account.store.confirm()
                 if self._account.catalog is not catalog:
                     raise StaleCatalog
-            if request.container is not None:
+            if request.container is not None and error.status != ServiceUnavailable.status:
                 response.headers[:0] = await self._item_headers(request, request.container)
         except CosmosError as failure:
             return _refusal(failure, request.activity_id)
@@ -245,6 +250,8 @@ class App:
         office = admin.Office(self._account, self._sweeper)
         handler, is_open = admin.route(office, request)
         if not is_open:
+            if request.now > self._account.clock_mark:
+                await self._reach(request)
             token = self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
             if token is not None:
                 raise Forbidden("Administration takes a key of the account, not a resource token.")

@@ -20,6 +20,8 @@ from perseid.errors import (
 _CONFLICTS: Final = frozenset(("40001", "40P01", "55P03"))
 # The server or one of its nodes has gone away.
 _GONE: Final = ("08", "57P")
+# Nobody could be asked; whoever waited for that has waited long enough.
+_UNREACHABLE: Final = (PoolTimeout, PoolClosed, TooManyRequests)
 _UNSUITABLE: Final = ("22", "54")
 
 _UNSTORABLE: Final = (
@@ -30,7 +32,7 @@ _UNSTORABLE: Final = (
 
 def is_repeatable(exc: BaseException) -> bool:
     """Whether a transaction that failed so, before COMMIT was sent, is worth another try."""
-    if not isinstance(exc, psycopg.Error):
+    if not isinstance(exc, psycopg.Error) or isinstance(exc, _UNREACHABLE):
         return False
     state = exc.sqlstate
     if state is None:  # the connection broke
@@ -71,7 +73,7 @@ def unknown_outcome() -> CosmosError:
 
 def as_client_error(exc: BaseException) -> BaseException:
     """Driver errors in the client's terms, without details of the server; others as they are."""
-    if isinstance(exc, PoolTimeout | PoolClosed | TooManyRequests):
+    if isinstance(exc, _UNREACHABLE):
         return _caused(ServiceUnavailable("The database cannot be reached at the moment."), exc)
     if not isinstance(exc, psycopg.Error):
         return exc

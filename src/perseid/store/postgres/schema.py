@@ -139,8 +139,10 @@ MIGRATIONS: Final = (_FIRST,)
 VERSION: Final = len(MIGRATIONS)
 
 # By version: what Citus distributes by `part`, side by side, and what it copies to every node.
+# `meta` stays where front ends connect to: the clock's mark in it moves every few seconds, and a
+# write to a copied table needs every node.
 _DISTRIBUTED: Final = (("items", "entries", "positions", "log"),)
-_COPIED: Final = (("meta", "shared", "resources", "audit", "dropped"),)
+_COPIED: Final = (("shared", "resources", "audit", "dropped"),)
 
 
 async def prepare(db: AsyncConnection[Any]) -> None:
