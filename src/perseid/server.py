@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
+from math import inf
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
@@ -99,7 +100,10 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
 
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
-            yield await open_account(settings, store, clock)
+            account = await open_account(settings, store, clock)
+            if isinstance(clock, SharedClock | FollowingClock):
+                account.clock_mark = inf  # its store remembers what it has shown
+            yield account
         finally:
             await store.close()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Coroutine, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -19,6 +22,8 @@ from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED, canonical
 from perseid.service.catalog import build_container
 from perseid.store import leads, property_indexes
+from perseid.store.postgres import property_indexes as on_postgres
+from perseid.store.postgres import searching
 from perseid.store.postgres.connecting import Pool, connect
 from perseid.store.postgres.documents import queryable
 from perseid.store.postgres.predicates import LONGEST
@@ -61,9 +66,8 @@ class Pair:
             ours = [row for row in rows if row.range_index == part]
             if ours:
                 puts = [Put(row) for row in ours]
-                self.run(
-                    self.sqlite.write(container, part, [], lambda _, p=puts: Decision(p, None))
-                )
+                decide = partial(_decided, Decision(puts, None))
+                self.run(self.sqlite.write(container, part, [], decide))
         self.run(self._copy(container, rows))
         return container
 
@@ -245,3 +249,338 @@ def test_both_databases_give_the_same(
         way = run(postgres.access(container, scan, order))
         assert way == run(sqlite.access(container, scan, order)) or has_long
         pair.empty(container)
+
+
+COUNT: Final = 5000
+INDEXABLE: Final = frozenset({("n",), ("s",), ("even",), ("f",), ("kind",)})
+
+
+def filtered(predicate: str, **more: Any) -> Scan:
+    return Scan(where=filter_of(predicate, {}), indexable=INDEXABLE, limit=100, **more)
+
+
+@pytest.fixture(scope="module")
+def many(pair: Pair) -> Container:
+    """A container of many items, beside others."""
+    rows = [
+        row_of(
+            place,
+            {
+                "n": place,
+                "s": f"name{place % 1000}",
+                "even": place % 2 == 0,
+                "f": place * 7919 % COUNT / 8,
+                "kind": ("cup", "pan", None, 7, 2.5)[place % 5],
+            },
+            place % RANGES,
+        )
+        for place in range(COUNT)
+    ]
+    pair.fill(rows)
+    return pair.fill(rows)
+
+
+@asynccontextmanager
+async def recorded() -> AsyncIterator[list[tuple[str, dict[str, Any], int]]]:
+    """The statements that are run, with their values and how many rows they gave."""
+    seen: list[tuple[str, dict[str, Any], int]] = []
+
+    async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        found = await original(pool, sql, values)
+        seen.append((sql, values, len(found)))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        original = searching.fetch
+        patch.setattr(searching, "fetch", fetch)
+        yield seen
+
+
+async def explained(pool: Pool, sql: str, values: dict[str, Any]) -> str:
+    async with pool.connection() as db:
+        found = await (await db.execute(f"EXPLAIN {sql}", values)).fetchall()
+    return "\n".join(line for (line,) in found)
+
+
+async def indexes_of(pool: Pool, container: Container) -> list[tuple[str, bool]]:
+    async with pool.connection() as db:
+        found = await db.execute(
+            "SELECT relname, indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid"
+            " WHERE relname LIKE %s ORDER BY 1",
+            (f"items_{container.number}_by_%",),
+        )
+        return await found.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "count"),
+    [
+        ("c.n = 5", 1),
+        ("c.n = 5 AND c.even = false", 1),
+        ("c.s = 'name7'", 5),
+        ("c.even = true", 101),
+        ("IS_NULL(c.kind)", 101),
+        ("NOT IS_DEFINED(c.kind)", 0),
+        ("c.n > 4990", 9),
+        ("c.n BETWEEN 10 AND 19", 10),
+        ("c.s < 'name10'", 10),
+        ("STARTSWITH(c.s, 'name99')", 55),
+        ("c.s IN ('name1', 'name2', 3)", 10),
+        ("c.kind = 'cup' AND c.n < 50", 10),
+    ],
+)
+def test_filters_use_their_index(pair: Pair, many: Container, predicate: str, count: int) -> None:
+    async def work() -> None:
+        async with recorded() as seen:
+            page = await pair.postgres.scan(many, filtered(predicate))
+        assert len(page.rows) == min(count, 100)
+        ways = [await explained(pair.pool, sql, values) for sql, values, _ in seen]
+        assert any(f"items_{many.number}_by_" in way for way in ways), ways
+        assert not any("Seq Scan" in way for way in ways[-1:]), ways
+
+    pair.run(work())
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("path", [("f",), ("s",), ("kind",)])
+@pytest.mark.parametrize("predicate", ["true", "c.even = true"])
+def test_orders_walk_along_their_index(
+    pair: Pair, many: Container, path: Path, is_descending: bool, predicate: str
+) -> None:
+    """Page after page, and no page sorts what is not on it."""
+
+    async def work() -> None:
+        order, start = Order(path, is_descending), None
+        await pair.postgres.walk(many, filtered(predicate), order, start)
+        for _ in range(3):
+            async with recorded() as seen:
+                walk = await pair.postgres.walk(many, filtered(predicate), order, start)
+            assert walk is not None
+            assert len(walk.rows) == 100
+            for sql, values, _ in seen:
+                way = await explained(pair.pool, sql, values)
+                assert f"using items_{many.number}_by_" in way, way
+                assert "Sort " not in way, way
+            start = walk.onward
+
+    pair.run(work())
+
+
+def test_a_page_of_one_range_asks_for_its_part_only(pair: Pair, many: Container) -> None:
+    async def work() -> None:
+        async with recorded() as seen:
+            for scan in (
+                Scan(range_index=1, limit=10),
+                Scan(range_index=1, limit=10, after=item_number(1, 3000, 0)),
+                Scan(range_index=1, limit=10, pk_prefix=b"\x08a\xff"),
+                filtered("c.n = 5", range_index=1),
+            ):
+                await pair.postgres.scan(many, scan)
+        for sql, values, _ in seen:
+            assert "part = %(part)s" in sql
+            assert "Seq Scan" not in await explained(pair.pool, sql, values)
+
+    pair.run(work())
+
+
+def test_large_items_are_not_fetched_beyond_the_page(pair: Pair) -> None:
+    large = {"text": "y" * 1_000_000}
+    container = pair.fill([row_of(place, large) for place in range(20)])
+
+    async def work() -> list[Page]:
+        async with recorded() as seen:
+            found = await pages(pair.postgres, container, Scan(limit=100, max_bytes=2_500_000))
+        assert max(count for *_, count in seen) == 3
+        return found
+
+    found = pair.run(work())
+    assert [len(page.rows) for page in found] == [2] * 10
+    pair.empty(container)
+
+
+def test_combinations_are_taken_on_another_thread(pair: Pair, many: Container) -> None:
+    threads = set()
+    pair.run(
+        pair.postgres.combine(
+            many,
+            Scan(),
+            [("n",), ("s",)],
+            lambda _times, _document: threads.add(threading.current_thread()),
+        )
+    )
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_indexes_are_made_once_for_all_front_ends(pair: Pair) -> None:
+    container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
+    others = [PostgresQueries(pair.pool) for _ in range(4)]
+
+    async def work() -> None:
+        scan = filtered("c.n = 5")
+        found = await asyncio.gather(*(each.scan(container, scan) for each in others))
+        assert {len(page.rows) for page in found} == {1}
+        for each in others:
+            access = await each.access(container, scan, None)
+            assert (access.way, access.looked) == ("index", 1)
+            await each.close()
+
+    pair.run(work())
+    assert [is_valid for _, is_valid in pair.run(indexes_of(pair.pool, container))] == [True]
+    pair.empty(container)
+    assert pair.run(indexes_of(pair.pool, container)) == []
+
+
+@asynccontextmanager
+async def an_old_snapshot(pool: Pool) -> AsyncIterator[None]:
+    """A transaction that every index in the making has to wait for."""
+    async with pool.connection() as db, db.transaction():
+        await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await db.execute("SELECT count(*) FROM items WHERE part = ''")
+        yield
+
+
+async def builders(pool: Pool) -> list[int]:
+    """The server's processes that are making an index, once there is one."""
+    while True:
+        async with pool.connection() as db:
+            found = await db.execute(
+                "SELECT pid FROM pg_stat_activity WHERE state = 'active'"
+                " AND query LIKE 'CREATE INDEX%' AND datname = current_database()"
+            )
+            if pids := [pid for (pid,) in await found.fetchall()]:
+                return pids
+        await asyncio.sleep(0.01)
+
+
+def test_queries_do_not_wait_for_an_index_for_long(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_postgres, "_PATIENCE", 0.05)
+    container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
+    scan = filtered("c.n = 5")
+
+    async def work() -> None:
+        queries = PostgresQueries(pair.pool)
+        async with an_old_snapshot(pair.pool):
+            for _ in range(2):
+                assert len((await queries.scan(container, scan)).rows) == 1
+            assert (await queries.access(container, scan, None)).way == "scan"
+            await builders(pair.pool)
+        monkeypatch.setattr(on_postgres, "_PATIENCE", 60)
+        assert len((await queries.scan(container, scan)).rows) == 1
+        assert (await queries.access(container, scan, None)).way == "index"
+        await queries.close()
+
+    pair.run(work())
+    pair.empty(container)
+
+
+def test_an_index_that_fails_leaves_nothing_behind(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
+    scan = filtered("c.n = 5")
+
+    async def work() -> None:
+        queries = PostgresQueries(pair.pool)
+        async with an_old_snapshot(pair.pool):
+            asked = asyncio.ensure_future(queries.scan(container, scan))
+            (builder,) = await builders(pair.pool)
+            async with pair.pool.connection() as db:
+                await db.execute("SELECT pg_cancel_backend(%s::int)", (builder,))
+        assert len((await asked).rows) == 1
+        assert await indexes_of(pair.pool, container) == []
+        # It is not tried again at once.
+        assert (await queries.scan(container, scan)).rows
+        assert await indexes_of(pair.pool, container) == []
+        monkeypatch.setattr(on_postgres, "_PAUSE", 0)
+        assert (await queries.scan(container, scan)).rows
+        assert [is_valid for _, is_valid in await indexes_of(pair.pool, container)] == [True]
+        await queries.close()
+
+    pair.run(work())
+    pair.empty(container)
+
+
+def test_half_an_index_is_made_again(pair: Pair) -> None:
+    """As a front end leaves it that dies while it builds."""
+    container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
+    scan = filtered("c.n = 5")
+
+    async def work() -> None:
+        await pair.postgres.scan(container, scan)
+        ((name, _),) = await indexes_of(pair.pool, container)
+        async with pair.pool.connection() as db:
+            await db.execute(
+                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,)
+            )
+        queries = PostgresQueries(pair.pool)
+        assert (await queries.access(container, scan, None)).way == "scan"
+        await queries.scan(container, scan)
+        assert await indexes_of(pair.pool, container) == [(name, True)]
+        await queries.close()
+
+    pair.run(work())
+    pair.empty(container)
+
+
+@pytest.mark.parametrize("way", ["scan", "walk", "combine"])
+def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container, way: str) -> None:
+    async def ask() -> Any:
+        match way:
+            case "walk":
+                return await pair.postgres.walk(many, filtered("true"), Order(("f",), False), None)
+            case "combine":
+                return await pair.postgres.combine(many, Scan(), [("kind",)], lambda *_: None)
+            case _:
+                return await pair.postgres.scan(many, Scan(limit=10))
+
+    async def waiting(db: Any) -> int:
+        found = await db.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted"
+            " AND datname = current_database()"
+        )
+        return int((await found.fetchone())[0])
+
+    async def work() -> None:
+        await ask()
+        async with pair.pool.connection() as db, db.transaction():
+            await db.execute("LOCK TABLE items IN ACCESS EXCLUSIVE MODE")
+            asked = asyncio.ensure_future(ask())
+            while not await waiting(db):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            assert await waiting(db) == 0
+        for _ in range(20):  # whichever connection it was
+            await ask()
+
+    pair.run(work())
+
+
+@pytest.mark.parametrize(
+    ("text", "copy"),
+    [
+        (b'{"a":1.50}', None),
+        (b'{"a":"1e5"}', None),
+        (b'{"a":123456789012345}', None),
+        (b'{"a":1e5}', b'{"a":100000.0}'),
+        (b'{"a":[-1E-400]}', b'{"a":[-0.0]}'),
+        (b'{"a":0.1000000000000000055511151231257827}', b'{"a":0.1}'),
+        (b'{"a":0.30000000000000004}', b'{"a":0.30000000000000004}'),
+        (b'{"a":9007199254740993}', b'{"a":9007199254740993}'),
+        (b'{"a":9007199254740993.0}', b'{"a":9007199254740992.0}'),
+        (b'{"a":1.2345678901234568e18}', b'{"a":1234567890123456768.0}'),
+        (b'{"a":9223372036854775807}', b'{"a":9223372036854775807}'),
+        (b'{"a":-9223372036854775808}', b'{"a":-9223372036854775808}'),
+        (b'{"a":9223372036854775808}', b'{"a":9.223372036854776e+18}'),
+        (b'{"a":18446744073709551615}', b'{"a":1.8446744073709552e+19}'),
+        (b'{"a":1e300}', b'{"a":1e+300}'),
+    ],
+)
+def test_what_queries_look_at(text: bytes, copy: bytes | None) -> None:
+    found = queryable(text)
+    assert found == (text if copy is None else copy)
+    assert (found is text) is (copy is None)

@@ -26,7 +26,7 @@ from perseid.model import Container
 from perseid.service import queries, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
-from perseid.service.plans import pinned_key, plan_for
+from perseid.service.plans import pinned_key
 
 _TOO_MANY: Final = (
     "Request rate is large. More Request Units may be needed, so no changes were made. Please"
@@ -123,7 +123,7 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
     if is_query(request):
         wanted = queries.parse_request(request.body)
         op = begin(account, container, request.now)
-        plan = plan_for(op, wanted.text, wanted.parameters)
+        plan = queries.planned(op, wanted)
         pinned = pinned_key(container, plan, wanted.parameters)
         return partition.WHOLE if pinned is None else _point(container, pinned)
     if request.method != "GET" and request.body:

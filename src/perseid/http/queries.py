@@ -13,6 +13,7 @@ from perseid.http.headers import (
     CONTINUATION,
     PARTITION_KEY,
     RANGE_ID,
+    SESSION_TOKEN,
     check_session,
     flag,
     page_size,
@@ -23,8 +24,8 @@ from perseid.http.responses import container_headers
 from perseid.service import queries
 from perseid.service.account import Account
 from perseid.service.operation import begin
-from perseid.service.plans import pinned_key, plan_for
-from perseid.service.query_plans import query_plan
+from perseid.service.plans import pinned_key
+from perseid.service.query_plans import query_plan as plan_of
 
 _WATCHED_AFTER: Final = 0.05
 _LONG_TEXT: Final = 16 * 1024
@@ -41,23 +42,24 @@ async def query(account: Account, request: Request) -> Response:
     wanted = queries.parse_request(request.body)
     started = time.perf_counter()
     if len(wanted.text) <= _LONG_TEXT:
-        planned = plan_for(op, wanted.text, wanted.parameters)
+        plan = queries.planned(op, wanted)
     else:  # reading it takes so long that others would wait
-        planned = await asyncio.to_thread(plan_for, op, wanted.text, wanted.parameters)
+        plan = await asyncio.to_thread(queries.planned, op, wanted)
     compiling = time.perf_counter() - started
-    pinned = pinned_key(container, planned, wanted.parameters)
+    pinned = pinned_key(container, plan, wanted.parameters)
     if pinned is None:
         _check_scope(request)
     lsns = await account.store.lsns(container)
-    check_session(request, dict(enumerate(lsns)))
+    if request.header(SESSION_TOKEN) is not None:
+        check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     scan = scope(op, request, after=-1, limit=limit)
-    if scan.pk_prefix is None:
+    if pinned is not None and scan.pk_prefix is None:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
     with _Watch(request):
         page = await queries.run_page(
-            op, planned, wanted, scan, token, limit, allowance=request.allowance
+            op, plan, wanted, scan, token, limit, allowance=request.allowance
         )
     page.times.compiling = compiling
     metering.touch(request, page.ranges)
@@ -75,11 +77,11 @@ async def query(account: Account, request: Request) -> Response:
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
 
 
-async def plan(account: Account, request: Request) -> Response:
+async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        found = query_plan(container, queries.parse_request(request.body), _features(request))
+        found = plan_of(container, queries.parse_request(request.body), _features(request))
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise

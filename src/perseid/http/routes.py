@@ -127,7 +127,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         upsert=items.upsert,
         batch=batches.run,
         query=queries.query,
-        plan=queries.plan,
+        plan=queries.query_plan,
     ),
     (("dbs", "colls", "docs"), True): _routes(
         "docs",

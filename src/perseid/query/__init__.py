@@ -19,6 +19,7 @@ from perseid.query.executor import (
     prepare,
     rows_of,
     run,
+    window,
 )
 from perseid.query.functions import CallContext, lookup
 from perseid.query.nodes import Call, Identifier, Query, walk
@@ -36,6 +37,7 @@ __all__ = [
     "rows_of",
     "run",
     "validate_computed",
+    "window",
 ]
 
 # A name and the text of its query, as the container has them.

@@ -112,11 +112,6 @@ class Execution:
         for value in self.compiled.rows(row):
             yield output(value)
 
-    def window(self) -> tuple[int, int | None]:
-        """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
-        start, stop = self.compiled.stages.window.bounds(self.row)
-        return start, None if stop is None else stop - start
-
     def rows_of(self, document: Any) -> Iterator[Any]:
         """The rows of one document in a STREAM, before its window."""
         row, output, stages = self.row, self.compiled.output, self.compiled.stages
@@ -260,11 +255,21 @@ def prepare(
     is_filtered: bool = False,
 ) -> Execution:
     """An execution; a parameter that was not supplied is undefined."""
-    row: Row = [EMPTY] * compiled.slots
+    row = _supplied(compiled, parameters)
     row[CONTEXT_SLOT] = ctx
+    return Execution(compiled, row, is_filtered)
+
+
+def _supplied(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> Row:
+    row: Row = [EMPTY] * compiled.slots
     for name, slot in compiled.parameters.items():
         row[slot] = parameters.get(name, UNDEFINED)
-    return Execution(compiled, row, is_filtered)
+    return row
+
+
+def window(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
+    """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
+    return compiled.stages.window.span(_supplied(compiled, parameters))
 
 
 def run(
@@ -646,6 +651,10 @@ class _Window:
             return islice(rows(row), start, stop) if stop != start else iter(())
 
         return windowed
+
+    def span(self, row: Row) -> tuple[int, int | None]:
+        start, stop = self.bounds(row)
+        return start, None if stop is None else stop - start
 
     def bounds(self, row: Row) -> tuple[int, int | None]:
         start = 0 if self._offset is None else self._offset(row)

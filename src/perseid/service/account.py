@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
@@ -39,7 +40,8 @@ class Account:
     secret: bytes  # signs continuation tokens; kept with the data, so tokens survive a restart
     # Metadata changes are rare and depend on each other: one at a time.
     metadata: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # No later time than this may be shown before it is made durable: see `reach`.
+    # No later time than this may be shown before it is made durable: see `reach`. Infinite for a
+    # clock that is kept elsewhere.
     clock_mark: float = 0.0
     requests: int = 0  # admitted so far; background work looks at it to make way
     # Containers, by rid and etag, whose policy change is still being counted for the audit log:
@@ -101,7 +103,7 @@ class Account:
         A crash and a system clock set back must not bring anyone back to life. Storing a mark
         some seconds ahead means that hardly any request waits for it.
         """
-        if now > self.clock_mark or ahead == 0:
+        if self.clock_mark != inf and (now > self.clock_mark or ahead == 0):
             mark = now + ahead
             await self.store.put_meta("clock", f"{now!r} {mark!r}")
             self.clock_mark = mark

@@ -13,7 +13,7 @@ from perseid.charges import IndexPaths
 from perseid.conditions import Condition, Every, Filter, Not, Order, Path, Some
 from perseid.model import Container
 from perseid.partition import ABSENT, canonical
-from perseid.query import CompiledQuery, compile_query
+from perseid.query import CompiledQuery, compile_query, window
 from perseid.query.pins import pinned
 from perseid.query.pushdown import Kind, Pushdown, kind_of, push, pushed_order
 from perseid.query.uses import combined
@@ -35,6 +35,12 @@ class Plan(NamedTuple):
     combined: tuple[Path, ...] | None  # enough of an item, where equal ones count as one
     indexable: frozenset[Path]
     may_pin: bool  # the filter may confine the query to one logical partition
+    is_copied: bool  # the items that the store finds are the rows of the result, as they are
+    is_unlimited: bool  # neither OFFSET nor LIMIT nor TOP
+
+    def window(self, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
+        """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
+        return (0, None) if self.is_unlimited else window(self.compiled, parameters)
 
     def filter(self, parameters: Mapping[str, Any]) -> Filter | None:
         return self.pushdown.filter(parameters)
@@ -73,7 +79,14 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]
     indexable = frozenset(path for path in paths if is_indexable(container, path))
     fixed = pinned(bound, dict.fromkeys(compiled.parameters, ""))
     may_pin = all(path in fixed for path in container.key.tokens)
-    return Plan(compiled, pushdown, order, together, indexable, may_pin)
+    is_copied = (
+        compiled.gives_items
+        and pushdown.is_exact
+        and not bound.has_joins
+        and (compiled.paging == "STREAM" or (compiled.paging == "SORT" and order is not None))
+    )
+    is_unlimited = bound.offset is None and bound.limit is None and bound.top is None
+    return Plan(compiled, pushdown, order, together, indexable, may_pin, is_copied, is_unlimited)
 
 
 def pinned_key(container: Container, plan: Plan, parameters: Mapping[str, Any]) -> bytes | None:

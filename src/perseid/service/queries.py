@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,28 +18,33 @@ from perseid import charges
 from perseid.conditions import Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
-from perseid.model import Row
+from perseid.model import Container, Row
 from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.distribution import without_resume_filter
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan
+from perseid.service.plans import Plan, plan_for
 from perseid.store.protocol import Page, Scan
 
 T = TypeVar("T")
 
 _CHUNK: Final = 500
 _FEW: Final = 32
+_SHORT_BODY: Final = 4096
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query and its parameters as a client sent them."""
+    """A query and its parameters as a client sent them; nobody changes either."""
 
-    text: str
-    parameters: dict[str, Any]
+    __slots__ = ("parameters", "plan", "text")
+
+    def __init__(self, text: str, parameters: dict[str, Any]) -> None:
+        self.text = text
+        self.parameters = parameters
+        # How it ran last, and over which version of which container.
+        self.plan: tuple[Container, Plan] | None = None
 
     @property
     def digest(self) -> str:
@@ -73,6 +79,11 @@ class Times:
 
 def parse_request(body: bytes) -> QueryRequest:
     """`{"query": …, "parameters": […]}`, or the bare query text as a JSON string."""
+    # The same few questions are asked again and again.
+    return _parse_short(body) if len(body) <= _SHORT_BODY else _parse(body)
+
+
+def _parse(body: bytes) -> QueryRequest:
     value = parse_named(body)
     if isinstance(value, str):
         value = {"query": value}
@@ -92,6 +103,19 @@ def parse_request(body: bytes) -> QueryRequest:
             raise BadRequest(f"The name of a query parameter starts with '@': '{name}' does not.")
         parameters[name] = parameter.get("value")
     return QueryRequest(value["query"], parameters)
+
+
+_parse_short = lru_cache(maxsize=1024)(_parse)
+
+
+def planned(op: Operation, query: QueryRequest) -> Plan:
+    """How the query runs; found at once if the same request was there before."""
+    known = query.plan
+    if known is not None and known[0] is op.container:
+        return known[1]
+    plan = plan_for(op, query.text, query.parameters)
+    query.plan = op.container, plan
+    return plan
 
 
 def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any]:
@@ -114,13 +138,58 @@ async def run_page(
 
     Rows that need no order end early when the items read for them have cost `allowance`.
     """
+    if token is None and plan.is_copied and allowance == inf:
+        page = await _first_copy(op, plan, query, scope, limit)
+        if page is not None:
+            return page
     secret = op.account.secret
     position = tokens.unseal(secret, token, **_about(op, query)) if token else None
-    page = _Page(op, plan, query.parameters, scope, limit, position)
-    page.allowance = allowance
-    onward = await page.fill()
+    filled = _Page(op, plan, query.parameters, scope, limit, position)
+    filled.allowance = allowance
+    onward = await filled.fill()
     continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
-    return QueryPage(page.rows, page.loaded, page.counted, continuation, page.times, page.ranges)
+    return QueryPage(
+        filled.rows, filled.loaded, filled.counted, continuation, filled.times, filled.ranges
+    )
+
+
+async def _first_copy(
+    op: Operation, plan: Plan, query: QueryRequest, scope: Scan, limit: int
+) -> QueryPage | None:
+    """The first page of a result that is items as they are, if one look into the store gives it.
+
+    That is what most queries ask for, so it does without all that makes other pages.
+    """
+    skip, left = plan.window(query.parameters)
+    room = limit if left is None or left > limit else left
+    if room == 0 or skip + room > _CHUNK:
+        return None
+    if plan.order is not None and room != left:
+        return None  # where another page follows, this one ends at a place of the order
+    scan = scope._replace(
+        where=plan.filter(query.parameters), indexable=plan.indexable, limit=skip + room
+    )
+    started = time.perf_counter()
+    if plan.order is None:
+        rows, has_more = await op.store.scan(op.container, scan)
+    else:
+        walk = await op.store.walk(op.container, scan, plan.order, None)
+        if walk is None:
+            return None
+        rows, has_more = walk.rows, walk.onward is not None
+    loading = time.perf_counter() - started
+    if has_more and len(rows) < scan.limit:
+        return None  # the page was full before
+    shown = [row.body for row in rows[skip:]]
+    continuation = None
+    if has_more and room != left:
+        onward: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
+        if left is not None:
+            onward["left"] = left - len(shown)
+        continuation = tokens.seal(op.account.secret, _about(op, query) | onward)
+    ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
+    times = Times(loading=loading)
+    return QueryPage(shown, [row.size for row in rows], 0, continuation, times, ranges)
 
 
 def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:
@@ -158,7 +227,7 @@ class _Page:
         place = self._position.get("after")
         self._after = None if place is None else Position.from_json(place)
         # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
-        self._skip, self._left = self._execution.window()
+        self._skip, self._left = plan.window(parameters)
         if position is not None:
             self._skip, self._left = 0, position.get("left")
         self._room = _LARGEST_PAGE_BYTES
@@ -173,48 +242,12 @@ class _Page:
     async def fill(self) -> dict[str, Any] | None:
         compiled = self._plan.compiled
         if compiled.paging == "SORT":
-            if self._is_short_copy and await self._copy_in_order():
-                return None
             return await self._sort()
         if compiled.paging == "WHOLE":
             return await self._collect()
-        if self._copies:
+        if self._plan.is_copied:
             return await self._copy()
         return await self._stream()
-
-    @property
-    def _copies(self) -> bool:
-        """Whether the items that the store finds are the rows of the result, as they are."""
-        has_joins = self._plan.compiled.bound.has_joins
-        return self._gives_items and self._is_filtered and not has_joins
-
-    @property
-    def _is_short_copy(self) -> bool:
-        """Whether the result is a few such items at the start of an order: then it is one page."""
-        return (
-            self._after is None
-            and self._left is not None
-            and 0 < self._left <= self._limit
-            and self._skip + self._left <= _CHUNK
-            and self._plan.order is not None
-            and self._copies
-        )
-
-    async def _copy_in_order(self) -> bool:
-        order = self._plan.order
-        assert order is not None and self._left is not None  # noqa: S101, PT018  # it is short
-        scan = self._scope._replace(limit=self._skip + self._left)
-        started = time.perf_counter()
-        walk = await self._op.store.walk(self._op.container, scan, order, None)
-        self.times.loading += time.perf_counter() - started
-        if walk is None or (walk.onward is not None and len(walk.rows) < scan.limit):
-            return False
-        for row in walk.rows[self._skip :]:
-            if not self._add(row.body):
-                self._clear()
-                return False
-        self.loaded += [row.size for row in walk.rows]
-        return True
 
     async def _copy(self) -> dict[str, Any] | None:
         """A page ends anywhere; the position is the number of the next item."""
@@ -282,48 +315,53 @@ class _Page:
     async def _sort(self) -> dict[str, Any] | None:
         """A row has its place by its sort keys and its item; only those of the page are kept."""
         for by_tie in self._rounds():
-            selection = Selection(self._after, self._most, by_tie=by_tie)
-            if self._most > 0 and (by_tie or not await self._walk(selection)):
-                await self._select(selection)
+            selection = None if by_tie else await self._walk()
+            if selection is None:
+                selection = await self._select(by_tie)
             is_done, onward = await self._evaluated(self._most, self._cut, selection, by_tie)
             if is_done:
                 break
         return onward
 
-    async def _walk(self, selection: Selection) -> bool:
-        """Takes items in the order of the result until the page is full; False if it cannot."""
+    async def _walk(self) -> Selection | None:
+        """Takes items in the order of the result until the page is full; None if it cannot."""
         order = self._plan.order
         if order is None:
-            return False
+            return None
         start = None
         if self._after is not None:
             place = self._execution.place(self._after)
             if place is None:
-                return False
+                return None
             start = Place(*place)
             if start.number < 0 and order.is_descending:
                 start = start._replace(number=2**63 - 1)
+        selection = Selection(self._after, self._most)
         size = self._first_chunk
-        while True:
+        while len(selection) < self._most:
             scan = self._scope._replace(limit=size)
             started = time.perf_counter()
             walk = await self._op.store.walk(self._op.container, scan, order, start)
             self.times.loading += time.perf_counter() - started
             if walk is None:
-                return False
+                return None
             self._note_ranges(walk.rows)
             await self._evaluated(len(walk.rows), self._sort_into, selection, walk.rows)
+            if walk.onward is None:
+                break
             # Each further item has its place behind these.
-            if len(selection) >= self._most or walk.onward is None:
-                return True
             start, size = walk.onward, _CHUNK
+        return selection
 
-    async def _select(self, selection: Selection) -> None:
-        last, has_more = -1, True
+    async def _select(self, by_tie: bool) -> Selection:
+        """Goes through all items and keeps those of the page."""
+        selection = Selection(self._after, self._most, by_tie=by_tie)
+        last, has_more = -1, self._most > 0
         while has_more:
             rows, has_more = await self._scan(last, _CHUNK)
             await self._evaluated(len(rows), self._sort_into, selection, rows)
             last = rows[-1].number if rows else last
+        return selection
 
     def _sort_into(self, selection: Selection, rows: list[Row]) -> None:
         for row in rows:

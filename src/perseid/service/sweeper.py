@@ -20,6 +20,7 @@ from typing import Final
 
 from perseid import charges, clock
 from perseid.clock import Readings
+from perseid.errors import ServiceUnavailable
 from perseid.model import Container
 from perseid.service import change_feed, policies, throughput
 from perseid.service.account import Account
@@ -83,6 +84,8 @@ class Sweeper:
             self._wake.clear()
             try:
                 await self.tick()
+            except ServiceUnavailable as exc:
+                log.warning("nothing is removed for the moment: %s", exc.message)
             except Exception:
                 log.exception("removing dead items failed; trying again")
 

@@ -10,7 +10,7 @@ from perseid.store.protocol import Page, Scan
 
 
 class Filling:
-    """A page that takes rows as statements give them; it holds at least one."""
+    """A page while rows are put on it: it takes its first one, and more while there is room."""
 
     __slots__ = ("_limit", "room", "rows")
 
@@ -24,18 +24,17 @@ class Filling:
         """How many rows to ask for; the last one only tells that there are more."""
         return self._limit + 1 - len(self.rows)
 
-    def take(self, row: Row) -> bool:
-        """False if the page is full without it."""
-        room = self.room - len(row.body)
-        if self.rows and (room < 0 or len(self.rows) == self._limit):
+    def take(self, columns: Iterable[Any]) -> bool:
+        """Puts the row on the page; False if it is full."""
+        return self.add(Row._make(columns))
+
+    def add(self, row: Row) -> bool:
+        self.room -= len(row.body)
+        if self.rows and (self.room < 0 or len(self.rows) == self._limit):
             return False
-        self.room = room
         self.rows.append(row)
         return True
 
-
-def collect(found: Iterable[Any], scan: Scan) -> Page:
-    """A page out of what a statement gives; one row more tells that there are others."""
-    page = Filling(scan)
-    is_full = not all(page.take(Row._make(columns)) for columns in found)
-    return Page(page.rows, is_full)
+    def fill(self, found: Iterable[Any]) -> Page:
+        """A page out of what a statement gives; one row more tells that there are others."""
+        return Page(self.rows, not all(map(self.take, found)))

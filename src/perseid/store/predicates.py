@@ -68,11 +68,7 @@ def bindings(found: Filter | None) -> dict[str, Any]:
 
 def equality_sql(path: Path, rank: int) -> str:
     """That the path leads to the only value of a type, so that an index has it in one stretch."""
-    return f"{rank_sql(path)} = {rank} AND {only_value_sql(path, rank)}"
-
-
-def only_value_sql(path: Path, rank: int) -> str:
-    return f"{value_sql(path)} {_ONLY_VALUES[rank]}"
+    return f"{rank_sql(path)} = {rank} AND {value_sql(path)} {_ONLY_VALUES[rank]}"
 
 
 def _literal(path: Path) -> str:

@@ -34,7 +34,12 @@ class RowCache:
             self._rows.move_to_end(place)
         return row
 
+    def get_number(self, container: int, number: int) -> Row | None:
+        key = self._keys.get((container, number))
+        return None if key is None else self.get(container, key)
+
     def put(self, container: int, row: Row) -> None:
+        """Takes in a row that is not there yet."""
         key = row.key
         self._rows[container, key] = row
         self._keys[container, row.number] = key

@@ -8,6 +8,7 @@ import apsw
 
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store import scoping
+from perseid.store.pages import Filling
 from perseid.store.predicates import bindings, condition_sql
 from perseid.store.protocol import Page, Scan
 from perseid.ttl import LIVE_SQL
@@ -27,22 +28,14 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
     then the indexes over lifetimes tell where the next live item is.
     """
     sql, values = _scan_sql(number, scan)
-    rows: list[Row] = []
-    room = scan.max_bytes
+    page = Filling(scan)
     may_leap = not scan.horizon.is_endless and scan.pk_prefix is None
     leaps = _LEAPS if may_leap else 0
     while True:
-        values["limit"] = scan.limit + 1 - len(rows)  # the last one only tells there is more
         if leaps:
-            db.set_progress_handler(_Patience(rows), _PATIENCE)
+            db.set_progress_handler(_Patience(page.rows), _PATIENCE)
         try:
-            for columns in db.execute(sql, values):
-                row = Row._make(columns)
-                room -= len(row.body)
-                if rows and (room < 0 or len(rows) == scan.limit):
-                    return Page(rows, True)
-                rows.append(row)
-            return Page(rows, False)
+            return page.fill(db.execute(sql, values))
         except apsw.InterruptError:
             if not leaps:
                 raise
@@ -50,10 +43,10 @@ def run_scan(db: apsw.Connection, number: int, scan: Scan) -> Page:
         finally:
             if may_leap:
                 db.set_progress_handler(None)
-        after = rows[-1].number if rows else values["after"]
+        after = page.rows[-1].number if page.rows else values["after"]
         following = _next_live(db, number, scan, after)
         if following is None:
-            return Page(rows, False)
+            return Page(page.rows, False)
         values["after"] = following - 1
 
 

@@ -17,7 +17,8 @@ Mark: TypeAlias = Callable[[str], str]
 def scope_sql(scan: Scan, mark: Mark, live: str) -> tuple[str, dict[str, Any]]:
     """The whole scope and its values; `live` is the liveness test in the same dialect."""
     text = f"number > {mark('after')}"
-    values: dict[str, Any] = {"after": scan.after}
+    # One row more than fits tells that there are others.
+    values: dict[str, Any] = {"after": scan.after, "limit": scan.limit + 1}
     if scan.range_index is not None:
         text += f" AND number >= {mark('first')} AND number < {mark('last')}"
         values["first"] = scan.range_index << RANGE_SHIFT

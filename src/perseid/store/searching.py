@@ -13,16 +13,14 @@ from typing import Any
 import apsw
 import orjson
 
-from perseid.conditions import ARRAY, Condition, Order, Place, Typed, has_only_value
-from perseid.model import Row
+from perseid.conditions import ARRAY, STRING, Condition, Order, Place, Typed, has_only_value
 from perseid.store import leads
 from perseid.store.leads import Lead
-from perseid.store.pages import Filling, collect
+from perseid.store.pages import Filling
 from perseid.store.predicates import (
     bindings,
     condition_sql,
     equality_sql,
-    only_value_sql,
     rank_sql,
     value_sql,
 )
@@ -30,7 +28,6 @@ from perseid.store.property_indexes import indexed_by
 from perseid.store.protocol import Page, Scan, Walk
 from perseid.store.scanning import COLUMNS, run_scan, scope_sql
 from perseid.store.schema import standing_sql
-from perseid.store.stretches import stretches
 
 
 def lead_sql(lead: Lead) -> str:
@@ -57,30 +54,45 @@ def count_up_to(
 def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> Page:
     """A page of the items that meet the condition, in the order of their numbers."""
     assert scan.where is not None  # noqa: S101  # there would be no lead
-    scope, values = _conditions(number, scan)
-    sql = _follow_sql(number, scan.where.condition, lead, index, scope)
+    condition = scan.where.condition
     if lead.strength == "value":
-        values["limit"] = scan.limit + 1
-        return collect(db.execute(sql, values), scan)
-    numbers = [each for (each,) in db.execute(sql, values)]
-    if len(numbers) > leads.MOST_CANDIDATES:
+        scope, values = _conditions(number, scan)
+        sql = _follow_sql(COLUMNS, number, condition, lead, index, scope)
+        return Filling(scan).fill(db.execute(sql, values))
+    numbers = find(db, number, scan, lead, index)
+    if numbers is None:
         return run_scan(db, number, scan)
-    numbers.sort()
-    return _pick(db, number, scan, condition_sql(scan.where.condition), numbers)
+    return _pick(db, number, scan, condition_sql(condition), numbers)
+
+
+def find(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> list[int] | None:
+    """The numbers of all live items that the lead leads to, or as many of the first as a page may
+    need; None if there are so many that a scan is the shorter way."""
+    scope, values = _conditions(number, scan)
+    sql = _follow_sql("number", number, lead.term, lead, index, scope)
+    numbers = [each for (each,) in db.execute(sql, values)]
+    if lead.strength != "value":
+        if len(numbers) > leads.MOST_CANDIDATES:
+            return None
+        numbers.sort()
+    return numbers
 
 
 @lru_cache(maxsize=1024)
-def _follow_sql(number: int, condition: Condition, lead: Lead, index: str, scope: str) -> str:
-    """The items of one value, or the numbers of the items of several."""
-    source = f"FROM items_{number} {indexed_by(index)}"
-    if lead.strength == "value":
-        rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
-        return (
-            f"SELECT {COLUMNS} {source} WHERE {lead_sql(lead)}{rest} AND {scope}"
-            " ORDER BY number LIMIT :limit"
-        )
-    most = leads.MOST_CANDIDATES + 1
-    return f"SELECT number {source} WHERE {lead_sql(lead)} AND {scope} LIMIT {most}"
+def _follow_sql(
+    columns: str, number: int, condition: Condition, lead: Lead, index: str, scope: str
+) -> str:
+    """Items of one value come in the order of their numbers, those of several as they lie."""
+    rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
+    order = (
+        "ORDER BY number LIMIT :limit"
+        if lead.strength == "value"
+        else f"LIMIT {leads.MOST_CANDIDATES + 1}"
+    )
+    return (
+        f"SELECT {columns} FROM items_{number} {indexed_by(index)}"
+        f" WHERE {lead_sql(lead)}{rest} AND {scope} {order}"
+    )
 
 
 def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: list[int]) -> Page:
@@ -94,33 +106,40 @@ def _pick(db: apsw.Connection, number: int, scan: Scan, where: str, numbers: lis
     step = scan.limit + 1
     for first in range(0, len(numbers), step):
         values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
-        for columns in db.execute(sql, values):
-            if not page.take(Row._make(columns)):
-                return Page(page.rows, True)
+        _, has_more = page.fill(db.execute(sql, values))
+        if has_more:
+            return Page(page.rows, True)
     return Page(page.rows, False)
 
 
 def walk(
     db: apsw.Connection, number: int, scan: Scan, order: Order, index: str, start: Place | None
-) -> Walk | None:
-    """The next items in the order of a property, from `start` on, which is included.
-
-    None if arrays or objects are among the values: their order is not that of their texts.
-    """
-    if db.execute(_nested_sql(number, order, index)).get:
-        return None
+) -> Walk:
+    """The next items in the order of a property, from `start` on, which is included."""
     scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
     page = Filling(scan)
     for step, bound in _steps(order, start):
-        sql = _walk_sql(number, order, index, step, condition, scope)
-        values |= bound
-        values["limit"] = page.wanted
-        for *columns, found_rank, found_value in db.execute(sql, values):
-            row = Row._make(columns)
-            if not page.take(row):
-                return Walk(page.rows, Place(found_rank, found_value, row.number))
+        sql = _walk_sql(COLUMNS, number, order, index, step, condition, scope)
+        for *columns, rank, value in db.execute(sql, values | bound):
+            if not page.take(columns):
+                return Walk(page.rows, Place(rank, value, columns[0]))
     return Walk(page.rows, None)
+
+
+def find_first(
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str
+) -> list[tuple[int, int, Any]]:
+    """The numbers of the first live items in the order of a property, with rank and value."""
+    scope, values = _conditions(number, scan)
+    ((step, bound),) = _steps(order, None)
+    sql = _walk_sql("number", number, order, index, step, None, scope)
+    return list(db.execute(sql, values | bound))
+
+
+def has_nested(db: apsw.Connection, number: int, order: Order, index: str) -> bool:
+    """Whether arrays or objects are among the values: their order is not that of their texts."""
+    return bool(db.execute(_nested_sql(number, order, index)).get)
 
 
 @lru_cache(maxsize=1024)
@@ -131,13 +150,19 @@ def _nested_sql(number: int, order: Order, index: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _walk_sql(
-    number: int, order: Order, index: str, step: str, condition: Condition | None, scope: str
+    columns: str,
+    number: int,
+    order: Order,
+    index: str,
+    step: str,
+    condition: Condition | None,
+    scope: str,
 ) -> str:
     rank, value = rank_sql(order.path), value_sql(order.path)
     backwards = " DESC" if order.is_descending else ""
     where = "" if condition is None else f" AND {condition_sql(condition)}"
     return (
-        f"SELECT {COLUMNS}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
+        f"SELECT {columns}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
         f" WHERE {step}{where} AND {scope}"
         f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
     )
@@ -146,18 +171,23 @@ def _walk_sql(
 def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
     """The stretches of the index from `start` on, each as SQL and what it binds."""
     rank, value = rank_sql(order.path), value_sql(order.path)
-    if start is not None and has_only_value(start.rank):
-        same = only_value_sql(order.path, start.rank)
-    else:
-        same = f"{value} = :start_value"
-    return stretches(
-        order,
-        start,
-        rank,
-        same,
-        lambda operator: f"{value} {operator} :start_value",
-        lambda name: f":{name}",
+    if start is None:
+        return [(f"{rank} <= {STRING}", {})]
+    on, behind = ("<=", "<") if order.is_descending else (">=", ">")
+    here = f"{rank} = {start.rank}"
+    others: tuple[str, dict[str, Any]] = (
+        f"{rank} {behind} {start.rank} AND {rank} <= {STRING}",
+        {},
     )
+    at = {"start_number": start.number}
+    if has_only_value(start.rank):
+        return [(f"{here} AND number {on} :start_number", at), others]
+    bound = {"start_value": start.value}
+    return [
+        (f"{here} AND {value} = :start_value AND number {on} :start_number", bound | at),
+        (f"{here} AND {value} {behind} :start_value", bound),
+        others,
+    ]
 
 
 def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:

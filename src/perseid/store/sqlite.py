@@ -149,15 +149,21 @@ class SqliteStore:
         self._cache = RowCache(_CACHED_BYTES)
         self._writer = Writer(
             self._write_db,
+            begin=self._let_go,
             before_commit=self._store_positions,
             committed=self._committed,
             undone=self._rolled_back,
         )
-        self._queries = SqliteQueries(self._connect, self._writer, self._write_db, self._positions)
+        self._queries = SqliteQueries(
+            self._connect, self._writer, self._write_db, self._positions, self._cache
+        )
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=256)
         db.set_busy_timeout(10_000)
+        # Without this a statement is planned anew for each value bound to a limit or compared with
+        # an indexed expression, which takes several times as long as running it.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.pragma("synchronous", self._synchronous)
         db.pragma("temp_store", "MEMORY")
         db.pragma("cache_size", -16_384)
@@ -322,10 +328,8 @@ class SqliteStore:
         return None if columns is None else Row._make(columns)
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
-        return tuple(
-            self._positions.get((container.number, part.index), START).lsn
-            for part in container.ranges
-        )
+        number, positions = container.number, self._positions
+        return tuple([positions.get((number, part.index), START).lsn for part in container.ranges])
 
     async def write(
         self,
@@ -445,6 +449,9 @@ class SqliteStore:
                 execute(sql.unclaim, (row.number,))
         for entry in change.unique:
             execute(sql.claim, (entry, row.number))
+
+    def _let_go(self) -> None:
+        self._queries.let_go()
 
     def _store_positions(self) -> None:
         for place, position in self._open.items():

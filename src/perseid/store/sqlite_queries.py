@@ -6,18 +6,21 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
 from perseid.conditions import Order, Path, Place
-from perseid.model import Container
+from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads
+from perseid.store.pages import Filling
 from perseid.store.position import Position
 from perseid.store.property_indexes import PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
-from perseid.store.scanning import run_scan
+from perseid.store.row_cache import RowCache
+from perseid.store.scanning import COLUMNS, run_scan
 from perseid.store.writer import Writer, as_client_error
 
 T = TypeVar("T")
@@ -30,6 +33,7 @@ _MOMENT: Final = 5_000
 _SMALL_ITEM: Final = 8 * 1024
 _PATIENCE: Final = 50  # queries of a shape that took longer, before it is tried again
 _REMEMBERED: Final = 4096
+_MOST_LOOKED_UP: Final = 128  # rows, one by one
 
 
 class SqliteQueries:
@@ -41,11 +45,13 @@ class SqliteQueries:
         writer: Writer,
         write_db: apsw.Connection,
         positions: Mapping[tuple[int, int], Position],
+        cache: RowCache,
     ) -> None:
         self._connect = connect
         self._writer = writer
         self._write_db = write_db
         self._positions = positions
+        self._cache = cache
         self._here = connect()  # for the event loop's thread
         self._local = threading.local()
         self._connections = [self._here]
@@ -53,6 +59,9 @@ class SqliteQueries:
         self._indexes = PropertyIndexes(write_db)
         self._building: dict[tuple[int, Path], asyncio.Future[None]] = {}
         self._slow: dict[Hashable, int] = {}
+        # Orders in which no array or object was found, and how often the container was written
+        # by then.
+        self._plain: dict[tuple[int, Order], int] = {}
 
     def close(self) -> None:
         self._threads.shutdown()
@@ -62,6 +71,14 @@ class SqliteQueries:
     def forget(self, number: int) -> None:
         """After a container is gone."""
         self._indexes.forget(number)
+
+    def let_go(self) -> None:
+        """Before anything is written: a state of the file that somebody looks at stays in its log.
+
+        As long as nothing is, queries share one look at it, and need not lock it each.
+        """
+        if self._here.in_transaction:
+            self._here.execute("COMMIT")
 
     async def in_thread(self, work: Work[T]) -> T:
         """Does the work in a thread; if nobody waits for it any longer, it is interrupted."""
@@ -91,11 +108,15 @@ class SqliteQueries:
         if found is None:
             return await self.in_thread(lambda db: run_scan(db, number, scan))
         lead, index = found
-        return await self._quickly(
-            container,
-            (number, where.condition, lead.path),
-            lambda db: searching.follow(db, number, scan, lead, index),
-        )
+
+        def follow(db: apsw.Connection) -> Page:
+            if lead.term is where.condition and self._may_look_up(db):
+                numbers = searching.find(db, number, scan, lead, index)
+                if numbers is not None and len(numbers) <= _MOST_LOOKED_UP:
+                    return self._look_up(db, number, scan, numbers)
+            return searching.follow(db, number, scan, lead, index)
+
+        return await self._quickly(container, (number, where.condition, lead.path), follow)
 
     async def walk(
         self, container: Container, scan: Scan, order: Order, start: Place | None
@@ -113,11 +134,63 @@ class SqliteQueries:
         index = await self._index(container, order.path)
         if index is None:
             return None
-        return await self._quickly(
-            container,
-            (number, scan.where and scan.where.condition, order, start is None),
-            lambda db: searching.walk(db, number, scan, order, index, start),
+
+        def walk(db: apsw.Connection) -> Walk | None:
+            if self._has_nested(db, container, order, index):
+                return None
+            if (
+                start is None
+                and scan.where is None
+                and scan.limit < _MOST_LOOKED_UP
+                and self._may_look_up(db)
+            ):
+                places = searching.find_first(db, number, scan, order, index)
+                page = self._look_up(db, number, scan, [each for each, _, _ in places])
+                at = len(page.rows)
+                if at == len(places):
+                    return Walk(page.rows, None)
+                return Walk(page.rows, Place(*places[at][1:], places[at][0]))
+            return searching.walk(db, number, scan, order, index, start)
+
+        shape = (number, scan.where and scan.where.condition, order, start is None)
+        return await self._quickly(container, shape, walk)
+
+    def _may_look_up(self, db: apsw.Connection) -> bool:
+        """Whether rows can be had from the cache: what an index says now holds for them too."""
+        return db is self._here and self._writer.is_still
+
+    def _look_up(self, db: apsw.Connection, number: int, scan: Scan, numbers: list[int]) -> Page:
+        """A page of the numbered items. Where all the rest is in an index, rows that were read
+        lately need not be read, and made into text, again."""
+        page = Filling(scan)
+        for each in numbers:
+            row = self._cache.get_number(number, each)
+            if row is None:
+                row = Row._make(db.execute(_row_sql(number), (each,)).get)
+                self._cache.put(number, row)
+            if not page.add(row):
+                return Page(page.rows, True)
+        return Page(page.rows, False)
+
+    def _has_nested(
+        self, db: apsw.Connection, container: Container, order: Order, index: str
+    ) -> bool:
+        number = container.number
+        if not self._may_look_up(db):
+            return searching.has_nested(db, number, order, index)
+        written = sum(
+            self._positions[number, part.index].lsn
+            for part in container.ranges
+            if (number, part.index) in self._positions
         )
+        if self._plain.get((number, order)) == written:
+            return False
+        if searching.has_nested(db, number, order, index):
+            return True
+        if len(self._plain) >= _REMEMBERED:
+            self._plain.clear()
+        self._plain[number, order] = written
+        return False
 
     async def combine(
         self,
@@ -242,6 +315,8 @@ class SqliteQueries:
         if size > items * _SMALL_ITEM:
             return await self.in_thread(work)
         db = self._here
+        if self._writer.is_still and not db.in_transaction:
+            db.execute("BEGIN")
         db.set_progress_handler(_Moment(), _MOMENT)
         try:
             return work(db)
@@ -254,6 +329,11 @@ class SqliteQueries:
         finally:
             db.set_progress_handler(None)
         return await self.in_thread(work)
+
+
+@lru_cache(maxsize=1024)
+def _row_sql(number: int) -> str:
+    return f"SELECT {COLUMNS} FROM items_{number} WHERE number = ?"
 
 
 class _Job(Generic[T]):

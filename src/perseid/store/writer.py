@@ -48,7 +48,8 @@ class _Job:
 class Writer:
     """Runs jobs on the writing connection in groups, one group at a time.
 
-    `before_commit` may add last statements to the transaction. Once it is durable, and before
+    `begin` is called on the event loop before a group is run, `before_commit` may add last
+    statements to the transaction. Once it is durable, and before
     anyone is answered, `committed` is called on the event loop; after a failure `undone` is.
     """
 
@@ -56,20 +57,28 @@ class Writer:
         self,
         db: apsw.Connection,
         *,
+        begin: Callable[[], None],
         before_commit: Callable[[], None],
         committed: Callable[[], None],
         undone: Callable[[], None],
     ) -> None:
         self._db = db
+        self._begin = begin
         self._before_commit = before_commit
         self._committed = committed
         self._undone = undone
         self._jobs: deque[_Job] = deque()
         self._is_busy = False
+        self._is_handed_over = False
         self._idle: list[asyncio.Future[None]] = []
         self._handed: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the file cannot change as long as the event loop is not given a turn."""
+        return not self._is_handed_over
 
     async def submit(
         self, run: Callable[[], T], *, is_atomic: bool = False, is_heavy: bool = False
@@ -106,6 +115,7 @@ class Writer:
             self._start()
 
     def _start(self) -> None:
+        self._begin()
         jobs = self._jobs
         group = [jobs.popleft()]
         if group[0].is_heavy:
@@ -128,6 +138,7 @@ class Writer:
 
     def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
         loop = asyncio.get_running_loop()
+        self._is_handed_over = True
 
         def run() -> None:
             failure: BaseException | None = None
@@ -141,6 +152,7 @@ class Writer:
         self._handed.put(run)
 
     def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
+        self._is_handed_over = False
         if failure is None:
             self._committed()
         else:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from perseid.store.postgres import schema
 from perseid.store.postgres.failures import as_client_error, may_be_applied
@@ -21,7 +21,7 @@ Pool: TypeAlias = AsyncConnectionPool[Connection]
 Cursor: TypeAlias = AsyncRawCursor[Any]
 
 _CONNECTIONS: Final = 16
-_PATIENCE: Final = 10.0  # seconds in which a connection must come about
+_PATIENCE: Final = 5.0  # seconds in which a connection must come about
 _STATEMENT_SECONDS: Final = 30
 _SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
 
@@ -77,10 +77,15 @@ async def connect(dsn: str, durability: str) -> Pool:
         min_size=2,
         max_size=_CONNECTIONS,
         timeout=_PATIENCE,
+        reconnect_timeout=_PATIENCE,  # then whoever asks next makes it try again
         name="perseid",
         open=False,
     )
-    await pool.open(wait=True, timeout=_PATIENCE)
+    try:
+        await pool.open(wait=True, timeout=2 * _PATIENCE)
+    except PoolTimeout:
+        await pool.close()
+        raise StoreError(f"{shown(dsn)} gives only one connection; perseid needs some") from None
     return pool
 
 

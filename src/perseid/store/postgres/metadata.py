@@ -29,6 +29,7 @@ from perseid.store.protocol import (
 )
 
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
+_HIGHEST_CLOCK: Final = "highest_clock"
 
 
 class Reading(NamedTuple):
@@ -58,6 +59,20 @@ async def keep_meta(pool: Pool, name: str, value: str) -> str:
     )
     kept = await get_meta(pool, name)
     return value if kept is None else kept
+
+
+async def raise_clock(pool: Pool, shown: float) -> None:
+    """Remembers what the database's clock has shown."""
+    await fetch_all(
+        pool,
+        "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE"
+        " SET value = GREATEST(meta.value::float8, excluded.value::float8)::text",
+        (_HIGHEST_CLOCK, repr(shown)),
+    )
+
+
+async def highest_clock(pool: Pool) -> float:
+    return float(await get_meta(pool, _HIGHEST_CLOCK) or 0)
 
 
 async def next_number(pool: Pool, series: str) -> int:

@@ -90,10 +90,16 @@ def head_sql(path: Path) -> str:
     return f'(left({text}, {LONGEST}) COLLATE "C")'
 
 
+def index_parts(path: Path) -> tuple[str, str, str, str]:
+    """What an index over the path holds, in its order."""
+    return rank_sql(path), measure_sql(path), head_sql(path), "number"
+
+
 def index_columns(path: Path) -> str:
-    """What an index over the path holds; written for a statement without values."""
-    columns = f"{rank_sql(path)}, {measure_sql(path)}, ({head_sql(path)}), number"
-    return columns.replace("%%", "%")
+    """The same as it is written to make the index, in a statement that has no values bound."""
+    *expressions, number = index_parts(path)
+    columns = ", ".join(f"({each})" for each in expressions)
+    return f"{columns}, {number}".replace("%%", "%")
 
 
 def bindings(found: Filter | None) -> dict[str, Any]:
@@ -157,20 +163,11 @@ def lead_sql(lead: Lead) -> str:
     return _narrowed(lead.term)
 
 
-def same_sql(path: Path, rank: int, value: str) -> str:
-    """That the value of a type is this one, in terms of an index; the types that have only one
-    need none."""
-    measure, head = measure_sql(path), head_sql(path)
-    if rank == NUMBER:
-        return f"{measure} = {value} AND {head} = ''"
-    return f"{measure} = 0 AND {head} = {value if rank == STRING else repr('')}"
-
-
-def nested_sql(path: Path) -> str:
-    """That the value is one whose order an index does not tell: an array, an object, a long
-    text."""
-    rank = rank_sql(path)
-    return f"({rank} IN ({ARRAY}, {OBJECT}) OR {rank} = {STRING} AND {measure_sql(path)} = 1)"
+def place_sql(rank: int, value: str) -> str:
+    """Where an index has a value: rank, measure and head, as far as the value is known."""
+    measure = value if rank == NUMBER else "0"
+    head = value if rank == STRING else "''"
+    return f"{rank}, {measure}, {head}"
 
 
 def _text_sql(path: Path) -> str:
@@ -189,7 +186,7 @@ def _narrowed(term: Condition) -> str:
 def _typed(term: Typed) -> str:
     found = typed_sql(rank_sql(term.path), term.ranks)
     if len(term.ranks) == 1 and has_only_value(term.ranks[0]):
-        return f"({found} AND {same_sql(term.path, term.ranks[0], '')})"
+        return f"({found} AND {measure_sql(term.path)} = 0 AND {head_sql(term.path)} = '')"
     return found
 
 

@@ -51,15 +51,16 @@ class PropertyIndexes:
         self._read_at: float | None = None
         self._uses: dict[str, int] = {}
         self._turn = itertools.count(1)
-        self._building: dict[str, tuple[asyncio.Task[None], float]] = {}
+        # By name: what waits for the index, and since when it is being made.
+        self._building: dict[str, tuple[asyncio.Future[None], float]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[str, float] = {}
 
     async def close(self) -> None:
         """Ends what is being built; the statement on the server as well."""
-        tasks = [task for task, _ in self._building.values()]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def find(self, number: int, path: Path) -> str | None:
         """The name of the index over a path, which counts as a use of it."""
@@ -84,32 +85,45 @@ class PropertyIndexes:
         name = _name(number, path)
         if _now() - self._failed.get(name, -_PAUSE) < _PAUSE:
             return None
-        task, since = self._building.get(name, (None, _now()))
-        if task is None:
-            task = asyncio.ensure_future(self._build(number, path, name))
-            self._building[name] = task, since
-            task.add_done_callback(lambda _: self._building.pop(name, None))
+        ready, since = self._building.get(name, (None, _now()))
+        if ready is None:
+            ready = asyncio.get_running_loop().create_future()
+            self._building[name] = ready, since
+            task = asyncio.ensure_future(self._build(number, path, name, ready))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         # Others may wait for it when this client has gone, so it goes on.
-        await asyncio.wait((task,), timeout=max(0.0, since + _PATIENCE - _now()))
-        return await self.find(number, path) if task.done() else None
+        await asyncio.wait((ready,), timeout=max(0.0, since + _PATIENCE - _now()))
+        return await self.find(number, path) if ready.done() else None
 
     async def keep(self, number: int, wanted: Callable[[Path], bool]) -> None:
-        """Drops the indexes over paths that are not wanted, and what is left of failed ones."""
-        async with borrowed(self._pool) as db:
-            found = await _listed(db)
-            unwanted = [
-                name
-                for name, is_valid, path in found
-                if _container_of(name) == number
-                and not (is_valid and path is not None and wanted(_path_of(path)))
-            ]
-            if unwanted:
-                async with _alone(db):
-                    for name in unwanted:
-                        await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
-                    self._note(await _listed(db))
+        """Drops the indexes over paths that are not wanted, and what is left of failed ones.
 
-    async def _build(self, number: int, path: Path, name: str) -> None:
+        If others are at it for long it is done later: nothing wrong comes of an index too many.
+        """
+        task = asyncio.ensure_future(self._drop(number, wanted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait((task,), timeout=_PATIENCE)
+
+    async def _drop(self, number: int, wanted: Callable[[Path], bool]) -> None:
+        def is_unwanted(name: str, is_valid: bool, path: str | None) -> bool:
+            is_kept = is_valid and path is not None and wanted(_path_of(path))
+            return _container_of(name) == number and not is_kept
+
+        try:
+            async with self._pool.connection() as db:
+                if not any(is_unwanted(*each) for each in await _listed(db)):
+                    return
+                async with _alone(db):
+                    for each in await _listed(db):
+                        if is_unwanted(*each):
+                            await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{each[0]}"')
+                    self._note(await _listed(db))
+        except psycopg.Error as exc:
+            log.warning("indexes could not be dropped: %s", exc.sqlstate or type(exc).__name__)
+
+    async def _build(self, number: int, path: Path, name: str, ready: asyncio.Future[None]) -> None:
         try:
             async with self._pool.connection() as db, _alone(db):
                 await self._create(db, number, path, name)
@@ -117,6 +131,14 @@ class PropertyIndexes:
         except psycopg.Error as exc:
             self._failed[name] = _now()
             log.warning("an index could not be made: %s", exc.sqlstate or type(exc).__name__)
+        finally:
+            self._end(name, ready)
+
+    def _end(self, name: str, ready: asyncio.Future[None]) -> None:
+        """Lets those who wait for the index go on."""
+        if not ready.done():
+            self._building.pop(name, None)
+            ready.set_result(None)
 
     async def _create(self, db: Connection, number: int, path: Path, name: str) -> None:
         found = {each: (is_valid, text) for each, is_valid, text in await _listed(db)}
@@ -136,6 +158,9 @@ class PropertyIndexes:
             except BaseException:
                 await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
                 raise
+            # Without knowing how many items the container has, the database might sort them all
+            # rather than take the first few from the index.
+            await db.execute("ANALYZE items (container, part, number)")
         if text is None:
             comment = orjson.dumps(path).decode().replace("'", "''")
             await db.execute(f"COMMENT ON INDEX \"{name}\" IS '{comment}'")

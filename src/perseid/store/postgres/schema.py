@@ -30,16 +30,14 @@ _FIRST: Final = (
     CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)
     """,
     # One row. `version` counts the changes of metadata and of the clock's setting, `line` numbers
-    # the resources and the lines of the audit log, `clock_highest` is what the database's clock
-    # has shown.
+    # the resources and the lines of the audit log.
     """
     CREATE TABLE shared (
         one smallint PRIMARY KEY,
         version bigint NOT NULL,
         line bigint NOT NULL,
         clock_offset double precision NOT NULL,
-        clock_frozen double precision,
-        clock_highest double precision NOT NULL
+        clock_frozen double precision
     )
     """,
     """
@@ -131,7 +129,7 @@ _FIRST: Final = (
         PRIMARY KEY (part, lsn, entry)
     )
     """,
-    "INSERT INTO shared VALUES (1, 1, 0, 0, NULL, 0)",
+    "INSERT INTO shared VALUES (1, 1, 0, 0, NULL)",
 )
 
 # MIGRATIONS[n] brings the tables of version n to version n + 1.

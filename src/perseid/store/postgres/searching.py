@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from perseid.conditions import NUMBER, STRING, Condition, Order, Path, Place
-from perseid.model import RANGE_SHIFT, Container, Row
+from perseid.conditions import ARRAY, NUMBER, STRING, Order, Path, Place
+from perseid.model import RANGE_SHIFT, Container
 from perseid.store import leads, scoping
 from perseid.store.leads import Lead
 from perseid.store.pages import Filling
@@ -22,18 +23,17 @@ from perseid.store.postgres.predicates import (
     bindings,
     condition_sql,
     head_sql,
+    index_parts,
     json_sql,
     lead_sql,
     mark,
     measure_sql,
-    nested_sql,
+    place_sql,
     rank_sql,
-    same_sql,
 )
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.statements import COLUMNS
 from perseid.store.protocol import Page, Scan, Walk
-from perseid.store.stretches import stretches
 from perseid.ttl import LIVE_SQL
 
 _LIVE: Final = LIVE_SQL.replace(":inherited", mark("inherited")).replace(":own", mark("own"))
@@ -48,11 +48,10 @@ class Scope(NamedTuple):
     values: dict[str, Any]
 
 
-def scope_of(container: Container, scan: Scan, lead: Lead | None = None) -> Scope:
-    """The scope of a scan; one range is told by equality with its part, which finds its node.
+def scope_of(container: Container, scan: Scan) -> Scope:
+    """The scope of a scan by its ranges and whatever it says of keys and numbers.
 
-    Only with a lead is it one that property indexes may serve: what goes by key or number has
-    indexes of its own, and the database is not to think about others.
+    One range is told by equality with its part, which on a cluster finds its node.
     """
     text, values = scoping.scope_sql(scan, mark, _LIVE)
     if scan.range_index is None:
@@ -62,13 +61,18 @@ def scope_of(container: Container, scan: Scan, lead: Lead | None = None) -> Scop
         where = f"part = {mark('part')}"
         values["part"] = part_of(container.number, scan.range_index)
     values |= bindings(scan.where)
-    found = f"{where} AND {text}"
-    return Scope(found if lead is None else _led(container, lead_sql(lead), found), values)
+    return Scope(f"{where} AND {text}", values)
 
 
-def _led(container: Container, lead: str, scope: str) -> str:
-    """A scope that a property index of the container may serve, with what it is asked for."""
-    return f"container = {container.number:d} AND {lead} AND {scope}"
+def led_scope(container: Container, scan: Scan, lead: str) -> Scope:
+    """The scope of a scan for which one property index is to be used, by what it is asked for."""
+    text, values = scoping.scope_sql(scan, mark, _LIVE)
+    where = f"container = {container.number:d} AND {lead}"
+    if scan.range_index is not None:
+        where += f" AND part = {mark('part')}"
+        values["part"] = part_of(container.number, scan.range_index)
+    values |= bindings(scan.where)
+    return Scope(f"{where} AND {text}", values)
 
 
 async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -90,7 +94,7 @@ async def run_scan(pool: Pool, container: Container, scan: Scan) -> Page:
 
 async def follow(pool: Pool, container: Container, scan: Scan, lead: Lead) -> Page:
     """A page of the items that meet the condition, found by the index of a lead."""
-    sql, values = scope_of(container, scan, lead)
+    sql, values = led_scope(container, scan, lead_sql(lead))
     if lead.strength == "value":
         page = Filling(scan)
         listing = _listing_sql(_where(sql, scan))
@@ -110,7 +114,7 @@ async def count(
     pool: Pool, container: Container, scan: Scan, lead: Lead | None = None, most: int | None = None
 ) -> int:
     """How many live items meet the condition, as far as `most`."""
-    sql, values = scope_of(container, scan, lead)
+    sql, values = _scope(container, scan, lead)
     return await _count(pool, _where(sql, scan), values, most)
 
 
@@ -118,7 +122,7 @@ async def count_lead(
     pool: Pool, container: Container, scan: Scan, lead: Lead, most: int | None
 ) -> int:
     """How many items the lead has."""
-    sql, values = scope_of(container, scan, lead)
+    sql, values = led_scope(container, scan, lead_sql(lead))
     return await _count(pool, sql, values, most)
 
 
@@ -129,26 +133,26 @@ async def walk(
 
     None if an index does not tell the order of all values.
     """
-    path = order.path
     if start is not None and start.rank == STRING and "\0" in start.value:
         return None  # no item has it, and it cannot be bound
-    nested = f"SELECT 1 FROM items WHERE container = {container.number:d} AND {nested_sql(path)}"
-    if await fetch(pool, f"{nested} LIMIT 1", {}):
+    last = await fetch(pool, _last_sql(container.number, order.path), {})
+    if last and _is_nested(*last[0]):
         return None
-    if start is not None and start.rank == NUMBER:
-        start = start._replace(value=as_numeric(start.value))
-    sql, values = scope_of(container, scan)
-    condition = None if scan.where is None else scan.where.condition
+    sql, values = led_scope(container, scan, _from_sql(order, start))
+    if start is not None:
+        is_number = start.rank == NUMBER
+        values["start_value"] = as_numeric(start.value) if is_number else start.value
+        values["start_number"] = start.number
     page = Filling(scan)
-    for stretch, bound in _stretches(order, start):
-        rest = {"limit": page.wanted, "room": page.room}
-        statement = _walk_sql(order, _led(container, stretch, sql), condition)
-        for *columns, rank, measure, head in await fetch(pool, statement, values | bound | rest):
-            row = Row._make(columns)
-            if not page.take(row):
-                value = from_numeric(measure) if rank == NUMBER else head
-                value = value if rank >= NUMBER else None
-                return Walk(page.rows, Place(rank, value, row.number))
+    values |= {"limit": page.wanted, "room": page.room}
+    for *columns, rank, measure, head in await fetch(
+        pool, _walk_sql(order, _where(sql, scan)), values
+    ):
+        if _is_nested(rank, measure):
+            return None  # it came a moment ago
+        if not page.take(columns):
+            value = from_numeric(measure) if rank == NUMBER else head
+            return Walk(page.rows, Place(rank, value if rank >= NUMBER else None, columns[0]))
     return Walk(page.rows, None)
 
 
@@ -156,7 +160,7 @@ async def combinations(
     pool: Pool, container: Container, scan: Scan, lead: Lead | None, paths: Sequence[Path]
 ) -> AsyncIterator[list[tuple[Any, ...]]]:
     """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
-    sql, values = scope_of(container, scan, lead)
+    sql, values = _scope(container, scan, lead)
     columns = ", ".join(f"{json_sql(path)}::text" for path in paths)
     groups = ", ".join(json_sql(path) for path in paths)
     statement = (
@@ -177,8 +181,7 @@ async def combinations(
 async def _fill(pool: Pool, page: Filling, sql: str, values: dict[str, Any]) -> bool:
     """False if the page is full and there is more."""
     rest = {"limit": page.wanted, "room": page.room}
-    found = await fetch(pool, sql, values | rest)
-    return all(page.take(Row._make(columns)) for columns in found)
+    return not page.fill(await fetch(pool, sql, values | rest)).has_more
 
 
 async def _pick(pool: Pool, container: Container, scan: Scan, numbers: Sequence[int]) -> Page:
@@ -212,8 +215,19 @@ def _parts(container: Container, scan: Scan) -> Iterable[int]:
     return (part.index for part in container.ranges if part.index >= first)
 
 
+def _scope(container: Container, scan: Scan, lead: Lead | None) -> Scope:
+    return scope_of(container, scan) if lead is None else led_scope(container, scan, lead_sql(lead))
+
+
 def _where(scope: str, scan: Scan) -> str:
-    return scope if scan.where is None else f"{scope} AND {condition_sql(scan.where.condition)}"
+    """The scope and the condition.
+
+    The condition is wrapped: no index is to be chosen for its parts besides the one that leads,
+    and the database is not to believe that hardly anything meets it, of which it knows nothing.
+    """
+    if scan.where is None:
+        return scope
+    return f"{scope} AND CASE WHEN {condition_sql(scan.where.condition)} THEN true ELSE false END"
 
 
 @lru_cache(maxsize=1024)
@@ -222,20 +236,44 @@ def _listing_sql(where: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _walk_sql(order: Order, scope: str, condition: Condition | None) -> str:
+def _walk_sql(order: Order, where: str) -> str:
     path = order.path
-    backwards = " DESC" if order.is_descending else ""
-    where = "" if condition is None else f" AND {condition_sql(condition)}"
     columns = (
         f"{rank_sql(path)} AS found_rank, {measure_sql(path)} AS found_measure,"
         f" {head_sql(path)} AS found_head"
     )
     return _bounded_sql(
-        f"SELECT {COLUMNS}, {columns} FROM items WHERE {scope}{where}",
+        f"SELECT {COLUMNS}, {columns} FROM items WHERE {where}",
         f"{COLUMNS}, found_rank, found_measure, found_head",
-        f"found_rank{backwards}, found_measure{backwards}, found_head{backwards},"
-        f" number{backwards}",
+        _ordered(("found_rank", "found_measure", "found_head", "number"), order.is_descending),
     )
+
+
+def _from_sql(order: Order, start: Place | None) -> str:
+    """The stretch of the index from `start` on."""
+    if start is None:
+        return "true"
+    found = ", ".join(index_parts(order.path))
+    place = place_sql(start.rank, mark("start_value"))
+    return f"({found}) {'<=' if order.is_descending else '>='} ({place}, {mark('start_number')})"
+
+
+@lru_cache(maxsize=1024)
+def _last_sql(number: int, path: Path) -> str:
+    """The end of an index, where it has all values whose order it does not tell."""
+    return (
+        f"SELECT {rank_sql(path)}, {measure_sql(path)} FROM items WHERE container = {number:d}"
+        f" ORDER BY {_ordered(index_parts(path), is_descending=True)} LIMIT 1"
+    )
+
+
+def _is_nested(rank: int, measure: Decimal) -> bool:
+    """Arrays and objects have an order of their own; of long texts an index has the beginning."""
+    return rank >= ARRAY or (rank == STRING and measure == 1)
+
+
+def _ordered(columns: Sequence[str], is_descending: bool) -> str:
+    return ", ".join(f"{each} DESC" if is_descending else each for each in columns)
 
 
 def _bounded_sql(select: str, columns: str, order: str) -> str:
@@ -251,20 +289,4 @@ def _bounded_sql(select: str, columns: str, order: str) -> str:
         f" row_number() {ordered} AS place"
         f" FROM ({select} ORDER BY {order} LIMIT {mark('limit')}) AS found) AS page"
         f" WHERE before <= {mark('room')} OR place <= 2 ORDER BY {order}"
-    )
-
-
-def _stretches(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
-    """The stretches of the index from `start` on, each as SQL and what it binds."""
-    path = order.path
-    rank = NUMBER if start is None else start.rank  # without a start no value is compared
-    value = mark("start_value")
-    found = measure_sql(path) if rank == NUMBER else f"{measure_sql(path)} = 0 AND {head_sql(path)}"
-    return stretches(
-        order,
-        start,
-        rank_sql(path),
-        same_sql(path, rank, value),
-        lambda operator: f"{found} {operator} {value}",
-        mark,
     )

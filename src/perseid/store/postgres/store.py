@@ -111,11 +111,7 @@ class PostgresStore:
             await asyncio.sleep(_CLOCK_SECONDS)
             try:
                 await _look(self._pool, self.clock)
-                await fetch_all(
-                    self._pool,
-                    "UPDATE shared SET clock_highest = GREATEST(clock_highest, $1)",
-                    (self.clock.unmoved(),),
-                )
+                await metadata.raise_clock(self._pool, self.clock.unmoved())
             except CosmosError as exc:
                 log.warning("the database's clock could not be read: %s", exc.message)
 
@@ -324,6 +320,5 @@ async def _look(pool: Pool, clock: SharedClock) -> None:
         asked = await db.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
         ((now,),) = await asked.fetchall()
         received = clock.steady()
-        cursor = await db.execute("SELECT clock_highest FROM shared")
-        ((highest,),) = await cursor.fetchall()
+    highest = await metadata.highest_clock(pool)
     clock.feed(highest if now < highest - _SET_BACK else now, sent, received)
