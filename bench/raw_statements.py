@@ -73,8 +73,9 @@ def measure(
 ) -> Findings:
     """Beside what the server did on the same database; `samples` are its runs by row."""
     findings = []
-    for name in _DEEDS.keys() & samples.keys():
-        label, do = _DEEDS[name]
+    for name, (label, do) in _DEEDS.items():
+        if name not in samples:
+            continue
         runs = [sample.rate for sample in samples[name]]
         rates = [
             on_fast_loop(_rate(dsn_of(home), do, connections, seconds)) for _ in range(len(runs))
