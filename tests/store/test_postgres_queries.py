@@ -26,9 +26,11 @@ from perseid.store.postgres import property_indexes as on_postgres
 from perseid.store.postgres import searching
 from perseid.store.postgres.connecting import Pool, connect
 from perseid.store.postgres.documents import queryable
+from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.predicates import LONGEST
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import part_of
+from perseid.store.postgres.source import Source
 from perseid.store.postgres.statements import COLUMNS
 from perseid.store.protocol import Decision, Page, Put, PutResource, Scan, View
 from perseid.store.sqlite import SqliteStore
@@ -56,7 +58,7 @@ class Pair:
         self.run = run
         self.pool = pool
         self.sqlite = sqlite
-        self.postgres = PostgresQueries(pool)
+        self.postgres = PostgresQueries(pool, Freshness(1))
 
     def fill(self, rows: list[Row]) -> Container:
         made = container_resource(next(numbers), ranges=RANGES)
@@ -285,8 +287,8 @@ async def recorded() -> AsyncIterator[list[tuple[str, dict[str, Any], int]]]:
     """The statements that are run, with their values and how many rows they gave."""
     seen: list[tuple[str, dict[str, Any], int]] = []
 
-    async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        found = await original(pool, sql, values)
+    async def fetch(source: Source, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        found = await original(source, sql, values)
         seen.append((sql, values, len(found)))
         return found
 
@@ -414,7 +416,7 @@ def test_combinations_are_taken_on_another_thread(pair: Pair, many: Container) -
 
 def test_indexes_are_made_once_for_all_front_ends(pair: Pair) -> None:
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
-    others = [PostgresQueries(pair.pool) for _ in range(4)]
+    others = [PostgresQueries(pair.pool, Freshness(1)) for _ in range(4)]
 
     async def work() -> None:
         scan = filtered("c.n = 5")
@@ -461,7 +463,7 @@ def test_queries_do_not_wait_for_an_index_for_long(
     scan = filtered("c.n = 5")
 
     async def work() -> None:
-        queries = PostgresQueries(pair.pool)
+        queries = PostgresQueries(pair.pool, Freshness(1))
         async with an_old_snapshot(pair.pool):
             for _ in range(2):
                 assert len((await queries.scan(container, scan)).rows) == 1
@@ -483,7 +485,7 @@ def test_an_index_that_fails_leaves_nothing_behind(
     scan = filtered("c.n = 5")
 
     async def work() -> None:
-        queries = PostgresQueries(pair.pool)
+        queries = PostgresQueries(pair.pool, Freshness(1))
         async with an_old_snapshot(pair.pool):
             asked = asyncio.ensure_future(queries.scan(container, scan))
             (builder,) = await builders(pair.pool)
@@ -515,7 +517,7 @@ def test_half_an_index_is_made_again(pair: Pair) -> None:
             await db.execute(
                 "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,)
             )
-        queries = PostgresQueries(pair.pool)
+        queries = PostgresQueries(pair.pool, Freshness(1))
         assert (await queries.access(container, scan, None)).way == "scan"
         await queries.scan(container, scan)
         assert await indexes_of(pair.pool, container) == [(name, True)]

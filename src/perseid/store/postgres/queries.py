@@ -20,19 +20,25 @@ from perseid.store.leads import FEW, Lead, best_lead, leads
 from perseid.store.postgres import searching
 from perseid.store.postgres.connecting import Pool
 from perseid.store.postgres.filters import held
+from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.property_indexes import PropertyIndexes
+from perseid.store.postgres.source import Source
 from perseid.store.protocol import Access, Page, Scan, Walk
 
 
 class PostgresQueries:
     """See `store.protocol.Store`, whose methods of these names this is."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, freshness: Freshness) -> None:
         self._pool = pool
+        self._freshness = freshness
         self._indexes = PropertyIndexes(pool)
 
     async def close(self) -> None:
         await self._indexes.close()
+
+    def _source(self, container: Container) -> Source:
+        return Source(self._pool, self._freshness, container)
 
     async def forget(self, number: int) -> None:
         """After a container is gone."""
@@ -42,8 +48,8 @@ class PostgresQueries:
         scan = _held(scan)
         found = await self._lead(container, scan)
         if found is None:
-            return await searching.run_scan(self._pool, container, scan)
-        return await searching.follow(self._pool, container, scan, found)
+            return await searching.run_scan(self._source(container), scan)
+        return await searching.follow(self._source(container), scan, found)
 
     async def walk(
         self, container: Container, scan: Scan, order: Order, start: Place | None
@@ -53,12 +59,12 @@ class PostgresQueries:
         scan = _held(scan)
         lead = await self._lead(container, scan)
         if lead is not None and lead.path != order.path:
-            found = await searching.count_lead(self._pool, container, scan, lead, FEW + 1)
+            found = await searching.count_lead(self._source(container), scan, lead, FEW + 1)
             if found <= FEW:
                 return None
         if await self._index(container, order.path) is None:
             return None
-        return await searching.walk(self._pool, container, scan, order, start)
+        return await searching.walk(self._source(container), scan, order, start)
 
     async def combine(
         self,
@@ -70,7 +76,7 @@ class PostgresQueries:
         scan = _held(scan)
         lead = await self._lead(container, scan)
         if not paths:
-            take(await searching.count(self._pool, container, scan, lead), {})
+            take(await searching.count(self._source(container), scan, lead), {})
             return
 
         def give(found: list[tuple[Any, ...]]) -> None:
@@ -81,21 +87,21 @@ class PostgresQueries:
                         put(document, path, orjson.loads(value))
                 take(times, document)
 
-        async for found in searching.combinations(self._pool, container, scan, lead, paths):
+        async for found in searching.combinations(self._source(container), scan, lead, paths):
             await asyncio.to_thread(give, found)
 
     async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
         scan = _held(scan)
         everything = scan._replace(where=None)
         if scan.pk_prefix is not None:
-            return Access("key", None, await searching.count(self._pool, container, everything))
+            return Access("key", None, await searching.count(self._source(container), everything))
         known = set(await self._indexes.paths(container.number)) & scan.indexable
         for lead in leads(scan.where.condition) if scan.where else ():
             if lead.path in known:
-                looked = await searching.count_lead(self._pool, container, scan, lead, None)
+                looked = await searching.count_lead(self._source(container), scan, lead, None)
                 if order is None or lead.path == order.path or looked <= FEW:
                     return Access("index", lead.path, looked)
-        looked = await searching.count(self._pool, container, everything)
+        looked = await searching.count(self._source(container), everything)
         if order is not None and order.path in known:
             return Access("order", order.path, looked)
         return Access("scan", None, looked)
@@ -108,7 +114,7 @@ class PostgresQueries:
         found = await best_lead(
             scan,
             lambda path: self._index(container, path),
-            lambda lead, _: searching.count_lead(self._pool, container, scan, lead, FEW),
+            lambda lead, _: searching.count_lead(self._source(container), scan, lead, FEW),
         )
         return None if found is None else found[0]
 
@@ -118,7 +124,7 @@ class PostgresQueries:
         if name is not None:
             return name
         least = property_indexes.LEAST_ITEMS
-        found = await searching.count(self._pool, container, Scan(), most=least)
+        found = await searching.count(self._source(container), Scan(), most=least)
         if found < least:
             return None
         return await self._indexes.make(container.number, path)

@@ -17,8 +17,9 @@ from perseid.model import RANGE_SHIFT, Container
 from perseid.store import leads, scoping
 from perseid.store.leads import Lead
 from perseid.store.pages import Filling
-from perseid.store.postgres.connecting import Pool, borrowed
+from perseid.store.postgres.connecting import Connection, borrowed
 from perseid.store.postgres.documents import as_numeric, from_numeric
+from perseid.store.postgres.freshness import VERSION_SQL
 from perseid.store.postgres.predicates import (
     bindings,
     condition_sql,
@@ -32,7 +33,8 @@ from perseid.store.postgres.predicates import (
     rank_sql,
 )
 from perseid.store.postgres.schema import part_of
-from perseid.store.postgres.statements import COLUMNS
+from perseid.store.postgres.source import Source
+from perseid.store.postgres.statements import COLUMNS, VERSION
 from perseid.store.protocol import Page, Scan, Walk
 from perseid.ttl import LIVE_SQL
 
@@ -75,70 +77,79 @@ def led_scope(container: Container, scan: Scan, lead: str) -> Scope:
     return Scope(f"{where} AND {text}", values)
 
 
-async def fetch(pool: Pool, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-    async with borrowed(pool) as db:
+async def fetch(source: Source, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async with borrowed(source.pool) as db:
         cursor = db.cursor(binary=True)
-        await cursor.execute(sql, values)
-        return await cursor.fetchall()
+        await cursor.execute(f"SELECT {VERSION_SQL}, found.* FROM ({sql}) AS found", values)
+        rows = await cursor.fetchall()
+        if rows:
+            source.confirm(rows[0][0])
+        else:
+            await _confirm(source, db)
+    return [row[1:] for row in rows]
 
 
-async def run_scan(pool: Pool, container: Container, scan: Scan) -> Page:
+async def _confirm(source: Source, db: Connection) -> None:
+    ((version,),) = await (await db.execute(VERSION)).fetchall()
+    source.confirm(version)
+
+
+async def run_scan(source: Source, scan: Scan) -> Page:
     """A page of live items in the order of their numbers, which is range after range."""
     page = Filling(scan)
-    for part in _parts(container, scan):
-        sql, values = scope_of(container, scan._replace(range_index=part))
-        if not await _fill(pool, page, _listing_sql(_where(sql, scan)), values):
+    for part in _parts(source.container, scan):
+        sql, values = scope_of(source.container, scan._replace(range_index=part))
+        if not await _fill(source, page, _listing_sql(_where(sql, scan)), values):
             return Page(page.rows, True)
     return Page(page.rows, False)
 
 
-async def follow(pool: Pool, container: Container, scan: Scan, lead: Lead) -> Page:
+async def follow(source: Source, scan: Scan, lead: Lead) -> Page:
     """A page of the items that meet the condition, found by the index of a lead."""
-    sql, values = led_scope(container, scan, lead_sql(lead))
+    sql, values = led_scope(source.container, scan, lead_sql(lead))
     if lead.strength == "value":
         page = Filling(scan)
         listing = _listing_sql(_where(sql, scan))
-        return Page(page.rows, not await _fill(pool, page, listing, values))
+        return Page(page.rows, not await _fill(source, page, listing, values))
     most = leads.MOST_CANDIDATES
     found = await fetch(
-        pool,
+        source,
         f"SELECT number FROM items WHERE {_where(sql, scan)} LIMIT {most + 1}",
         values,
     )
     if len(found) > most:
-        return await run_scan(pool, container, scan)
-    return await _pick(pool, container, scan, sorted(number for (number,) in found))
+        return await run_scan(source, scan)
+    return await _pick(source, scan, sorted(number for (number,) in found))
 
 
 async def count(
-    pool: Pool, container: Container, scan: Scan, lead: Lead | None = None, most: int | None = None
+    source: Source,
+    scan: Scan,
+    lead: Lead | None = None,
+    most: int | None = None,
 ) -> int:
     """How many live items meet the condition, as far as `most`."""
-    sql, values = _scope(container, scan, lead)
-    return await _count(pool, _where(sql, scan), values, most)
+    sql, values = _scope(source.container, scan, lead)
+    return await _count(source, _where(sql, scan), values, most)
 
 
-async def count_lead(
-    pool: Pool, container: Container, scan: Scan, lead: Lead, most: int | None
-) -> int:
+async def count_lead(source: Source, scan: Scan, lead: Lead, most: int | None) -> int:
     """How many items the lead has."""
-    sql, values = led_scope(container, scan, lead_sql(lead))
-    return await _count(pool, sql, values, most)
+    sql, values = led_scope(source.container, scan, lead_sql(lead))
+    return await _count(source, sql, values, most)
 
 
-async def walk(
-    pool: Pool, container: Container, scan: Scan, order: Order, start: Place | None
-) -> Walk | None:
+async def walk(source: Source, scan: Scan, order: Order, start: Place | None) -> Walk | None:
     """The next items in the order of a property, from `start` on, which is included.
 
     None if an index does not tell the order of all values.
     """
     if start is not None and start.rank == STRING and "\0" in start.value:
         return None  # no item has it, and it cannot be bound
-    last = await fetch(pool, _last_sql(container.number, order.path), {})
+    last = await fetch(source, _last_sql(source.container.number, order.path), {})
     if last and _is_nested(*last[0]):
         return None
-    sql, values = led_scope(container, scan, _from_sql(order, start))
+    sql, values = led_scope(source.container, scan, _from_sql(order, start))
     if start is not None:
         is_number = start.rank == NUMBER
         values["start_value"] = as_numeric(start.value) if is_number else start.value
@@ -146,7 +157,7 @@ async def walk(
     page = Filling(scan)
     values |= {"limit": page.wanted, "room": page.room}
     for *columns, rank, measure, head in await fetch(
-        pool, _walk_sql(order, _where(sql, scan)), values
+        source, _walk_sql(order, _where(sql, scan)), values
     ):
         if _is_nested(rank, measure):
             return None  # it came a moment ago
@@ -157,10 +168,10 @@ async def walk(
 
 
 async def combinations(
-    pool: Pool, container: Container, scan: Scan, lead: Lead | None, paths: Sequence[Path]
+    source: Source, scan: Scan, lead: Lead | None, paths: Sequence[Path]
 ) -> AsyncIterator[list[tuple[Any, ...]]]:
     """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
-    sql, values = _scope(container, scan, lead)
+    sql, values = _scope(source.container, scan, lead)
     columns = ", ".join(f"{json_sql(path)}::text" for path in paths)
     groups = ", ".join(json_sql(path) for path in paths)
     statement = (
@@ -169,41 +180,42 @@ async def combinations(
     )
     # A cursor of the server: there may be as many combinations as items.
     async with (
-        borrowed(pool) as db,
+        borrowed(source.pool) as db,
         db.transaction(),
         db.cursor(name="combinations", binary=True) as cursor,
     ):
         await cursor.execute(statement, values)
         while found := await cursor.fetchmany(_BATCH):
             yield found
+        await _confirm(source, db)
 
 
-async def _fill(pool: Pool, page: Filling, sql: str, values: dict[str, Any]) -> bool:
+async def _fill(source: Source, page: Filling, sql: str, values: dict[str, Any]) -> bool:
     """False if the page is full and there is more."""
     rest = {"limit": page.wanted, "room": page.room}
-    return not page.fill(await fetch(pool, sql, values | rest)).has_more
+    return not page.fill(await fetch(source, sql, values | rest)).has_more
 
 
-async def _pick(pool: Pool, container: Container, scan: Scan, numbers: Sequence[int]) -> Page:
+async def _pick(source: Source, scan: Scan, numbers: Sequence[int]) -> Page:
     """The first of the numbered items that meet the condition."""
     page = Filling(scan)
     step = scan.limit + 1
     for part, members in itertools.groupby(numbers, lambda number: number >> RANGE_SHIFT):
         wanted = list(members)
-        sql, values = scope_of(container, scan._replace(range_index=part))
+        sql, values = scope_of(source.container, scan._replace(range_index=part))
         listing = _listing_sql(f"number = ANY({mark('numbers')}) AND {_where(sql, scan)}")
         for first in range(0, len(wanted), step):
             values["numbers"] = wanted[first : first + step]
-            if not await _fill(pool, page, listing, values):
+            if not await _fill(source, page, listing, values):
                 return Page(page.rows, True)
     return Page(page.rows, False)
 
 
-async def _count(pool: Pool, where: str, values: dict[str, Any], most: int | None) -> int:
+async def _count(source: Source, where: str, values: dict[str, Any], most: int | None) -> int:
     found = f"FROM items WHERE {where}"
     if most is not None:
         found = f"FROM (SELECT 1 {found} LIMIT {most}) AS found"
-    ((counted,),) = await fetch(pool, f"SELECT count(*) {found}", values)
+    ((counted,),) = await fetch(source, f"SELECT count(*) {found}", values)
     return int(counted)
 
 

@@ -68,7 +68,7 @@ class PostgresStore:
         self._name = secrets.token_hex(8)
         self._writing = Writing(pool, self._freshness, now)
         self._lifetimes = Lifetimes(pool, self._freshness, now, clock.unmoved, self._name)
-        self._queries = PostgresQueries(pool)
+        self._queries = PostgresQueries(pool, self._freshness)
         self._watching = asyncio.create_task(self._watch_clock())
 
     @classmethod
@@ -212,16 +212,12 @@ class PostgresStore:
     # Queries
 
     async def scan(self, container: Container, scan: Scan) -> Page:
-        page = await self._queries.scan(container, scan)
-        await self._check(container)
-        return page
+        return await self._queries.scan(container, scan)
 
     async def walk(
         self, container: Container, scan: Scan, order: Order, start: Place | None
     ) -> Walk | None:
-        walk = await self._queries.walk(container, scan, order, start)
-        await self._check(container)
-        return walk
+        return await self._queries.walk(container, scan, order, start)
 
     async def combine(
         self,
@@ -231,7 +227,6 @@ class PostgresStore:
         take: Callable[[int, dict[str, Any]], None],
     ) -> None:
         await self._queries.combine(container, scan, paths, take)
-        await self._check(container)
 
     async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
         return await self._queries.access(container, scan, order)
