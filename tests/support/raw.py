@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import select
 from collections.abc import Mapping
 from email.utils import formatdate
 from typing import Any, NamedTuple
@@ -95,6 +96,7 @@ class RawClient:
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent["content-type"] = "application/json"
         sent |= headers or {}
+        self._renew()
         url = raw_path if raw_path is not None else quote(path, safe="/")
         try:
             self._connection.request(method, url, content, sent)
@@ -107,6 +109,15 @@ class RawClient:
             {name.lower(): value for name, value in response.getheaders()},
             response.read(),
         )
+
+    def _renew(self) -> None:
+        """Connects again if the server has closed a connection that was not used for long."""
+        sock = self._connection.sock
+        if sock is not None:
+            looking = select.poll()
+            looking.register(sock, select.POLLIN)
+            if looking.poll(0):  # with nothing asked, that is the end and not an answer
+                self._connection.close()
 
     def get(self, path: str, **headers: str) -> Reply:
         return self.request("GET", path, headers=_named(headers))

@@ -33,12 +33,9 @@ def test_items_are_stored_as_sent(shelves: Shelves) -> None:
     shelf = shelves.make()
     text = b'{"id":"a", "pk":"p", "n":1.0e2, "big":12345678901234567890}'
     assert counts(send_text(shelf, b"\n" + text + b"\r\n\n  \n")) == {"created": 1}
-    # Not every database keeps the blanks between its parts.
-    assert (
-        shelf.read("a")
-        .body.replace(b" ", b"")
-        .startswith(b'{"id":"a","pk":"p","n":1.0e2,"big":12345678901234567890,')
-    )
+    # But for the spaces, which not every database keeps.
+    stored = shelf.read("a").body.replace(b" ", b"")
+    assert stored.startswith(b'{"id":"a","pk":"p","n":1.0e2,"big":12345678901234567890,')
     assert shelf.read("a").json["_ts"] == shelves.now
 
 
