@@ -109,20 +109,19 @@ def test_without_documents(
 @pytest.mark.parametrize(("golden", "at"), VALUES)
 def test_value(stocked: Stocked, storable: Storable, golden: Golden, at: int) -> None:
     """As a constant, of parameters, of properties, and in a filter."""
-    shelf = stocked(f"{golden.name} values", [storable(literals_of(golden))], at % 2 * 3 + 1)
-    expression, *expected = storable(golden.values[at])
+    shelf = stocked(f"{golden.name} values", storable([literals_of(golden)]), at % 2 * 3 + 1)
+    expression, *expected = golden.values[at]
+    stored = storable(expected)
     parameters, by_parameter, by_path = spelt(expression, at)
     forms = [
-        (f"SELECT VALUE {expression}", {}),
-        (f"SELECT VALUE {by_parameter} FROM c", parameters),
-        (f"SELECT VALUE {by_path} FROM c", {}),
+        (f"SELECT VALUE {expression}", {}, expected),
+        (f"SELECT VALUE {by_parameter} FROM c", parameters, expected),
+        (f"SELECT VALUE {by_path} FROM c", {}, stored),
     ]
-    for text, given in forms:
+    for text, given, wanted in forms:
         rows = shelf.drain(text, given)
-        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in expected], (
-            text
-        )
-    for test, given in filters(by_path, expected):
+        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in wanted], text
+    for test, given in filters(by_path, stored):
         assert shelf.drain(f"SELECT VALUE 1 FROM c WHERE {test}", given) == [1], test
 
 

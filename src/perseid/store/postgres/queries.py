@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -87,8 +88,10 @@ class PostgresQueries:
                         put(document, path, orjson.loads(value))
                 take(times, document)
 
-        async for found in searching.combinations(self._source(container), scan, lead, paths):
-            await asyncio.to_thread(give, found)
+        batches = searching.combinations(self._source(container), scan, lead, paths)
+        async with aclosing(batches):  # its cursor ends with us, whatever happens
+            async for found in batches:
+                await asyncio.to_thread(give, found)
 
     async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
         scan = _held(scan)

@@ -7,7 +7,7 @@ index, which is about one container, has what is asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -169,7 +169,7 @@ async def walk(source: Source, scan: Scan, order: Order, start: Place | None) ->
 
 async def combinations(
     source: Source, scan: Scan, lead: Lead | None, paths: Sequence[Path]
-) -> AsyncIterator[list[tuple[Any, ...]]]:
+) -> AsyncGenerator[list[tuple[Any, ...]], None]:
     """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
     sql, values = _scope(source.container, scan, lead)
     columns = ", ".join(f"{json_sql(path)}::text" for path in paths)

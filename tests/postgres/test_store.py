@@ -1,0 +1,229 @@
+"""What the store on PostgreSQL does beyond the protocol: versions, groups, leases, bad values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from perseid.clock import ClockSetting
+from perseid.errors import BadRequest, Conflict
+from perseid.model import Container
+from perseid.service.catalog import build_container
+from perseid.store.postgres.store import PostgresStore
+from perseid.store.protocol import (
+    Decision,
+    Note,
+    PurgedElsewhere,
+    Put,
+    PutResource,
+    Scan,
+    StaleCatalog,
+    StoreError,
+    View,
+)
+from perseid.ttl import EVERYTHING_LIVES, Horizon
+from tests.store.rows import DATABASE, Run, container_resource, insert, inserting, key, row
+from tests.support.stores import Place
+
+pytestmark = pytest.mark.only_on("postgres", reason="is about several front ends")
+
+RESOURCE = container_resource(7)
+
+
+@pytest.fixture
+def run() -> Iterator[Run[Any]]:
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+@pytest.fixture
+def pair(place: Place, run: Run[Any]) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    """Two front ends of one database, and a container that both know."""
+    dsn = place.lasting().store
+    assert dsn is not None
+    first = run(PostgresStore.open(dsn))
+    run(first.change([PutResource(RESOURCE)]))
+    second = run(PostgresStore.open(dsn))
+    yield first, second
+    run(second.close())
+    run(first.close())
+
+
+def seen_by(store: PostgresStore) -> Container:
+    return build_container(RESOURCE, DATABASE, epoch=store.epoch)
+
+
+def test_a_change_elsewhere_is_noticed_by_everything(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    first, second = pair
+    container = seen_by(second)
+    run(second.confirm())
+    run(first.change([PutResource(container_resource(9))]))
+    looks: list[Callable[[], Awaitable[Any]]] = [
+        second.confirm,
+        lambda: second.read(container, 0, key("1")),
+        lambda: second.scan(container, Scan()),
+        lambda: second.scan(container, Scan(range_index=0)),
+        lambda: insert(second, container, "1"),
+        lambda: second.clear(container, 0, b"\x08a\xff", EVERYTHING_LIVES),
+        lambda: second.change([PutResource(container_resource(10))]),
+        lambda: second.share_clock(ClockSetting()),
+    ]
+
+    async def take(look: Callable[[], Awaitable[Any]]) -> None:
+        await look()
+
+    for look in looks:
+        with pytest.raises(StaleCatalog):
+            run(take(look))
+    run(second.resources())
+    with pytest.raises(StaleCatalog):  # taken from the catalog before it was read again
+        run(second.read(container, 0, key("1")))
+    current = seen_by(second)
+    assert run(second.read(current, 0, key("1"))) == (None, 0)
+    run(insert(second, current, "1"))
+    assert run(first.read(seen_by(first), 0, key("1")))[1] == 1
+
+
+def test_notes_disturb_nobody(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
+    first, second = pair
+    run(first.change([Note(1, "c", {"a": 1})]))
+    run(second.change([Note(2, "c", {"b": 2})]))
+    run(second.confirm())
+    assert [line for line, _ in run(first.notes(None, 0, 10))] == [2, 3]
+
+
+def test_the_clock_is_shared(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
+    first, second = pair
+    trial = first.clock.trial()
+    frozen = trial.freeze()
+    run(first.share_clock(trial.setting))
+    first.clock.adopt(trial.setting)
+    with pytest.raises(StaleCatalog):
+        run(second.confirm())
+    run(second.resources())
+    assert first.clock.now() == second.clock.now() == frozen
+    trial = second.clock.trial()
+    trial.advance(1000)
+    trial.resume()
+    run(second.share_clock(trial.setting))
+    second.clock.adopt(trial.setting)
+    run(first.resources())
+    assert abs(first.clock.now() - second.clock.now()) < 0.5
+    assert first.clock.now() >= frozen
+    assert abs(first.clock.now() - first.clock.unmoved() - 1000) < 60
+
+
+def test_a_lease_keeps_others_away_until_it_is_given_up(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    first, second = pair
+    one, other = seen_by(first), seen_by(second)
+    for item in range(6):
+        run(insert(first, one, f"{item}", ttl=1))
+    dead = Horizon(0, 1000)
+    assert len(run(first.purge(one, 0, dead, limit=2))) == 2
+    with pytest.raises(PurgedElsewhere):
+        run(second.purge(other, 0, dead, limit=2))
+    assert len(run(second.purge(other, 0, dead, limit=1, takes_over=True))) == 1
+    with pytest.raises(PurgedElsewhere):
+        run(first.purge(one, 0, dead, limit=1))
+    run(second.close())
+    assert len(run(first.purge(one, 0, dead, limit=10))) == 3
+    assert run(first.usage(one, 0, EVERYTHING_LIVES)).purged_items == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"\\u0000"', '"a\\u0000"', '"\\\\\\u0000"', '"\\ud800"', '"\\udc00\\ud800"', '"\\ud800x"'],
+)
+def test_what_json_there_cannot_hold_harms_nobody_else(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], text: str
+) -> None:
+    store, container = pair[0], seen_by(pair[0])
+
+    async def write() -> Any:
+        bad = b'{"id":"bad","v":%b}' % text.encode()
+        return await asyncio.gather(
+            store.write(container, 0, [], inserting("a")),
+            store.write(container, 0, [], inserting("bad", body=bad)),
+            store.write(container, 0, [], inserting("b")),
+            return_exceptions=True,
+        )
+
+    first, refused, last = run(write())
+    assert isinstance(refused, BadRequest)
+    assert [first[0].id, last[0].id] == ["a", "b"]
+    assert run(store.lsns(container)) == (2, 0)
+
+
+@pytest.mark.parametrize("text", ['"\\\\u0000"', '"\\ud83d\\ude00"', '"\\u00e9\\\\"'])
+def test_what_only_looks_like_it(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], text: str
+) -> None:
+    body = b'{"id":"1","v":%b}' % text.encode()
+    store, container = pair[0], seen_by(pair[0])
+    run(store.write(container, 0, [], inserting("1", body=body)))
+    assert run(store.read(container, 0, key("1")))[0].body == body
+
+
+def test_a_value_that_the_database_finds_out_about_harms_nobody_else(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    store, container = pair[0], seen_by(pair[0])
+    deep = b'{"id":"deep","v":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+
+    async def write() -> Any:
+        return await asyncio.gather(
+            store.write(container, 0, [], inserting("a")),
+            store.write(container, 0, [], inserting("deep", body=deep)),
+            store.write(container, 0, [], inserting("b")),
+            return_exceptions=True,
+        )
+
+    first, refused, last = run(write())
+    assert isinstance(refused, BadRequest)
+    assert [first[0].id, last[0].id] == ["a", "b"]
+
+
+def test_writes_of_a_group_see_each_other(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    store, container = pair[0], seen_by(pair[0])
+
+    def create(view: View) -> Decision[None]:
+        if view.rows[key("1")] is not None:
+            raise Conflict("there")
+        return Decision([Put(row(view.lsn, "1"))], None)
+
+    async def write() -> list[Any]:
+        return await asyncio.gather(
+            *(store.write(container, 0, [key("1")], create) for _ in range(20)),
+            return_exceptions=True,
+        )
+
+    results = run(write())
+    assert [result for result in results if result is None] == [None]
+    assert sum(isinstance(result, Conflict) for result in results) == 19
+    assert run(store.lsns(container)) == (1, 0)
+
+
+def test_tables_of_a_newer_release_are_left_alone(place: Place, run: Run[Any]) -> None:
+    dsn = place.lasting().store
+    assert dsn is not None
+    store = run(PostgresStore.open(dsn))
+    run(store.put_meta("layout", "99"))
+    run(store.close())
+    with pytest.raises(StoreError, match="layout 99"):
+        run(PostgresStore.open(dsn))
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://u:hush@[", "postgresql://u:hush@127.0.0.1:1/d"])
+def test_a_wrong_address_is_told_without_its_password(run: Run[Any], dsn: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        run(PostgresStore.open(dsn))
+    assert "hush" not in str(caught.value)
