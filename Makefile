@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+STORE ?=
+ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
 
 .PHONY: serve test check fix bench soak docs install clean
@@ -11,7 +13,7 @@ serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ON) $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -24,10 +26,10 @@ fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench $(ON) $(ARGS)
 
 soak: $(VENV)/.dev
-	$(BIN)/python -m tests.model $(SECONDS) $(ARGS)
+	$(BIN)/python -m tests.model $(SECONDS) $(ON) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

