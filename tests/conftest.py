@@ -99,6 +99,14 @@ def clock() -> MovableClock:
     return MovableClock()
 
 
+@pytest.fixture
+def frozen(clock: MovableClock) -> Iterator[MovableClock]:
+    """The same clock, standing still but for `advance`: for whoever looks at single seconds."""
+    clock.freeze()
+    yield clock
+    clock.resume()
+
+
 @pytest.fixture(scope="session")
 def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
     """A server that all tests of a process share."""

@@ -65,11 +65,17 @@ def tab(
 
 
 @contextmanager
-def answered(page: Page, method: str, status: int) -> Iterator[None]:
-    """Ends when the server has answered such a request; what it did can be read from then on."""
+def answered(page: Page, method: str, status: int, holding: str = "") -> Iterator[None]:
+    """Ends when the server has answered such a request, whose body holds this text.
+
+    What it did can be read from then on.
+    """
 
     def is_wanted(response: Response) -> bool:
-        return (response.request.method, response.status) == (method, status)
+        asked = response.request
+        return (asked.method, response.status) == (method, status) and (
+            holding in (asked.post_data or "")
+        )
 
     with page.expect_response(is_wanted):
         yield

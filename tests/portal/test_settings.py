@@ -208,7 +208,7 @@ def test_throughput_by_hand_and_by_itself(page: Page, raw: RawClient, container:
     assert offer()["offerThroughput"] == 700
     card.get_by_role("radio", name="Autoscale").check()
     card.get_by_label("At most").fill("5000")
-    with answered(page, "PUT", 200):
+    with answered(page, "PUT", 200, "5000"):  # the first makes it autoscale, the second says how
         card.get_by_role("button", name="Save").click()
     assert offer()["offerAutopilotSettings"]["maxThroughput"] == 5000
     card.get_by_role("radio", name="Manual").check()

@@ -356,14 +356,14 @@ def test_a_plain_number_serves_several_ranges(wide: Box) -> None:
 # All versions and deletes
 
 
-def test_every_version_and_delete(kept: Box, clock: MovableClock) -> None:
+def test_every_version_and_delete(kept: Box, frozen: MovableClock) -> None:
     etag = kept.now(ALL)
     first = kept.put("x", v=1)
     second = kept.put("x", v=2)
-    clock.advance(3)
+    frozen.advance(3)
     kept.delete("x")
     changes, etag = kept.drain(ALL, etag)
-    now = int(clock.now())
+    now = int(frozen.now())
     assert changes == [
         {
             "current": first | {"_lsn": kept.lsn(1)},

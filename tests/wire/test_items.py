@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote
@@ -21,14 +20,6 @@ PK = "x-ms-documentdb-partitionkey"
 LARGEST = 2 * 1024 * 1024
 ETAG = re.compile(r'"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{8})[0-9a-f]{4}"')
 SYSTEM = ["_rid", "_self", "_etag", "_attachments", "_ts"]
-
-
-@pytest.fixture
-def frozen(clock: MovableClock) -> Iterator[MovableClock]:
-    """The server's clock, standing still but for `advance`."""
-    clock.freeze()
-    yield clock
-    clock.resume()
 
 
 def pairs(body: bytes) -> list[tuple[str, Any]]:

@@ -283,14 +283,14 @@ def test_values_swap_through_a_third(raw: RawClient, make: Make) -> None:
 
 @pytest.mark.parametrize("operation", ["create", "upsert", "replace"])
 def test_values_of_the_dead_are_free(
-    raw: RawClient, make: Make, clock: MovableClock, operation: str
+    raw: RawClient, make: Make, frozen: MovableClock, operation: str
 ) -> None:
     docs = make(["/e"], defaultTtl=-1)
     put_in(raw, docs, "1", '"e":"x","ttl":10')
     put_in(raw, docs, "2", '"e":"y"')
-    clock.advance(9)
+    frozen.advance(9)
     check_taken(put_in(raw, docs, "3", '"e":"x"'))
-    clock.advance(1)
+    frozen.advance(1)
     body = b'{"id":"2","pk":"a","e":"x"}'
     if operation == "create":
         assert put_in(raw, docs, "3", '"e":"x"').status == 201
