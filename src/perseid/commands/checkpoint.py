@@ -5,13 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _HEAD: Final = 64 * 1024
+
+
+def resumable(verb: str, stream: str) -> Callable[[F], F]:
+    """The options of a command that goes on where it ended, and says as JSON how far it came."""
+
+    def decorated(command: F) -> F:
+        for option in reversed(
+            (
+                click.option(
+                    "--checkpoint",
+                    type=click.Path(path_type=Path),
+                    help=f"Where to note how far the {verb} has come. Default:"
+                    f" FILE.{verb}-state beside FILE; none for standard {stream}.",
+                ),
+                click.option(
+                    "--restart", is_flag=True, help="Begin again although a checkpoint is there."
+                ),
+                click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+            )
+        ):
+            command = option(command)
+        return command
+
+    return decorated
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
-from perseid.commands.checkpoint import Checkpoint
+from perseid.commands.checkpoint import Checkpoint, resumable
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.importing import INTERRUPTED, interruptible
 from perseid.commands.output import print_json, show_table
@@ -80,14 +80,7 @@ class Writer:
     show_default=True,
     help="Which system properties to write; with _ts an import can keep lifetimes.",
 )
-@click.option(
-    "--checkpoint",
-    type=click.Path(path_type=Path),
-    help="Where to note how far the export has come. Default: FILE.export-state beside FILE;"
-    " none for standard output.",
-)
-@click.option("--restart", is_flag=True, help="Begin again although a checkpoint is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@resumable("export", "output")
 @server_options
 def export_items(
     client: AdminClient,

@@ -21,7 +21,7 @@ from typing import Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
-from perseid.commands.checkpoint import Checkpoint, fingerprint
+from perseid.commands.checkpoint import Checkpoint, fingerprint, resumable
 from perseid.commands.clock import parse_duration
 from perseid.commands.output import plain, print_json, show_table
 from perseid.commands.progress import watched
@@ -189,14 +189,7 @@ class Lane(threading.Thread):
     show_default=True,
     help="Stop when more items than this were refused.",
 )
-@click.option(
-    "--checkpoint",
-    type=click.Path(path_type=Path),
-    help="Where to note how far the import has come. Default: FILE.import-state beside FILE;"
-    " none for standard input.",
-)
-@click.option("--restart", is_flag=True, help="Begin again although a checkpoint is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@resumable("import", "input")
 @server_options
 def import_items(
     client: AdminClient,

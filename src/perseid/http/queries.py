@@ -21,11 +21,10 @@ from perseid.http.headers import (
 from perseid.http.items import container_of, scope
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.service import queries
+from perseid.service import queries, query_plans
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.plans import pinned_key
-from perseid.service.query_plans import query_plan as plan_of
 
 _WATCHED_AFTER: Final = 0.05
 _LONG_TEXT: Final = 16 * 1024
@@ -81,7 +80,9 @@ async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        found = plan_of(container, queries.parse_request(request.body), _features(request))
+        found = query_plans.query_plan(
+            container, queries.parse_request(request.body), _features(request)
+        )
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
