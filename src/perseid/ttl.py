@@ -89,6 +89,10 @@ LIVE_SQL: Final = (
     "(CASE WHEN ttl IS NULL THEN ts > :inherited WHEN ttl = -1 THEN TRUE ELSE ts + ttl > :own END)"
 )
 
+# Those who can die, by where their lifetime comes from: the condition that selects them, and the
+# base that decides. Indexes over lifetimes are made of these, so who uses them writes the same.
+MORTALS_SQL: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
+
 
 def expires_at(ts: int, item_ttl: int | None, policy: Policy) -> int | None:
     """The second at which the item is gone under the current setting, or None if it never goes.

@@ -52,7 +52,7 @@ from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS
 from perseid.store.sqlite_queries import SqliteQueries
 from perseid.store.writer import Writer, as_client_error
-from perseid.ttl import DAWN, LIVE_SQL, Horizon
+from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -91,14 +91,9 @@ def _statements(number: int) -> _Statements:
     )
 
 
-# The two partial indexes: the condition that selects each, and the base it is ordered by. What is
-# written here must be what the indexes say, or SQLite will not use them.
-_MORTALS: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
-
-
 def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
     """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
-    condition, base = _MORTALS[span.kind]
+    condition, base = MORTALS_SQL[span.kind]
     return (
         f"SELECT {columns.format(base=base)} FROM standing_{number}"
         f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"

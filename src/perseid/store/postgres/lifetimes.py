@@ -29,14 +29,12 @@ from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
 from perseid.store.postgres.transactions import Statement, commit, pipelined, transact
 from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
-from perseid.ttl import DAWN, Horizon
+from perseid.ttl import DAWN, MORTALS_SQL, Horizon
 
 T = TypeVar("T")
 
 LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
 
-# The two partial indexes: the condition that selects each, and the base it is ordered by.
-_MORTALS: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
 _CORPSES: Final = (
     "SELECT * FROM ("
     " (SELECT number, 'inheriting' AS kind, ts AS base,"
@@ -236,7 +234,7 @@ class Lifetimes:
         dead = " + ".join(
             f"(SELECT {{figure}} FROM items"
             f" WHERE part = :part AND {condition} AND {base} <= :{bound})"
-            for (condition, base), bound in zip(_MORTALS.values(), Horizon._fields, strict=True)
+            for (condition, base), bound in zip(MORTALS_SQL.values(), Horizon._fields, strict=True)
         )
         columns = "items, bytes, purged_items, purged_bytes, spared"
         if horizon.is_endless:
@@ -299,7 +297,7 @@ class Lifetimes:
         rest: str = "",
         **more: int,
     ) -> list[tuple[Any, ...]]:
-        condition, base = _MORTALS[span.kind]
+        condition, base = MORTALS_SQL[span.kind]
         sql = (
             f"SELECT {columns.format(base=base)} FROM items WHERE part = :part AND {condition}"
             f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
