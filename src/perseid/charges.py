@@ -167,6 +167,7 @@ def consistency_factor(level: str | None) -> int:
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def text(charge: float) -> str:
     """A charge as its header says it: at most two decimals, no trailing zeros."""
     return f"{charge:.2f}".rstrip("0").rstrip(".")
@@ -281,14 +282,9 @@ def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
 
 def _count_values(document: Mapping[str, Any]) -> int:
     """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
-    count = 0
-    nested: list[Any] = []
-    for name, value in document.items():
-        if name not in _UNCOUNTED:
-            if type(value) is dict or type(value) is list:
-                nested.append(value)
-            else:
-                count += 1
+    values = [value for name, value in document.items() if name not in _UNCOUNTED]
+    nested = [value for value in values if type(value) in _NESTED]
+    count = len(values) - len(nested)
     while nested:
         value = nested.pop()
         for inner in value.values() if type(value) is dict else value:

@@ -98,7 +98,7 @@ def parse(raw: bytes) -> Document:
     _check_names(raw, compact)
     text = raw.strip(b" \t\r\n")
     size = len(compact)
-    if not SYSTEM_PROPERTIES.isdisjoint(value):
+    if not value.keys().isdisjoint(SYSTEM_PROPERTIES):
         text = strip_system(text)
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
         size = len(orjson.dumps(value))
@@ -176,9 +176,11 @@ def _check_names(raw: bytes, compact: bytes) -> None:
 
     The decoded value has lost duplicates, so its text has fewer colons than the one sent: at least
     the one behind the lost name. Only an escaped colon could make up for it; then, and when the
-    numbers differ, the text is decoded once more, slowly.
+    numbers differ, the text is decoded once more, slowly. Most clients send compact text.
     """
-    if raw.count(b":") != compact.count(b":") or _ESCAPED_COLON.search(raw):
+    if raw == compact:
+        return
+    if raw.count(b":") != compact.count(b":") or (b"\\u003" in raw and _ESCAPED_COLON.search(raw)):
         json.loads(raw, object_pairs_hook=_unique_names)
 
 

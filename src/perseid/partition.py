@@ -102,6 +102,10 @@ class KeyDefinition:
     version: Version
     tokens: tuple[tuple[str, ...], ...]
 
+    @property
+    def levels(self) -> int:
+        return len(self.paths)
+
 
 # What a definition of each kind may say: most paths, the versions, the version when it says none.
 # A Hash without a version comes from a client that hashes with version 1.
@@ -176,7 +180,7 @@ def _extract_one(names: tuple[str, ...], document: Mapping[str, Any]) -> Compone
     return value if type(value) in _SCALARS else ABSENT
 
 
-def parse_header(text: str | bytes, definition: KeyDefinition) -> Key:
+def parse_header(text: str | bytes, levels: int) -> Key:
     """The key in an `x-ms-documentdb-partitionkey` header; fewer levels than defined are a prefix.
 
     `[]`, the key of containers older than partitioning, is the empty tuple.
@@ -189,7 +193,7 @@ def parse_header(text: str | bytes, definition: KeyDefinition) -> Key:
         raise BadRequest("The partition key header must be a JSON array.")
     if len(values) == 1 and type(values[0]) is str:
         return (values[0],)
-    if len(values) > len(definition.paths):
+    if len(values) > levels:
         raise PartitionKeyMismatch(MISMATCH)
     return tuple([_header_component(value) for value in values])
 

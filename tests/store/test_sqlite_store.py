@@ -80,7 +80,7 @@ class Gate:
     def __init__(self, store: SqliteStore) -> None:
         self._entered, self._opened = threading.Event(), threading.Event()
         self._store = store
-        self._task: asyncio.Task[bool] | None = None
+        self._task: asyncio.Future[bool] | None = None
 
     def hold(self) -> bool:
         """Waits until the gate opens, and changes nothing; as a commit hook it lets it happen."""
@@ -94,7 +94,7 @@ class Gate:
         self._opened.set()
 
     async def __aenter__(self) -> Gate:
-        self._task = asyncio.create_task(self._store._writer.submit(self.hold, is_heavy=True))
+        self._task = asyncio.ensure_future(self._store._writer.submit(self.hold, is_heavy=True))
         await self.entered()
         return self
 

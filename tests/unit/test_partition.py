@@ -191,7 +191,7 @@ def test_arrays_and_objects_count_as_absent(value: Any) -> None:
     ],
 )
 def test_headers(text: str | bytes, definition: KeyDefinition, key: Key) -> None:
-    assert _exactly(partition.parse_header(text, definition)) == _exactly(key)
+    assert _exactly(partition.parse_header(text, definition.levels)) == _exactly(key)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_headers(text: str | bytes, definition: KeyDefinition, key: Key) -> None
 )  # fmt: skip
 def test_broken_headers(text: str) -> None:
     with pytest.raises(BadRequest):
-        partition.parse_header(text, V2)
+        partition.parse_header(text, V2.levels)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_broken_headers(text: str) -> None:
 )
 def test_headers_with_too_many_levels(text: str, definition: KeyDefinition) -> None:
     with pytest.raises(PartitionKeyMismatch) as failure:
-        partition.parse_header(text, definition)
+        partition.parse_header(text, definition.levels)
     assert failure.value.sub_status == 1001
     assert failure.value.message.startswith("Partition key provided either doesn't correspond")
 

@@ -229,7 +229,7 @@ async def _is_same_item(account: Account, request: Request, granted: str) -> boo
         header = request.header(PARTITION_KEY)
         if row is not None and row.id == name and header is not None:
             request.names = (request.names[0], request.names[1], row.id)
-            return canonical(parse_header(header, container.key)) == row.pk
+            return canonical(parse_header(header, container.key.levels)) == row.pk
     return False
 
 
@@ -244,7 +244,7 @@ def _confine(account: Account, request: Request, key: bytes, errand: Errand) -> 
     header = request.header(PARTITION_KEY)
     is_inside = False
     if confined is not None and header is not None:
-        is_inside = grants.covers_key(confined, parse_header(header, container.key))
+        is_inside = grants.covers_key(confined, parse_header(header, container.key.levels))
     elif confined is not None:
         start, end = epk_interval(request)
         if start is not None and end is not None:

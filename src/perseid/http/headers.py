@@ -98,10 +98,10 @@ def integer(request: Request, name: str, default: int) -> int:
 
 def is_query(request: Request) -> bool:
     """Whether a POST to a feed asks a question."""
-    if flag(request, IS_QUERY):
-        return True
     content = request.header("content-type")
-    return content is not None and content.startswith("application/query+json")
+    if content is not None and content.startswith("application/query+json"):
+        return True
+    return flag(request, IS_QUERY)
 
 
 def page_size(request: Request) -> int:

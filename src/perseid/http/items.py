@@ -153,8 +153,8 @@ def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
     )
     if header is None:
         return scan
-    components = parse_header(header, op.container.key)
-    if len(components) < len(op.container.key.paths):
+    components = parse_header(header, op.container.key.levels)
+    if len(components) < op.container.key.levels:
         return scan._replace(pk_prefix=canonical(components), is_prefix=True)
     place = items.place_of(op.container, header)
     return scan._replace(pk_prefix=place.pk, range_index=place.range_index)

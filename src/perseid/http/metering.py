@@ -109,8 +109,8 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
     key = container.key
     header = request.header(PARTITION_KEY)
     if header is not None and header.strip("[] "):
-        components = partition.parse_header(header, key)
-        if len(components) < len(key.paths):
+        components = partition.parse_header(header, key.levels)
+        if len(components) < key.levels:
             return partition.prefix_interval(components, key)
         return _point(container, partition.canonical(components))
     index = range_index(request, container)

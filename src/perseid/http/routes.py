@@ -162,6 +162,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     (("offers",), True): _routes("offers", GET=offers.read, PUT=offers.replace),
 }
 _ITEM: Final = ROUTES[("dbs", "colls", "docs"), True]
+_ITEMS: Final = ROUTES[("dbs", "colls", "docs"), False]
 ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
@@ -185,12 +186,14 @@ def route(request: Request) -> tuple[Route, str]:
     """The route of a request and the link its signature covers; sets the request's names."""
     path = request.path
     parts = path[1:-1].split("/") if path[-1:] == "/" else path[1:].split("/")
-    if len(parts) == 6 and parts[4] == "docs" and parts[0] == "dbs" and parts[2] == "colls":
-        # The one shape that matters for speed: an item.
-        found = _ITEM.get(request.method)
-        if found is not None and not request.query_string:
+    if parts[0] == "dbs" and parts[2:5:2] == ["colls", "docs"] and not request.query_string:
+        # What matters for speed: an item, and what is written to its container or asked of it.
+        if len(parts) == 6 and (found := _ITEM.get(request.method)) is not None:
             request.names = (parts[1], parts[3], parts[5])
             return found, path[1:-1] if path[-1:] == "/" else path[1:]
+        if len(parts) == 5 and request.method == "POST":
+            request.names = (parts[1], parts[3])
+            return _ITEMS[_intent(request)], f"dbs/{parts[1]}/colls/{parts[3]}"
     if parts == [""]:
         if request.method != "GET":
             raise MethodNotAllowed("The account at / can only be read.")
@@ -223,7 +226,8 @@ def route(request: Request) -> tuple[Route, str]:
 
 
 def _intent(request: Request) -> str:
-    for header, intent in _INTENTS:
-        if flag(request, header):
+    header = request.header
+    for name, intent in _INTENTS:
+        if header(name) is not None and flag(request, name):
             return intent
     return "query" if is_query(request) else "create"

@@ -140,7 +140,7 @@ def locate(catalog: Catalog, parts: Sequence[str]) -> tuple[str, ...]:
 def confined_key(key: bytes, definition: KeyDefinition) -> Key | None:
     """The key a grant is confined to as one of that container; None if it cannot be one."""
     try:
-        return parse_header(key, definition)
+        return parse_header(key, definition.levels)
     except BadRequest:
         return None
 

@@ -41,24 +41,26 @@ def place_of(container: Container, header: str | None) -> Place:
     """The logical partition a request names; it must name one completely."""
     if header is None:
         raise BadRequest(_KEY_REQUIRED, charge=charges.REJECTED)
-    pk = _complete_key(header, container.key)
+    levels = container.key.levels
+    pk, given = _named_key(header, levels)
+    if given != levels:
+        raise PartitionKeyMismatch(_KEY_INCOMPLETE.format(levels=levels, given=given))
     if len(container.ranges) == 1:
         return Place(pk, 0)
     return _locate(container, pk)[0]
 
 
 @lru_cache(maxsize=16_384)
-def _complete_key(header: str, definition: partition.KeyDefinition) -> bytes:
-    components = partition.parse_header(header, definition)
-    if len(components) != len(definition.paths):
-        raise PartitionKeyMismatch(
-            _KEY_INCOMPLETE.format(levels=len(definition.paths), given=len(components))
-        )
-    return partition.canonical(components)
+def _named_key(header: str, levels: int) -> tuple[bytes, int]:
+    """The key that a header names, as it is stored, and how many levels of it are given."""
+    components = partition.parse_header(header, levels)
+    return partition.canonical(components), len(components)
 
 
 def _locate(container: Container, pk: bytes) -> tuple[Place, str]:
     epk = partition.effective_of(pk, container.key)
+    if len(container.ranges) == 1:
+        return Place(pk, 0), epk
     return Place(pk, partition.range_of(epk, container.ranges).index), epk
 
 
@@ -70,10 +72,9 @@ def draft(
     item_id = ids.check_item_id(value.get("id"))
     components = partition.extract(container.key, value)
     pk = partition.canonical(components)
-    if header is not None:
-        given = partition.parse_header(header, container.key)
-        if partition.canonical(given) != pk or len(given) != len(container.key.paths):
-            raise PartitionKeyMismatch(_KEY_MISMATCH)
+    levels = container.key.levels
+    if header is not None and _named_key(header, levels) != (pk, levels):
+        raise PartitionKeyMismatch(_KEY_MISMATCH)
     partition.check_size(components)
     place, epk = _locate(container, pk)
     return _drafted(container, document, item_id, place, bytes.fromhex(epk), is_indexed=is_indexed)
@@ -90,13 +91,13 @@ def _drafted(
 ) -> Draft:
     value = document.value
     return Draft(
-        id=item_id,
-        place=place,
-        epk=epk,
-        document=document,
-        ttl=ttl.stored_item_ttl(value, container.policy),
-        terms=charges.count_terms(value, container.index) if is_indexed else 0,
-        unique=unique_keys.entries(container, place.pk, value) if container.unique_keys else (),
+        item_id,
+        place,
+        epk,
+        document,
+        ttl.stored_item_ttl(value, container.policy),
+        charges.count_terms(value, container.index) if is_indexed else 0,
+        unique_keys.entries(container, place.pk, value) if container.unique_keys else (),
     )
 
 
@@ -158,7 +159,7 @@ def delete(op: Operation, place: Place, item_id: str, if_match: str | None) -> A
     return perform(op, deletion(place, item_id, if_match))
 
 
-async def perform(op: Operation, step: Step) -> Outcome:
+def perform(op: Operation, step: Step) -> Awaitable[Outcome]:
     """Runs one operation as a transaction of its own."""
 
     def decide(view: View) -> Decision[Outcome]:
@@ -166,7 +167,7 @@ async def perform(op: Operation, step: Step) -> Outcome:
         outcome = step.run(work)
         return Decision(work.changes, outcome)
 
-    return await op.store.write(op.container, step.place.range_index, step.keys, decide)
+    return op.store.write(op.container, step.place.range_index, step.keys, decide)
 
 
 # Operations as steps: a transaction may hold one of them, or those of a whole batch.

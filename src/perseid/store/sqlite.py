@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -359,11 +359,7 @@ class SqliteStore:
             rows[key] = None if columns is None else Row._make(columns)
         holders: dict[bytes, Row | None] = {}
 
-        def weigh(pk: bytes, horizon: Horizon) -> int:
-            sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{container.number}"
-            values = {"pk": pk, "inherited": horizon.inherited, "own": horizon.own}
-            return int(execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
-
+        weigh = partial(self._weigh, container.number)
         decision = decide(View(rows, holders, lsn, position.size, weigh))
         has_unique = bool(container.unique_keys)
         while has_unique and (
@@ -391,6 +387,11 @@ class SqliteStore:
             self._changed += [(container.number, each.row.number) for each in decision.changes]
             self._open[place] = position.moved(decision.changes)
         return decision.result
+
+    def _weigh(self, number: int, pk: bytes, horizon: Horizon) -> int:
+        sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{number}"
+        values = {"pk": pk, "inherited": horizon.inherited, "own": horizon.own}
+        return int(self._write_db.execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
 
     @contextmanager
     def _savepoint(self) -> Iterator[None]:

@@ -80,10 +80,10 @@ class Writer:
         """Whether the file cannot change as long as the event loop is not given a turn."""
         return not self._is_handed_over
 
-    async def submit(
+    def submit(
         self, run: Callable[[], T], *, is_atomic: bool = False, is_heavy: bool = False
-    ) -> T:
-        """Runs the job in the next group; returns its result once that group is durable.
+    ) -> asyncio.Future[T]:
+        """Runs the job in the next group; gives its result once that group is durable.
 
         `is_atomic` says that the job leaves nothing behind when it fails; others get a savepoint.
         A heavy one takes so long that the event loop must not wait for it.
@@ -94,7 +94,7 @@ class Writer:
         if not self._is_busy:
             self._is_busy = True
             loop.call_soon(self._gather, _TURNS)
-        return await future
+        return future
 
     async def close(self) -> None:
         """Finishes everything that was submitted, then ends the thread."""
