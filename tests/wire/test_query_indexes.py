@@ -10,7 +10,7 @@ import pytest
 from perseid.store import leads, property_indexes
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.stores import Place
+from tests.support.stores import SQLITE, Place, Stores
 
 COUNT = 60
 CONTAINER = "/dbs/shop/colls/things"
@@ -96,6 +96,18 @@ def test_access(
     if index != "/tags/?":  # arrays have an order of their own, so all were sorted
         assert (found["looked"], found["returned"]) == (looked, returned)
     assert len(found["tree"].splitlines()) >= 2
+
+
+@pytest.mark.parametrize(
+    "query", ["c.kind, COUNT(1) AS n FROM c GROUP BY c.kind", "DISTINCT c.kind FROM c"]
+)
+def test_combined_values_come_from_their_index_where_it_holds_them(
+    shop: RawClient, stores: Stores, query: str
+) -> None:
+    found = explain(shop, f"SELECT {query}")
+    # PostgreSQL's indexes hold an abridged value, so its combinations come from the items.
+    way = ("index", "/kind/?") if stores is SQLITE else ("scan", None)
+    assert (found["access"], found["index"], found["looked"]) == (*way, COUNT)
 
 
 def test_the_tree_is_readable(shop: RawClient) -> None:

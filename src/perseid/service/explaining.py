@@ -25,7 +25,7 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
         scope = scope._replace(pk_prefix=pinned_key(op.container, plan, query.parameters))
     page = await run_page(op, plan, query, scope, None, limit)
     scan = scope._replace(where=plan.filter(query.parameters), indexable=plan.indexable)
-    access = await op.store.access(op.container, scan, plan.order)
+    access = await op.store.access(op.container, scan, plan.order, plan.combined)
     if access.way == "order":
         access = access._replace(looked=len(page.loaded))
     pushed, evaluated = _divided(plan.compiled, query.parameters)

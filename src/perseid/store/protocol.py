@@ -361,8 +361,15 @@ class Store(Protocol):
         """
         ...
 
-    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
-        """How `scan`, or `walk` if there is an order, would go about it; makes no index."""
+    async def access(
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order | None,
+        combined: Sequence[Path] | None = None,
+    ) -> Access:
+        """How `scan` would go about it, or `walk` if there is an order, or `combine` if values are
+        combined; makes no index."""
         ...
 
     async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:

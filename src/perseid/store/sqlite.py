@@ -496,8 +496,14 @@ class SqliteStore:
     ) -> None:
         await self._queries.combine(container, scan, paths, take)
 
-    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
-        return await self._queries.access(container, scan, order)
+    async def access(
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order | None,
+        combined: Sequence[conditions.Path] | None = None,
+    ) -> Access:
+        return await self._queries.access(container, scan, order, combined)
 
     async def keep_indexes(
         self, container: Container, keep: Callable[[conditions.Path], bool]

@@ -219,7 +219,13 @@ class SqliteQueries:
         else:
             take(await self.in_thread(count), {})
 
-    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
+    async def access(
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order | None,
+        combined: Sequence[Path] | None = None,
+    ) -> Access:
         number = container.number
         known = set(self._indexes.paths(number)) & scan.indexable
         everything = scan._replace(where=None)
@@ -236,6 +242,8 @@ class SqliteQueries:
             looked = combining.count(db, number, everything, None)
             if order is not None and order.path in known:
                 return Access("order", order.path, looked)
+            if combined is not None and len(combined) == 1 and combined[0] in known:
+                return Access("index", combined[0], looked)
             return Access("scan", None, looked)
 
         return await self.in_thread(find)

@@ -93,7 +93,13 @@ class PostgresQueries:
             async for found in batches:
                 await asyncio.to_thread(give, found)
 
-    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
+    async def access(
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order | None,
+        combined: Sequence[Path] | None = None,  # noqa: ARG002 -- from the items themselves
+    ) -> Access:
         scan = _held(scan)
         everything = scan._replace(where=None)
         if scan.pk_prefix is not None:

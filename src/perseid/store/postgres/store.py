@@ -228,8 +228,14 @@ class PostgresStore:
     ) -> None:
         await self._queries.combine(container, scan, paths, take)
 
-    async def access(self, container: Container, scan: Scan, order: Order | None) -> Access:
-        return await self._queries.access(container, scan, order)
+    async def access(
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order | None,
+        combined: Sequence[Path] | None = None,
+    ) -> Access:
+        return await self._queries.access(container, scan, order, combined)
 
     async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
         await self._queries.keep_indexes(container, keep)
