@@ -167,7 +167,6 @@ def consistency_factor(level: str | None) -> int:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def text(charge: float) -> str:
     """A charge as its header says it: at most two decimals, no trailing zeros."""
     return f"{charge:.2f}".rstrip("0").rstrip(".")

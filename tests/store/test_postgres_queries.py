@@ -452,7 +452,6 @@ async def builders(pool: Pool) -> list[int]:
             )
             if pids := [pid for (pid,) in await found.fetchall()]:
                 return pids
-        await asyncio.sleep(0.01)
 
 
 def test_queries_do_not_wait_for_an_index_for_long(
@@ -550,8 +549,8 @@ def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container
         async with pair.pool.connection() as db, db.transaction():
             await db.execute("LOCK TABLE items IN ACCESS EXCLUSIVE MODE")
             asked = asyncio.ensure_future(ask())
-            while not await waiting(db):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            while not await waiting(db):
+                pass
             asked.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asked
