@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 import signal
 import sys
 import tempfile
@@ -327,6 +328,7 @@ def _conditions(plan: Plan, client: str) -> dict[str, object]:
         if row.most_connections < plan.connections
     }
     return {
+        "python": platform.python_version(),
         "client": client,
         "connections": plan.connections,
         **fewer,

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -141,6 +141,7 @@ class Bench:
     stack: ExitStack
     _stocked: dict[int, Server]
     _peer: Server | None = None
+    _peer_life: ExitStack = field(default_factory=ExitStack)
 
     def perseid(self, documents: int) -> Server:
         if documents not in self._stocked:
@@ -157,7 +158,10 @@ class Bench:
         if self._peer is None and self.others is not None:
             self._peer = self._started(self.others, self.plan.documents, "beside")
         if self._peer is None and self.package is not None:
-            server = self.stack.enter_context(servers.peer(self.package, self.scratch / "peerq"))
+            self.stack.callback(self.end_peer)
+            server = self._peer_life.enter_context(
+                servers.peer(self.package, self.scratch / "peerq")
+            )
             target = _target(server)
             self.log(f"loading {self.plan.documents:,} documents into {server.name}")
             send_all(server.port, setup(target), 201)
@@ -166,6 +170,11 @@ class Bench:
                 send_all(server.port, preload(_target(server), numbers), 201, 16)
             self._peer = server
         return self._peer
+
+    def end_peer(self) -> None:
+        """Whoever asks for it again gets a new one: it may be at work on something for hours."""
+        self._peer_life.close()
+        self._peer = None
 
 
 class Row(NamedTuple):
@@ -233,7 +242,7 @@ def _beside_peer(query: Query) -> Callable[[Bench], tuple[list[Part], str | None
         except TimeoutError:
             theirs = 1 / _PATIENCE
             note = f"the peer did not answer within {_PATIENCE:.0f} s; it counts as if it had"
-            peer.settle()
+            bench.end_peer()
         except BenchError as exc:
             return [], f"the peer refuses it ({exc}); Perseid does {runs[0]:,.1f} a second"
         return [Part("a second: the peer", runs, [theirs] * len(runs))], note

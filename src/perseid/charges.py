@@ -281,9 +281,14 @@ def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
 
 def _count_values(document: Mapping[str, Any]) -> int:
     """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
-    values = [value for name, value in document.items() if name not in _UNCOUNTED]
-    nested = [value for value in values if type(value) in _NESTED]
-    count = len(values) - len(nested)
+    count = 0
+    nested: list[Any] = []
+    for name, value in document.items():
+        if name not in _UNCOUNTED:
+            if type(value) is dict or type(value) is list:
+                nested.append(value)
+            else:
+                count += 1
     while nested:
         value = nested.pop()
         for inner in value.values() if type(value) is dict else value:

@@ -170,7 +170,8 @@ def check_priority(request: Request) -> None:
 def check_triggers(request: Request) -> None:
     """A write must not go through without the triggers it names."""
     for name in TRIGGERS:
-        scripts.check_triggers(name, request.header(name))
+        if (value := request.header(name)) is not None:
+            scripts.check_triggers(name, value)
 
 
 def is_low_priority(request: Request) -> bool:

@@ -27,9 +27,9 @@ def not_run(name: str) -> BadRequest:
     )
 
 
-def check_triggers(header: str, value: str | None) -> None:
+def check_triggers(header: str, value: str) -> None:
     """400 for a write that names triggers: without them it would not be what the client means."""
-    if value is not None and value.strip():
+    if value.strip():
         raise BadRequest(
             f"The header {header} names '{value[:200]}', but Perseid does not support executing"
             " triggers yet; nothing was written. Leave the header out to write without them."
