@@ -94,7 +94,7 @@ class Gate:
         self._opened.set()
 
     async def __aenter__(self) -> Gate:
-        self._task = asyncio.ensure_future(self._store._writer.submit(self.hold, is_heavy=True))
+        self._task = self._store._writer.submit(self.hold, is_heavy=True)
         await self.entered()
         return self
 

@@ -534,8 +534,7 @@ def test_a_recreated_item_survives_a_queued_purge(
                 return asyncio.create_task(account.store.purge(container, 0, horizon, limit=10))
 
             writer = account.store._writer  # type: ignore[attr-defined]
-            hold_up = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
-            held = asyncio.create_task(hold_up)
+            held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []
             await asyncio.sleep(0)

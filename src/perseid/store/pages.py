@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from perseid.model import Row
 from perseid.store.protocol import Page, Scan
+
+_BODY: Final = attrgetter("body")
+
+
+def at_once(scan: Scan, rows: list[Row]) -> Page | None:
+    """A page out of rows that are there already; None if its bytes may not suffice for them."""
+    shown = rows[: scan.limit]
+    if sum(map(len, map(_BODY, shown))) > scan.max_bytes:
+        return None
+    return Page(shown, len(rows) > len(shown))
 
 
 class Filling:

@@ -8,6 +8,8 @@ than one that was acknowledged.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 from perseid.model import ItemKey, Row
@@ -20,12 +22,12 @@ class RowCache:
 
     def __init__(self, capacity: int) -> None:
         self._rows: OrderedDict[tuple[int, ItemKey], Row] = OrderedDict()
-        self._keys: dict[tuple[int, int], ItemKey] = {}  # by container and item number
+        self._numbered: dict[tuple[int, int], Row] = {}  # the same, by container and item number
         self._room = capacity
 
     @property
     def is_empty(self) -> bool:
-        return not self._keys
+        return not self._rows
 
     def get(self, container: int, key: ItemKey) -> Row | None:
         place = (container, key)
@@ -34,26 +36,26 @@ class RowCache:
             self._rows.move_to_end(place)
         return row
 
-    def get_number(self, container: int, number: int) -> Row | None:
-        key = self._keys.get((container, number))
-        return None if key is None else self.get(container, key)
+    def get_numbered(self, container: int, numbers: Sequence[int]) -> list[Row | None]:
+        """The rows of these numbers, as far as they are here; does not keep them from ageing."""
+        return [*map(self._numbered.get, zip(repeat(container), numbers))]
 
     def put(self, container: int, row: Row) -> None:
         """Takes in a row that is not there yet."""
         key = row.key
         self._rows[container, key] = row
-        self._keys[container, row.number] = key
+        self._numbered[container, row.number] = row
         self._room -= len(row.body) + _OVERHEAD
         while self._room < 0:
             (owner, _), oldest = self._rows.popitem(last=False)
-            del self._keys[owner, oldest.number]
+            del self._numbered[owner, oldest.number]
             self._room += len(oldest.body) + _OVERHEAD
 
     def drop(self, container: int, number: int) -> None:
         """Forgets the item of that number, whatever its id was."""
-        key = self._keys.pop((container, number), None)
-        if key is not None:
-            row = self._rows.pop((container, key))
+        row = self._numbered.pop((container, number), None)
+        if row is not None:
+            del self._rows[container, row.key]
             self._room += len(row.body) + _OVERHEAD
 
     def drop_partition(self, container: int, pk: bytes) -> None:

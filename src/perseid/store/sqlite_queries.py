@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Final, Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar, cast
 
 import apsw
 
@@ -15,7 +16,7 @@ from perseid.conditions import Order, Path, Place
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads
-from perseid.store.pages import Filling
+from perseid.store.pages import Filling, at_once
 from perseid.store.position import Position
 from perseid.store.property_indexes import PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
@@ -145,7 +146,7 @@ class SqliteQueries:
                 and self._may_look_up(db)
             ):
                 places = searching.find_first(db, number, scan, order, index)
-                page = self._look_up(db, number, scan, [each for each, _, _ in places])
+                page = self._look_up(db, number, scan, [*map(itemgetter(0), places)])
                 at = len(page.rows)
                 if at == len(places):
                     return Walk(page.rows, None)
@@ -162,11 +163,13 @@ class SqliteQueries:
     def _look_up(self, db: apsw.Connection, number: int, scan: Scan, numbers: list[int]) -> Page:
         """A page of the numbered items. Where all the rest is in an index, rows that were read
         lately need not be read, and made into text, again."""
+        known = self._cache.get_numbered(number, numbers)
+        if None not in known and (whole := at_once(scan, cast("list[Row]", known))) is not None:
+            return whole
         page = Filling(scan)
-        for each in numbers:
-            row = self._cache.get_number(number, each)
+        for each, row in zip(numbers, known, strict=True):
             if row is None:
-                row = Row._make(db.execute(_row_sql(number), (each,)).get)
+                row = Row._make(db.execute(_row_sql(number), (each,)).get)  # noqa: PLW2901
                 self._cache.put(number, row)
             if not page.add(row):
                 return Page(page.rows, True)
