@@ -157,9 +157,11 @@ class Server:
                 stopping.cancel()
             finally:
                 listener.stop()  # type: ignore[no-untyped-call]
+                # Whoever sends or reads its data too slowly, or not at all, does not hold us up.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(app.drained(), _GRACE_SECONDS)
-                await serving
+                    async with asyncio.timeout(_GRACE_SECONDS):
+                        await app.drained()
+                        await asyncio.shield(serving)
                 sweeping.cancel()
                 await asyncio.gather(sweeping, *account.background, return_exceptions=True)
                 await sweeper.give_back(_GRACE_SECONDS / 5)

@@ -11,8 +11,9 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography import x509
 
-from perseid import __version__
+from perseid import __version__, server
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.server import Server, check_settings
 from perseid.store.protocol import StoreError
@@ -273,6 +274,36 @@ def test_account_without_a_host(settings: Settings) -> None:
     account = json.loads(content.partition(b"\r\n\r\n")[2])
     location = account["writableLocations"][0]
     assert location["databaseAccountEndpoint"] == f"http://{settings.host}:{settings.port}/"
+
+
+# The end -----------------------------------------------------------------------------------------
+
+
+def half_a_head(wire: Wire) -> None:
+    wire.send_more(b"GET / HTTP/1.1\r\nhost:")
+
+
+def half_a_body(wire: Wire) -> None:
+    wire.send("POST", "/dbs", {"content-length": "100"}, b'{"id":')
+
+
+@pytest.mark.only_on("sqlite", reason="the listener is the same")
+@pytest.mark.parametrize("occupy", [half_a_head, half_a_body])
+def test_a_client_that_does_not_go_on_cannot_keep_the_server(
+    occupy: Callable[[Wire], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_GRACE_SECONDS", 0.2)
+    with running(Settings(memory=True)) as settings:
+        wire = Wire(settings.endpoint)
+        patience = threading.Timer(20, wire.close)
+        patience.start()
+        occupy(wire)
+        other = RawClient(settings.endpoint)
+        other.get("/")  # behind it, so that it has been noticed
+        other.close()
+    assert patience.is_alive()
+    patience.cancel()
+    wire.close()
 
 
 # Health ------------------------------------------------------------------------------------------
