@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import http.client
 import json
+import logging
 import os
 import socket
 import ssl
@@ -274,6 +275,19 @@ def test_account_without_a_host(settings: Settings) -> None:
     account = json.loads(content.partition(b"\r\n\r\n")[2])
     location = account["writableLocations"][0]
     assert location["databaseAccountEndpoint"] == f"http://{settings.host}:{settings.port}/"
+
+
+# The log -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one\ntwo", "a\r\nb", "\x1b[31m", "nul\x00", "\u2028"])
+def test_a_request_is_one_line(raw: RawClient, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """An id may hold anything; whoever chooses it must not write lines of the log."""
+    with caplog.at_level(logging.INFO, "perseid.http.app"):
+        assert raw.get(f"/dbs/{name}").status == 404
+    (line,) = {message for message in caplog.messages if " GET /dbs/" in message}
+    assert line.isprintable()
+    assert " 404 " in line
 
 
 # The end -----------------------------------------------------------------------------------------

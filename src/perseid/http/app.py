@@ -145,7 +145,7 @@ class App:
                     "%s %s %s %d %.1f ms",
                     activity_id,
                     scope.method,
-                    scope.path,
+                    _on_one_line(scope.path),
                     response.status,
                     (time.perf_counter() - started) * 1000,
                 )
@@ -269,6 +269,11 @@ def _refusal(error: CosmosError, activity_id: str) -> Response:
     if error.sub_status:
         headers.append((SUB_STATUS, str(error.sub_status)))
     return Response(error.status, headers, wire.error_body(error, activity_id))
+
+
+def _on_one_line(path: str) -> str:
+    """A path for the log, where ids with line feeds or escapes in them must not pass for more."""
+    return path if path.isprintable() else path.encode("unicode_escape").decode()
 
 
 def _has_body(request: Request) -> bool:
