@@ -303,8 +303,7 @@ def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPa
     """How many index terms a write removes and adds: a new value in place of an old one is two."""
     if not paths.children and not paths.below:
         return 0
-    left = {name: value for name, value in old.items() if _differs(value, new.get(name, _GONE))}
-    come = {name: value for name, value in new.items() if name in left or name not in old}
+    left, come = _apart(old, new)
     if not left and not come:
         return 0
     balance: dict[_Term, int] = {}
@@ -316,6 +315,27 @@ def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPa
 
 
 _GONE: Final = object()
+
+
+def _apart(old: Any, new: Any) -> tuple[Any, Any]:
+    """Two values without what both hold in the same place, which has the same terms in each.
+
+    Finding it is cheap, walking it is not: a patch may change one of many thousand values.
+    """
+    if type(old) is dict and type(new) is dict:
+        left = {name: value for name, value in old.items() if _differs(value, new.get(name, _GONE))}
+        come = {name: value for name, value in new.items() if name in left or name not in old}
+        for name, value in left.items():
+            if type(value) in _NESTED and name in come:
+                left[name], come[name] = _apart(value, come[name])
+        return left, come
+    if type(old) is list and type(new) is list:
+        pairs = [_apart(*pair) for pair in zip(old, new, strict=False) if _differs(*pair)]
+        return (
+            [before for before, _ in pairs] + old[len(new) :],
+            [after for _, after in pairs] + new[len(old) :],
+        )
+    return old, new
 
 
 def _differs(before: Any, after: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -240,6 +242,10 @@ def test_broken_policies(broken: dict[str, Any]) -> None:
         ({"a": [1, 2]}, {"a": [1, 2, 2]}, 1),
         ({"a": [1, 2]}, {"a": [4]}, 3),
         ({"a": {}}, {"a": []}, 0),
+        ({"a": [{"x": 1, "y": 2}, 3]}, {"a": [{"x": 1, "y": 4}, 3]}, 2),
+        ({"a": [{"x": 1}, {"x": 2}]}, {"a": [{"x": 2}, {"x": 1}, {"x": 1}]}, 1),
+        ({"a": [[1], [2]]}, {"a": [[2], 1]}, 2),
+        ({"a": {"x": [1, {"y": 2}]}}, {"a": {"x": [1, {"y": 2}, {"y": 2}]}}, 1),
         ({"id": "1", "_ts": 1, "_etag": "a"}, {"id": "2", "_ts": 2, "_etag": "b"}, 0),
     ],
 )
@@ -268,6 +274,45 @@ def test_both_walks_count_the_same(document: dict[str, Any]) -> None:
     # a path that no document has, so that the policy has something to follow
     paths = policy(["/*"], ["/unused/deeper/?"])
     assert charges.count_terms(document, paths) == charges.count_terms(document, DEFAULT)
+
+
+@quick
+@given(documents, documents)
+def test_what_stays_in_its_place_does_not_matter(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """The same number as by counting all terms of each; a leaf is its path and its value."""
+    counts = Counter(leaves(one)), Counter(leaves(other))
+    changed = (counts[0] - counts[1]).total() + (counts[1] - counts[0]).total()
+    assert charges.changed_terms(one, other, DEFAULT) == changed
+
+
+def leaves(value: Any, path: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        inner = [
+            (f"{path}/{name}", each) for name, each in value.items() if (path, name) != ("", "id")
+        ]
+    elif isinstance(value, list):
+        inner = [(f"{path}/[]", each) for each in value]
+    else:
+        return [(path, repr(value))]
+    return [leaf for below, each in inner for leaf in leaves(each, below)]
+
+
+def test_one_change_among_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what differs is walked: walking all takes seconds, in which nobody else is served."""
+    walked = []
+    walk = charges._terms
+
+    def noted(part: dict[str, Any], paths: IndexPaths) -> Iterator[Any]:
+        walked.append(part)
+        return walk(part, paths)
+
+    monkeypatch.setattr(charges, "_terms", noted)
+    old = {"many": {f"p{n}": [n, {"x": n}] for n in range(1000)}}
+    new = {"many": old["many"] | {"p7": [7, {"x": 8}]}}
+    assert charges.changed_terms(old, new, DEFAULT) == 2
+    assert walked == [{"many": {"p7": [{"x": 7}]}}, {"many": {"p7": [{"x": 8}]}}]
 
 
 @quick

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from perseid import charges
 from tests.support.operations import (
     BROKEN,
     codes,
@@ -24,6 +26,7 @@ from tests.support.operations import (
 from tests.support.raw import RawClient, Reply
 
 KEY = '["a"]'
+SERVER_THREAD = "perseid"
 SYSTEM = ("_rid", "_self", "_etag", "_attachments", "_ts")
 STALE = '"00000000-0000-0000-0000-000000000000"'
 LARGE = "x" * (1024 * 1024 + 900 * 1024)
@@ -230,6 +233,24 @@ def test_a_patch_may_be_a_bare_array(raw: RawClient, container: str) -> None:
     }
     reply = run(raw, container, create("1"), bare)
     assert reply.json[1]["resourceBody"]["n"] == 4
+
+
+def test_many_patches_are_priced_beside_the_requests_of_others(
+    raw: RawClient, container: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a large item that takes seconds, in which nobody would be answered."""
+    threads = set()
+    price = charges.changed_terms
+
+    def noted(*given: Any) -> int:
+        threads.add(threading.current_thread().name)
+        return price(*given)
+
+    monkeypatch.setattr(charges, "changed_terms", noted)
+    reply = run(raw, container, create("1", n=1), *[increase("1")] * 9)
+    assert codes(reply) == [201] + [200] * 9
+    assert threads
+    assert SERVER_THREAD not in threads
 
 
 # Failure -----------------------------------------------------------------------------------------

@@ -218,12 +218,16 @@ async def run_atomic(
     if error is not None:
         results = [_DEPENDENT] * len(members)
         results[len(outcomes)] = _refused(error)
-    else:
-        results = [
+        return Results(results, lsn)
+
+    def told() -> list[Result]:
+        return [
             _done(member, outcome, options, factor)
             for member, outcome in zip(members, outcomes, strict=True)
         ]
-    return Results(results, lsn)
+
+    # What a change costs is found by comparing the item with what it was.
+    return Results(await asyncio.to_thread(told) if is_heavy else told(), lsn)
 
 
 # Each on its own --------------------------------------------------------------------------------
