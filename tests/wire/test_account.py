@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -63,6 +64,19 @@ def test_body(raw: RawClient, endpoint: str) -> None:
         "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("said", "scheme"),
+    [("https", "https"), ("HTTPS", "https"), ("https, http", "https"), ("http", "http"),
+     ("", "http"), ("ftp", "http"), ("https://elsewhere/", "http")],
+)  # fmt: skip
+def test_behind_a_proxy_that_ends_tls(raw: RawClient, said: str, scheme: str) -> None:
+    """Clients go on with the address they are told here: it must be the one they can use."""
+    body = raw.get("/", x_forwarded_proto=said).json
+    for name in ("writableLocations", "readableLocations"):
+        address = body[name][0]["databaseAccountEndpoint"]
+        assert address == f"{scheme}://{urlsplit(raw.endpoint).netloc}/"
 
 
 def test_headers(raw: RawClient) -> None:

@@ -32,8 +32,14 @@ _VERSIONS: Final = (
 async def read_account(account: Account, request: Request) -> Response:
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
     host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
-    body = wire.account(account.settings, f"{request.scheme}://{host}/")
+    body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
     return Response(200, [("x-ms-request-charge", "1"), *_VERSIONS], wire.encode(body))
+
+
+def _scheme(request: Request) -> str:
+    """That of the client, which a proxy that ends TLS for it passes on."""
+    said = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    return said if said in ("http", "https") else request.scheme
 
 
 def requested_throughput(request: Request) -> Throughput | None:
