@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perseid import charges
+from perseid.service import batches
 from tests.support.operations import (
     BROKEN,
     codes,
@@ -313,6 +314,17 @@ def test_more_than_two_megabytes(raw: RawClient, container: str, atomic: bool) -
     body = json.dumps([create("1", x="x" * 2**20), create("2", x="x" * 2**20)]).encode()
     reply = raw.batch(container, body, atomic=atomic, pk=KEY)
     assert (reply.status, reply.json["code"]) == (413, "RequestEntityTooLarge")
+    assert stored(raw, container) == {}
+
+
+def test_a_batch_that_takes_too_long(
+    raw: RawClient, container: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other writes wait for it."""
+    monkeypatch.setattr(batches, "_LONGEST_SECONDS", 0.0)
+    reply = run(raw, container, create("1"), create("2"))
+    assert (reply.status, codes(reply)) == (207, [408, 424])
+    assert "Nothing of it was done" in reply.json[0]["message"]
     assert stored(raw, container) == {}
 
 

@@ -8,6 +8,7 @@ its own; they are queued together, in order, and share commits with whatever els
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from perseid.errors import (
     PartitionKeyMismatch,
     RangeGone,
     RequestEntityTooLarge,
+    RequestTimeout,
 )
 from perseid.model import Container
 from perseid.service import items, patching
@@ -31,6 +33,7 @@ from perseid.store.protocol import Decision, Put, View
 MOST_OPERATIONS: Final = 100
 LARGEST_RESPONSE: Final = 4 * 1024 * 1024
 _FEW_PATCHES: Final = 4
+_LONGEST_SECONDS: Final = 5.0
 # What an entry of the response takes besides the item.
 _ENTRY: Final = 128
 
@@ -196,8 +199,14 @@ async def run_atomic(
         work = Transaction(op, view)
         room = _Room()
         outcomes: list[Outcome] = []
+        deadline = time.perf_counter() + _LONGEST_SECONDS
         try:
             for position, member in enumerate(members):
+                if time.perf_counter() > deadline:  # all other writes wait for this one
+                    raise RequestTimeout(
+                        f"The batch takes longer than {_LONGEST_SECONDS:g} seconds. Nothing of it"
+                        " was done; please divide it."
+                    )
                 outcomes.append(_run(member, work, room, position, options))
         except CosmosError as error:
             claimed = [
