@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, NamedTuple
@@ -15,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from perseid import clock, ids
 from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
-from perseid.http.headers import PARTITION_KEY, epk_interval
+from perseid.http.headers import PARTITION_KEY, epk_interval, parse_date
 from perseid.http.request import Request
 from perseid.partition import canonical, parse_header
 from perseid.service import grants
@@ -255,18 +253,8 @@ def _confine(account: Account, request: Request, key: bytes, errand: Errand) -> 
 
 
 def _check_date(text: str | None, signed: str) -> None:
-    stamp = _parse_date(text) if text else None
+    stamp = parse_date(text) if text else None
     now = clock.wall()
     if stamp is None or abs(now - stamp) > LARGEST_SKEW:
         shown = datetime.fromtimestamp(now, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
         raise Unauthorized(_DATE.format(text, shown, signed.replace("\n", "\\n")))
-
-
-@lru_cache(maxsize=256)
-def _parse_date(text: str) -> float | None:
-    """Seconds since the epoch of an RFC 1123 date; cached, since a second has many requests."""
-    try:
-        date = parsedate_to_datetime(text)
-    except (TypeError, ValueError, IndexError):
-        return None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

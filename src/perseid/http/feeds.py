@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from perseid import charges
 from perseid.errors import BadRequest
 from perseid.http import items, wire
-from perseid.http.headers import check_session, page_size
+from perseid.http.headers import check_session, page_size, parse_date
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.service import change_feed
@@ -73,10 +72,10 @@ def _since(request: Request) -> int | None:
     value = request.header("if-modified-since")
     if value is None:
         return None
-    try:
-        return int(parsedate_to_datetime(value).timestamp())
-    except (ValueError, OverflowError):
+    found = parse_date(value)
+    if found is None:
         raise BadRequest(
             "The header If-Modified-Since must be a date such as"
             f" 'Tue, 01 Jan 2030 00:00:00 GMT', not '{value}'."
-        ) from None
+        )
+    return int(found)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Final
 
 from perseid import partition
@@ -74,6 +77,19 @@ _TOKEN: Final = re.compile(
 )
 DEFAULT_PAGE: Final = 100
 LARGEST_PAGE: Final = 1000
+
+
+@lru_cache(maxsize=256)
+def parse_date(text: str) -> float | None:
+    """Seconds since the epoch of an RFC 1123 date, None if it is none; without a zone it is GMT.
+
+    Cached, since a second has many requests.
+    """
+    try:
+        date = parsedate_to_datetime(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
 
 
 def flag(request: Request, name: str) -> bool:
