@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from perseid.service import queries
 from perseid.store import leads, property_indexes
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -240,4 +241,29 @@ def test_a_page_that_takes_too_long_ends_with_a_token(place: Place) -> None:
             pages += 1
         assert found == [*range(30, COUNT)]
         assert pages > 10
+        client.close()
+
+
+@pytest.mark.parametrize("shown", ["c", "c.n"])
+def test_an_offset_is_not_forgotten_when_a_page_takes_too_long(
+    place: Place, monkeypatch: pytest.MonkeyPatch, shown: str
+) -> None:
+    monkeypatch.setattr(queries, "_CHUNK", 5)
+    with running(place.lasting(query_page_seconds=0)) as settings:
+        client = RawClient(settings.endpoint)
+        fill(client)
+        found, pages, token = [], 0, ""
+        while token or not pages:
+            more = {"continuation": token} if token else {}
+            reply = client.query(
+                f"{CONTAINER}/docs",
+                f"SELECT VALUE {shown} FROM c WHERE c.id >= 't10' OFFSET 12 LIMIT 7",
+                count="4",
+                **more,
+            )
+            found += reply.json["Documents"]
+            token = reply.headers.get("x-ms-continuation", "")
+            pages += 1
+        assert [each["n"] if shown == "c" else each for each in found] == [*range(22, 29)]
+        assert pages > 3
         client.close()

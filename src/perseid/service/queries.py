@@ -229,7 +229,7 @@ class _Page:
         # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
         self._skip, self._left = plan.window(parameters)
         if position is not None:
-            self._skip, self._left = 0, position.get("left")
+            self._skip, self._left = position.get("skip", 0), position.get("left")
         self._room = _LARGEST_PAGE_BYTES
         self._deadline = time.perf_counter() + op.account.settings.query_page_seconds
         self.rows: list[bytes] = []
@@ -269,7 +269,7 @@ class _Page:
             if not has_more:
                 break
             if len(self.rows) >= self._limit or self._is_late():
-                return self._onward({"item": after + 1, "given": 0})
+                return self._pause(after)
         return None
 
     async def _stream(self) -> dict[str, Any] | None:
@@ -288,7 +288,7 @@ class _Page:
                 break
             after = rows[-1].number
             if self._is_late():
-                return self._onward({"item": after + 1, "given": 0})
+                return self._pause(after)
             size = _CHUNK
         return None
 
@@ -455,6 +455,11 @@ class _Page:
         if self._execution.compiled.paging == "SORT":
             self.loaded += {row.number: row.size for _, _, _, row in rows[:end]}.values()
         return True, onward
+
+    def _pause(self, after: int) -> dict[str, Any]:
+        """The position behind an item, perhaps before OFFSET has left out all it is to."""
+        onward = self._onward({"item": after + 1, "given": 0})
+        return onward | {"skip": self._skip} if self._skip > 0 else onward
 
     def _onward(self, position: dict[str, Any]) -> dict[str, Any]:
         return position if self._left is None else position | {"left": self._left - len(self.rows)}
