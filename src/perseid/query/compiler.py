@@ -41,7 +41,15 @@ from perseid.query.nodes import (
     Property,
     Unary,
 )
-from perseid.query.values import INT64_MAX, UNDEFINED, canonical, equals, less, less_equal
+from perseid.query.values import (
+    INT64_MAX,
+    LONGEST_TEXT,
+    UNDEFINED,
+    canonical,
+    equals,
+    less,
+    less_equal,
+)
 
 Row: TypeAlias = list[Any]
 Fn: TypeAlias = Callable[[Row], Any]
@@ -454,7 +462,9 @@ def _first_defined(runs: Sequence[Fn]) -> Fn:
 def _concatenation(runs: Sequence[Fn]) -> Fn:
     def concatenate(row: Row) -> Any:
         parts = [run(row) for run in runs]
-        return "".join(parts) if all(type(part) is str for part in parts) else UNDEFINED
+        if not all(type(part) is str for part in parts):
+            return UNDEFINED
+        return "".join(parts) if sum(map(len, parts)) <= LONGEST_TEXT else UNDEFINED
 
     return concatenate
 

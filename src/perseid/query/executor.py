@@ -14,11 +14,12 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias
 from typing import Literal as OneOf
 
+from perseid.errors import BadRequest
 from perseid.query.binder import CONTEXT_SLOT, DOCUMENTS_SLOT, Program, check_count
 from perseid.query.compiler import EMPTY, Compiler, Fn, Row, Rows, object_of
 from perseid.query.functions import AGGREGATES, CallContext
@@ -38,12 +39,23 @@ from perseid.query.nodes import (
     walk,
 )
 from perseid.query.positions import LONGEST, Found, Position, Selection, tie_of
-from perseid.query.values import UNDEFINED, canonical, order_bytes, place_in_order, to_output
+from perseid.query.values import (
+    LONGEST_TEXT,
+    UNDEFINED,
+    canonical,
+    is_too_long,
+    order_bytes,
+    place_in_order,
+    to_output,
+)
 
 # Puts the row in one state after the other.
 _Steps: TypeAlias = Callable[[Row], Iterator[None]]
 
 _DONE: Final = object()
+_LISTS: Final = frozenset({"MAKELIST", "MAKESET"})
+# A SELECT of more characters than this may name a long property very often.
+_LONG_TEXT: Final = 2048
 # Sorting with a limit throws away what cannot be returned whenever this many rows are waiting.
 _PRUNE_AT: Final = 4096
 # An item's number and the place of a row among those of the item.
@@ -203,6 +215,12 @@ class Collector:
         self._source = source
         return self._consume((document,), times)
 
+    @property
+    def size(self) -> int:
+        """How much there is to do in the end: items that wait, groups, rows."""
+        groups = 0 if self._groups is None else len(self._groups)
+        return len(self._waiting) + groups + len(self._found)
+
     def finish(self) -> list[Found]:
         """All rows, in the order the result has when it is not divided into pages."""
         if not self._is_piecewise:
@@ -296,6 +314,8 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
     compiler = Compiler(lambda query: _rows(_stages(query, compiler)), program.slots)
     query = program.query
     stages = _stages(query, compiler)
+    if _multiplies(query) or len(text) > _LONG_TEXT:
+        stages = replace(stages, project=_measured(stages.project))
     return CompiledQuery(
         text=text,
         bound=query,
@@ -308,6 +328,27 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
         stages=stages,
         output=_unchanged if _gives_stored_values(query) else to_output,
     )
+
+
+def _multiplies(query: BoundQuery) -> bool:
+    """True when a row may hold much more than the item it is made of."""
+    functions = {
+        part.expr.function for part in query.aggregates if isinstance(part.expr, Aggregate)
+    }
+    return query.has_joins or query.has_subqueries or not functions.isdisjoint(_LISTS)
+
+
+def _measured(project: Fn) -> Fn:
+    def measured(row: Row) -> Any:
+        value = project(row)
+        if is_too_long(value):
+            raise BadRequest(
+                f"A row of the result is longer than {LONGEST_TEXT >> 20} MB, which no response"
+                " can be. Please select less."
+            )
+        return value
+
+    return measured
 
 
 def _unchanged(value: Any) -> Any:
@@ -423,7 +464,10 @@ def _each_of(values: Callable[[Row], Iterable[Any]], slot: int) -> _Steps:
 def _elements(value: Fn) -> Callable[[Row], Iterable[Any]]:
     def elements(row: Row) -> Iterable[Any]:
         array = value(row)
-        return array if type(array) is list else ()
+        if type(array) is not list:
+            return ()
+        row[CONTEXT_SLOT].effort.spend(len(array))
+        return array
 
     return elements
 
@@ -434,6 +478,7 @@ def _elements_of_rows(rows: Rows) -> Callable[[Row], Iterable[Any]]:
     def elements(row: Row) -> Iterator[Any]:
         for value in rows(row):
             if type(value) is list:
+                row[CONTEXT_SLOT].effort.spend(len(value))
                 yield from value
             else:
                 yield value
@@ -508,6 +553,9 @@ class _Groups:
         self._groups: dict[Any, tuple[list[Any], list[Any]]] = {}
         if not made_of.keys:
             self._groups[()] = ([], self._new())
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
     def add(self, row: Row, times: int = 1) -> None:
         values = [value(row) for _, value in self._made_of.keys]

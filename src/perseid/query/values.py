@@ -50,6 +50,9 @@ class Undefined:
 
 UNDEFINED: Final = Undefined()
 
+# Of strings, and of values as text: longer than any response may be.
+LONGEST_TEXT: Final = 16 * 1024 * 1024
+
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
@@ -309,6 +312,30 @@ _ALL_BITS: Final = 2**64 - 1
 
 
 # --- writing
+
+
+def is_too_long(v: Any) -> bool:
+    """True when writing `v` would take more than `LONGEST_TEXT` characters, more or less.
+
+    It need not be large in memory for that: its parts may be one and the same value many times.
+    """
+    room = LONGEST_TEXT
+    pending = [v]
+    while pending:
+        part = pending.pop()
+        kind = type(part)
+        room -= 1
+        if kind is str:
+            room -= len(part)
+        elif kind is list:
+            room -= len(part)
+            pending.extend(part)
+        elif kind is dict:
+            room -= sum(map(len, part))
+            pending.extend(part.values())
+        if room < 0:
+            return True
+    return False
 
 
 def to_output(v: Any) -> Any:

@@ -20,13 +20,17 @@ from perseid.documents import SYSTEM_PROPERTIES
 from perseid.errors import BadRequest
 from perseid.partition import KeyDefinition
 from perseid.query import CallContext, CompiledQuery, compile_condition, run
+from perseid.query.effort import Effort
 from perseid.query.values import as_number
 from perseid.service import preconditions
+from perseid.service.patience import Patience
 
 MOST_OPERATIONS: Final = 10
 
 _FIXED: Final = SYSTEM_PROPERTIES | {"id"}
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+# All other writes wait while a condition is evaluated.
+_CONDITION_SECONDS: Final = 1.0
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
 _END: Final = "-"
 _NEEDS_VALUE: Final = frozenset(("add", "set", "replace", "incr"))
@@ -59,7 +63,8 @@ class Patch:
         """412 unless the item as it is stored meets the condition."""
         if self.condition is None:
             return
-        context = CallContext(now=now, random=random.random)
+        patience = Patience(_CONDITION_SECONDS)
+        context = CallContext(now=now, random=random.random, effort=Effort(patience.check))
         found = run(self.condition, (orjson.loads(body),), {}, context)
         if next(found, _MISSING) is _MISSING:
             raise preconditions.failed()

@@ -21,9 +21,11 @@ from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.distribution import without_resume_filter
+from perseid.query.effort import Effort
 from perseid.query.positions import Found, Position, Selection, last_cut, position_at
 from perseid.service import tokens
 from perseid.service.operation import Operation
+from perseid.service.patience import ITEM_SECONDS, Overdue, Patience
 from perseid.service.plans import Plan, plan_for
 from perseid.store.protocol import Page, Scan
 
@@ -32,6 +34,8 @@ T = TypeVar("T")
 _CHUNK: Final = 500
 _FEW: Final = 32
 _SHORT_BODY: Final = 4096
+# Everybody waits for a query over metadata.
+_METADATA_SECONDS: Final = 1.0
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -121,7 +125,8 @@ def planned(op: Operation, query: QueryRequest) -> Plan:
 def run_over(bodies: Sequence[Any], query: QueryRequest, now: float) -> list[Any]:
     """All rows of a query over a metadata feed."""
     compiled = compile_query(query.text)
-    return list(run(compiled, bodies, query.parameters, _context(now)))
+    context = _context(now, Patience(_METADATA_SECONDS).check)
+    return list(run(compiled, bodies, query.parameters, context))
 
 
 async def run_page(
@@ -218,8 +223,14 @@ class _Page:
         self._plan = plan
         self._is_filtered = plan.pushdown.is_exact
         self._execution = prepare(
-            plan.compiled, parameters, _context(op.now), is_filtered=self._is_filtered
+            plan.compiled,
+            parameters,
+            _context(op.now, self._check),
+            is_filtered=self._is_filtered,
         )
+        bound = plan.compiled.bound
+        self._multiplies = bound.has_joins or bound.has_subqueries
+        self._patience = Patience()
         self._gives_items = plan.compiled.gives_items
         self._scope = scope._replace(where=plan.filter(parameters), indexable=plan.indexable)
         self._limit = limit
@@ -240,6 +251,13 @@ class _Page:
         self.times = Times()
 
     async def fill(self) -> dict[str, Any] | None:
+        try:
+            return await self._filled()
+        except asyncio.CancelledError:
+            self._patience.end()  # the thread at work does not know that nobody waits for it
+            raise
+
+    async def _filled(self) -> dict[str, Any] | None:
         compiled = self._plan.compiled
         if compiled.paging == "SORT":
             return await self._sort()
@@ -299,17 +317,25 @@ class _Page:
             if self.allowance <= 0 and self.rows:
                 return True, self._onward({"item": row.number, "given": 0})
             given = self._position["given"] if row.number == begun else 0
-            for used, result in enumerate(self._execution.rows_of(orjson.loads(row.body))):
-                if used == 0:
-                    self._load(row)
-                if used < given:
-                    continue
-                if self._skip > 0:
-                    self._skip -= 1
-                elif not self._add(row.body if self._gives_items else orjson.dumps(result)):
-                    return True, self._onward({"item": row.number, "given": used})
-                elif len(self.rows) == self._left:
-                    return True, None
+            self._patience.begin(ITEM_SECONDS)
+            used = 0  # of the rows of this item
+            try:
+                for result in self._execution.rows_of(orjson.loads(row.body)):
+                    if used == 0:
+                        self._load(row)
+                    if used < given:
+                        pass
+                    elif self._skip > 0:
+                        self._skip -= 1
+                    elif not self._add(row.body if self._gives_items else orjson.dumps(result)):
+                        return True, self._onward({"item": row.number, "given": used})
+                    elif len(self.rows) == self._left:
+                        return True, None
+                    used += 1
+            except Overdue:
+                if not self.rows:
+                    raise
+                return True, self._onward({"item": row.number, "given": used})
         return False, None
 
     async def _sort(self) -> dict[str, Any] | None:
@@ -365,6 +391,7 @@ class _Page:
 
     def _sort_into(self, selection: Selection, rows: list[Row]) -> None:
         for row in rows:
+            self._patience.begin(ITEM_SECONDS)
             source = row if self._gives_items else row._replace(body=b"")
             self._execution.sort_into(selection, row.number, orjson.loads(row.body), source)
 
@@ -380,13 +407,15 @@ class _Page:
                 rows, has_more = await self._scan(last, _CHUNK)
                 await self._evaluated(len(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
-        return await self._evaluated(_CHUNK if paths else 1, self._divide, collector)
+        self._patience.begin(ITEM_SECONDS * max(collector.size, 1))
+        return await self._evaluated(collector.size, self._divide, collector)
 
     async def _combine(self, collector: Collector, paths: tuple[Path, ...]) -> None:
         """Feeds each combination of the values that matter once, with the number of its items."""
 
         def take(times: int, document: dict[str, Any]) -> None:
             self.counted += times
+            self._patience.begin(ITEM_SECONDS)
             collector.feed(document, None, times)
 
         started = time.perf_counter()
@@ -401,6 +430,7 @@ class _Page:
 
     def _feed(self, collector: Collector, rows: list[Row]) -> None:
         for row in rows:
+            self._patience.begin(ITEM_SECONDS)
             if collector.feed(orjson.loads(row.body), row if self._gives_items else None):
                 self.loaded.append(row.size)
 
@@ -473,13 +503,19 @@ class _Page:
         """About as many items as the page has rows, so that a small page is a small effort."""
         return min(max(self._most, 4), _CHUNK)
 
+    def _check(self) -> None:
+        """Ends the evaluation of an item that takes too long; a page with rows ends in time."""
+        self._patience.check()
+        if self._plan.compiled.paging == "STREAM" and self.rows and self._is_late():
+            raise Overdue
+
     def _is_late(self) -> bool:
         return time.perf_counter() > self._deadline
 
     async def _evaluated(self, size: int, work: Callable[..., T], *arguments: Any) -> T:
         """Does the work here if it is about a few rows, else where nobody waits for it."""
         started = time.perf_counter()
-        if size <= _FEW:
+        if size <= _FEW and not self._multiplies:
             result = work(*arguments)
         else:
             result = await asyncio.to_thread(work, *arguments)
@@ -521,5 +557,5 @@ def _is_whole(scope: Scan) -> bool:
     return scope.pk_prefix is None and scope.epk_min is None and scope.epk_max is None
 
 
-def _context(now: float) -> CallContext:
-    return CallContext(now=now, random=random.random)
+def _context(now: float, ask: Callable[[], None]) -> CallContext:
+    return CallContext(now=now, random=random.random, effort=Effort(ask))

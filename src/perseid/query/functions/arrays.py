@@ -18,13 +18,18 @@ from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.functions.totals import is_rankable, total
 from perseid.query.values import UNDEFINED, canonical, is_number, same, sort_key
 
+# More than an item can hold; it keeps arrays that double with every JOIN out of memory.
+MAX_ELEMENTS: Final = 4 * 1024 * 1024
+
 
 def average(items: list[Any]) -> Any:
     added = total(items)
     return UNDEFINED if added is UNDEFINED or not items else added / len(items)
 
 
-def concatenate(*arrays: list[Any]) -> list[Any]:
+def concatenate(*arrays: list[Any]) -> Any:
+    if sum(map(len, arrays)) > MAX_ELEMENTS:
+        return UNDEFINED
     return [item for array in arrays for item in array]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from perseid.query.effort import Effort
 from perseid.query.values import UNDEFINED, as_number, is_integer, is_number
 
 # A kind gives the argument as the body wants it, or UNDEFINED to refuse it.
@@ -18,10 +19,11 @@ Kind = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The world outside the arguments: the time and a source of chance."""
+    """The world outside the arguments: the time, a source of chance, and who may say stop."""
 
     now: float
     random: Callable[[], float]
+    effort: Effort = field(default_factory=Effort)
 
 
 def STRING(v: Any) -> Any:  # noqa: N802  # kinds read as constants in the tables

@@ -9,11 +9,10 @@ from perseid.query.functions import regex
 from perseid.query.functions.builtin import ARRAY, BOOL, INTEGER, MAYBE, STRING, Builtin
 from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.functions.utf16 import text_of, units
-from perseid.query.values import UNDEFINED
+from perseid.query.values import LONGEST_TEXT, UNDEFINED
 
 MAX_REPLICATED: Final = 10_000
-# Longer than any response may be; it keeps a product of two long strings out of memory.
-MAX_BUILT: Final = 16 * 1024 * 1024
+MAX_BUILT: Final = LONGEST_TEXT  # it keeps a product of two long strings out of memory
 
 
 # --- tests

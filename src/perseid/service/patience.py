@@ -1,0 +1,42 @@
+"""How long the evaluation of one item may go on, and that it ends when nobody waits for it."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from perseid.errors import BadRequest
+
+# By far more than an item needs unless JOIN multiplies what it holds.
+ITEM_SECONDS: Final = 10.0
+
+
+class Overdue(BadRequest):
+    """The evaluation was ended."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The query execution was stopped: the rows that JOIN and subqueries make of a single"
+            " item take too long. Please filter the arrays in subqueries, or join fewer of them."
+        )
+
+
+class Patience:
+    """Runs out so many seconds after it began; made to be asked by `query.effort`."""
+
+    __slots__ = ("_end", "_is_over")
+
+    def __init__(self, seconds: float = ITEM_SECONDS) -> None:
+        self._is_over = False
+        self.begin(seconds)
+
+    def begin(self, seconds: float) -> None:
+        self._end = time.perf_counter() + seconds
+
+    def end(self) -> None:
+        """For good, from another thread."""
+        self._is_over = True
+
+    def check(self) -> None:
+        if self._is_over or time.perf_counter() > self._end:
+            raise Overdue

@@ -1,0 +1,161 @@
+"""Queries that would never end: they are stopped, and nobody else waits for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+
+from perseid.query import effort
+from perseid.service import patching, queries
+from perseid.service.patience import Patience
+from tests.support.raw import RawClient
+from tests.support.running import running
+from tests.support.stores import Place
+
+SIZE: Final = 1500  # to the third power, nobody waits for
+TRIPLE: Final = "FROM c JOIN x IN c.a JOIN y IN c.a JOIN z IN c.a"
+ELEMENTS: Final = "FROM x IN c.a JOIN y IN c.a JOIN z IN c.a"
+DOCS: Final = "/dbs/q/colls/c/docs"
+
+
+@pytest.fixture
+def endpoint(place: Place) -> Iterator[str]:
+    with running(place.fresh()) as settings:
+        with closing(RawClient(settings.endpoint)) as raw:
+            assert raw.post("/dbs", {"id": "q"}).status == 201
+            body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
+            assert raw.post("/dbs/q/colls", body).status == 201
+            item = {"id": "1", "pk": "p", "a": list(range(SIZE)), "s": "s" * 10_000}
+            assert raw.post(DOCS, item, pk='["p"]').status == 201
+        yield settings.endpoint
+
+
+@pytest.fixture
+def raw(endpoint: str) -> Iterator[RawClient]:
+    with closing(RawClient(endpoint)) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT VALUE 1 {TRIPLE} WHERE x + y + z < 0",
+        f"SELECT VALUE COUNT(1) {TRIPLE}",
+        f"SELECT VALUE COUNT(c.s) {TRIPLE} WHERE x < y + 0",
+        f"SELECT VALUE x {TRIPLE} ORDER BY x",
+        f"SELECT DISTINCT VALUE x {TRIPLE}",
+        f"SELECT VALUE (SELECT VALUE COUNT(1) {ELEMENTS}) FROM c",
+        f"SELECT VALUE ARRAY(SELECT VALUE x {ELEMENTS}) FROM c",
+        f"SELECT * FROM c WHERE EXISTS(SELECT 1 {ELEMENTS} WHERE x + y + z < 0)",
+        "SELECT VALUE COUNT(1) FROM (SELECT VALUE @a) AS a JOIN x IN a JOIN y IN a JOIN z IN a",
+        "SELECT VALUE (SELECT VALUE COUNT(1) FROM (SELECT VALUE @a) AS a"
+        " JOIN x IN a JOIN y IN a JOIN z IN a)",
+    ],
+)
+def test_rows_of_one_item_have_a_time_limit(
+    raw: RawClient, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(queries, "ITEM_SECONDS", 0.1)
+    monkeypatch.setattr(queries, "Patience", lambda: Patience(0.1))
+    parameters = [{"name": "@a", "value": list(range(SIZE))}]
+    reply = raw.query(DOCS, text, parameters)
+    assert reply.status == 400, reply
+    assert "take too long" in reply.json["message"]
+
+
+def test_a_page_with_rows_ends_in_time_and_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the time finds it over, so a page ends at the first look after its first row."""
+    monkeypatch.setattr(effort, "STEPS", 50)
+    with (
+        running(place.fresh(query_page_seconds=0)) as settings,
+        closing(RawClient(settings.endpoint)) as raw,
+    ):
+        raw.post("/dbs", {"id": "q"})
+        raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
+        raw.post(DOCS, {"id": "1", "pk": "p", "a": list(range(20))}, pk='["p"]')
+        found: list[Any] = []
+        pages, token = 0, ""
+        while token or not pages:
+            more = {"continuation": token} if token else {}
+            text = "SELECT VALUE [x, y] FROM c JOIN x IN c.a JOIN y IN c.a WHERE (x + y) % 7 = 0"
+            reply = raw.query(DOCS, text, count="1000", **more)
+            found += reply.json["Documents"]
+            token = reply.headers.get("x-ms-continuation", "")
+            pages += 1
+    assert found == [[x, y] for x in range(20) for y in range(20) if (x + y) % 7 == 0]
+    assert pages > 3
+
+
+def test_others_are_served_meanwhile(endpoint: str) -> None:
+    with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
+        started = threading.Event()
+
+        def ask() -> None:
+            started.set()
+            replies.append(busy.query(DOCS, f"SELECT VALUE 1 {TRIPLE} WHERE x + y + z < 0"))
+
+        replies: list[Any] = []
+        asking = threading.Thread(target=ask)
+        asking.start()
+        started.wait()
+        while asking.is_alive() and not replies:
+            assert other.get(f"{DOCS}/1", pk='["p"]').status == 200
+            asking.join(0.1)
+    assert replies[0].status == 400
+
+
+def test_queries_over_metadata_have_a_time_limit(
+    raw: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_METADATA_SECONDS", 0.1)
+    text = "SELECT VALUE 1 FROM d JOIN a IN (SELECT VALUE @a) JOIN b IN (SELECT VALUE @a)" + (
+        " JOIN e IN (SELECT VALUE @a)"
+    )
+    reply = raw.query("/dbs", text, [{"name": "@a", "value": list(range(SIZE))}])
+    assert reply.status == 400
+    assert "take too long" in reply.json["message"]
+
+
+def test_conditions_of_patches_have_a_time_limit(
+    raw: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patching, "_CONDITION_SECONDS", 0.1)
+    body = {
+        "operations": [{"op": "set", "path": "/n", "value": 1}],
+        "condition": f"FROM c WHERE EXISTS(SELECT 1 {ELEMENTS} WHERE x + y + z < 0)",
+    }
+    reply = raw.patch(f"{DOCS}/1", body, pk='["p"]')
+    assert reply.status == 400
+    assert "n" not in raw.get(f"{DOCS}/1", pk='["p"]').json
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT VALUE MAKELIST(c.s) FROM c JOIN x IN c.a JOIN y IN (SELECT VALUE [1, 2])",
+        "SELECT VALUE ARRAY(SELECT VALUE c.s FROM x IN c.a JOIN y IN (SELECT VALUE [1, 2])) FROM c",
+        f"SELECT VALUE [{', '.join(['c.s'] * 2000)}] FROM c",
+        f"SELECT DISTINCT VALUE [{', '.join(['c.s'] * 2000)}] FROM c",
+        "SELECT VALUE x40 FROM c JOIN (SELECT VALUE [c.s]) AS x0"
+        + "".join(f" JOIN (SELECT VALUE [x{n}, x{n}]) AS x{n + 1}" for n in range(40)),
+    ],
+)
+def test_a_row_is_no_longer_than_a_response(raw: RawClient, text: str) -> None:
+    reply = raw.query(DOCS, text)
+    assert reply.status == 400, reply
+    assert "longer than 16 MB" in reply.json["message"]
+
+
+@pytest.mark.parametrize("double", ["{0} || {0}", "CONCAT({0}, {0})", "ARRAY_CONCAT({0}, {0})"])
+def test_values_do_not_grow_out_of_memory(raw: RawClient, double: str) -> None:
+    """One that doubles with every JOIN is undefined at last, and there is no row."""
+    joins = [f"JOIN (SELECT VALUE {double.format(f'x{n}')}) AS x{n + 1}" for n in range(45)]
+    first = "c.a" if "ARRAY" in double else "c.s"
+    text = f"SELECT VALUE 1 FROM c JOIN (SELECT VALUE {first}) AS x0 {' '.join(joins)}"
+    assert raw.query(DOCS, text).json["Documents"] == []
