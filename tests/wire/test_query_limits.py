@@ -152,6 +152,27 @@ def test_a_row_is_no_longer_than_a_response(raw: RawClient, text: str) -> None:
     assert "longer than 16 MB" in reply.json["message"]
 
 
+def test_a_row_has_no_more_levels_than_can_be_written(raw: RawClient) -> None:
+    joins = "".join(f" JOIN (SELECT VALUE [x{n}]) AS x{n + 1}" for n in range(300))
+    for levels, status in ((240, 200), (300, 400)):
+        text = f"SELECT VALUE x{levels} FROM c JOIN c.id AS x0{joins}"
+        reply = raw.query(DOCS, text)
+        assert reply.status == status, reply
+
+
+@pytest.mark.parametrize("function", ["StringToArray", "StringToObject"])
+def test_text_with_more_levels_than_an_item_is_undefined(raw: RawClient, function: str) -> None:
+    for levels, count in ((100, 1), (128, 1), (129, 0), (300, 0), (1000, 0), (100_000, 0)):
+        text = "[" * levels + "]" * levels
+        if function == "StringToObject":
+            text = '{"a":' * (levels - 1) + "{}" + "}" * (levels - 1)
+        parameters = [{"name": "@p", "value": text}]
+        for select in (f"VALUE {function}(@p)", f"DISTINCT VALUE {function}(@p)"):
+            reply = raw.query(DOCS, f"SELECT {select} FROM c", parameters)
+            assert reply.status == 200, reply
+            assert reply.json["_count"] == count, levels
+
+
 @pytest.mark.parametrize("double", ["{0} || {0}", "CONCAT({0}, {0})", "ARRAY_CONCAT({0}, {0})"])
 def test_values_do_not_grow_out_of_memory(raw: RawClient, double: str) -> None:
     """One that doubles with every JOIN is undefined at last, and there is no row."""

@@ -80,9 +80,12 @@ async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        found = query_plans.query_plan(
-            container, queries.parse_request(request.body), _features(request)
-        )
+        wanted = queries.parse_request(request.body)
+        asked = (container, wanted, _features(request))
+        if len(wanted.text) <= _LONG_TEXT:
+            found = query_plans.query_plan(*asked)
+        else:
+            found = await asyncio.to_thread(query_plans.query_plan, *asked)
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise

@@ -43,7 +43,7 @@ from perseid.query.values import (
     LONGEST_TEXT,
     UNDEFINED,
     canonical,
-    is_too_long,
+    is_writable,
     order_bytes,
     place_in_order,
     to_output,
@@ -341,10 +341,10 @@ def _multiplies(query: BoundQuery) -> bool:
 def _measured(project: Fn) -> Fn:
     def measured(row: Row) -> Any:
         value = project(row)
-        if is_too_long(value):
+        if not is_writable(value):
             raise BadRequest(
-                f"A row of the result is longer than {LONGEST_TEXT >> 20} MB, which no response"
-                " can be. Please select less."
+                f"A row of the result is longer than {LONGEST_TEXT >> 20} MB or nested too deeply:"
+                " no response can hold it. Please select less."
             )
         return value
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from types import NoneType
 from typing import Any, Final, final
@@ -52,6 +52,8 @@ UNDEFINED: Final = Undefined()
 
 # Of strings, and of values as text: longer than any response may be.
 LONGEST_TEXT: Final = 16 * 1024 * 1024
+# Of values that are written: the encoder takes no more than 254 levels.
+_MOST_LEVELS: Final = 250
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -314,28 +316,30 @@ _ALL_BITS: Final = 2**64 - 1
 # --- writing
 
 
-def is_too_long(v: Any) -> bool:
-    """True when writing `v` would take more than `LONGEST_TEXT` characters, more or less.
+def is_writable(v: Any) -> bool:
+    """False when `v` has too many levels or takes more than `LONGEST_TEXT` characters, roughly.
 
     It need not be large in memory for that: its parts may be one and the same value many times.
     """
     room = LONGEST_TEXT
-    pending = [v]
+    pending: list[tuple[Iterable[Any], int]] = [((v,), 0)]
     while pending:
-        part = pending.pop()
-        kind = type(part)
-        room -= 1
-        if kind is str:
-            room -= len(part)
-        elif kind is list:
-            room -= len(part)
-            pending.extend(part)
-        elif kind is dict:
-            room -= sum(map(len, part))
-            pending.extend(part.values())
+        parts, level = pending.pop()
+        if level > _MOST_LEVELS:
+            return False
+        for part in parts:
+            kind = type(part)
+            room -= 1
+            if kind is str:
+                room -= len(part)
+            elif kind is list:
+                pending.append((part, level + 1))
+            elif kind is dict:
+                room -= sum(map(len, part))
+                pending.append((part.values(), level + 1))
         if room < 0:
-            return True
-    return False
+            return False
+    return True
 
 
 def to_output(v: Any) -> Any:

@@ -15,6 +15,7 @@ from perseid.query.values import to_number_text as number_text
 _BLANK: Final = " \t\n\r"
 _JSON_NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_INT64: Final = len(str(INT64_MIN))
+MAX_LEVELS: Final = 128
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -57,7 +58,22 @@ def _parsed(text: str, kind: type) -> Any:
         v = orjson.loads(text)
     except orjson.JSONDecodeError:
         return UNDEFINED
-    return v if type(v) is kind else UNDEFINED
+    return v if type(v) is kind and not _is_too_deep(v) else UNDEFINED
+
+
+def _is_too_deep(v: Any) -> bool:
+    """True for more levels than an item or a parameter can have."""
+    level = [v]
+    for _ in range(MAX_LEVELS):
+        level = [
+            part
+            for inner in level
+            for part in (inner.values() if type(inner) is dict else inner)
+            if type(part) is list or type(part) is dict
+        ]
+        if not level:
+            return False
+    return True
 
 
 FUNCTIONS: Final = (
