@@ -152,6 +152,18 @@ def test_a_row_is_no_longer_than_a_response(raw: RawClient, text: str) -> None:
     assert "longer than 16 MB" in reply.json["message"]
 
 
+def test_a_pattern_of_like_has_a_limit(raw: RawClient) -> None:
+    """Beyond it the answer is undefined, as with regular expressions."""
+    text = "SELECT VALUE s LIKE @p FROM (SELECT VALUE REPLACE(@s, 'a', @s)) AS s"
+    for text_length, blanks, expected in ((1000, 200, [True]), (3000, 200_000, [])):
+        parameters = [
+            {"name": "@s", "value": "a" * text_length},
+            {"name": "@p", "value": f"%{'_' * blanks}a%"},
+        ]
+        reply = raw.query(DOCS, text, parameters)
+        assert reply.json["Documents"] == expected
+
+
 def test_a_row_has_no_more_levels_than_can_be_written(raw: RawClient) -> None:
     joins = "".join(f" JOIN (SELECT VALUE [x{n}]) AS x{n + 1}" for n in range(300))
     for levels, status in ((240, 200), (300, 400)):

@@ -601,48 +601,60 @@ def _like(escape: str, operand: Fn, pattern: Fn) -> Fn:
 
 
 @lru_cache(maxsize=256)
-def _like_matcher(pattern: str, escape: str) -> Callable[[str], bool]:
-    """A test of whole texts against a LIKE pattern.
+def _like_matcher(pattern: str, escape: str) -> Callable[[str], Any]:
+    """A test of whole texts against a LIKE pattern; undefined where it would take too long.
 
     The stretches between the `%` are looked for one after the other, each at the first place it
     fits: as exact as a regular expression with `.*` between them, without its backtracking.
     """
-    head, *middle = [re.compile(part, re.DOTALL) for part in _like_stretches(pattern, escape)]
+    stretches = _like_stretches(pattern, escape)
+    head, *middle = [re.compile("".join(parts), re.DOTALL) for parts in stretches]
     if not middle:
         return lambda text: head.fullmatch(text) is not None
-    tail = re.compile(f"(?:{middle.pop().pattern})\\Z", re.DOTALL)
+    tail, tail_length = middle.pop(), len(stretches[-1])
+    # Where a stretch may fit is tried place by place, unless it is plain text.
+    work = max((len(parts) for parts in stretches[1:-1] if not _is_plain(parts)), default=0)
 
-    def matches(text: str) -> bool:
+    def matches(text: str) -> Any:
+        if work * len(text) > _MOST_LIKE_WORK:
+            return UNDEFINED
         found = head.match(text)
         for part in middle:
             if found is None:
                 return False
             found = part.search(text, found.end())
-        return found is not None and tail.search(text, found.end()) is not None
+        start = len(text) - tail_length
+        return found is not None and start >= found.end() and bool(tail.match(text, start))
 
     return matches
 
 
+# Places in a text times parts of a stretch; a second or so.
+_MOST_LIKE_WORK: Final = 300_000_000
 _NO_CHARACTER: Final = r"[^\x00-\U0010ffff]"
 _LIKE_PIECE: Final = re.compile(r"\[\^?[^\]]+\]|.", re.DOTALL)
 
 
-def _like_stretches(pattern: str, escape: str) -> list[str]:
-    """Regular expressions of fixed length for what stands between the `%` of a pattern."""
-    stretches = [""]
+def _is_plain(parts: list[str]) -> bool:
+    return all((len(part) == 1 and part != ".") or part[0] == "\\" for part in parts)
+
+
+def _like_stretches(pattern: str, escape: str) -> list[list[str]]:
+    """What stands between the `%` of a pattern: a regular expression for each character."""
+    stretches: list[list[str]] = [[]]
     position = 0
     while position < len(pattern):
         if pattern[position] == escape and position + 1 < len(pattern):
-            stretches[-1] += re.escape(pattern[position + 1])
+            stretches[-1].append(re.escape(pattern[position + 1]))
             position += 2
             continue
         piece = _LIKE_PIECE.match(pattern, position)
         assert piece is not None  # noqa: S101  # the last alternative takes any character
         position = piece.end()
         if piece[0] == "%":
-            stretches.append("")
+            stretches.append([])
         else:
-            stretches[-1] += _like_piece(piece[0])
+            stretches[-1].append(_like_piece(piece[0]))
     return stretches
 
 
