@@ -19,6 +19,7 @@ from tests.support.stores import Place
 SIZE: Final = 1500  # to the third power, nobody waits for
 TRIPLE: Final = "FROM c JOIN x IN c.a JOIN y IN c.a JOIN z IN c.a"
 ELEMENTS: Final = "FROM x IN c.a JOIN y IN c.a JOIN z IN c.a"
+GIVEN: Final = " ".join(f"JOIN {name} IN (SELECT VALUE @a)" for name in "xyz")
 DOCS: Final = "/dbs/q/colls/c/docs"
 
 
@@ -45,6 +46,7 @@ def raw(endpoint: str) -> Iterator[RawClient]:
     [
         f"SELECT VALUE 1 {TRIPLE} WHERE x + y + z < 0",
         f"SELECT VALUE COUNT(1) {TRIPLE}",
+        f"SELECT VALUE COUNT(1) FROM c {GIVEN}",
         f"SELECT VALUE COUNT(c.s) {TRIPLE} WHERE x < y + 0",
         f"SELECT VALUE x {TRIPLE} ORDER BY x",
         f"SELECT DISTINCT VALUE x {TRIPLE}",
@@ -92,22 +94,36 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
     assert pages > 3
 
 
-def test_others_are_served_meanwhile(endpoint: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT VALUE 1 {TRIPLE} WHERE x + y + z < 0",
+        f"SELECT VALUE COUNT(1) FROM c {GIVEN}",
+        f"SELECT VALUE COUNT(1) FROM c {GIVEN} WHERE c.pk = 'p'",
+    ],
+)
+def test_others_are_served_meanwhile(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(queries, "ITEM_SECONDS", 3.0)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         started = threading.Event()
 
         def ask() -> None:
             started.set()
-            replies.append(busy.query(DOCS, f"SELECT VALUE 1 {TRIPLE} WHERE x + y + z < 0"))
+            replies.append(busy.query(DOCS, text, [{"name": "@a", "value": list(range(SIZE))}]))
 
         replies: list[Any] = []
+        served = 0
         asking = threading.Thread(target=ask)
         asking.start()
         started.wait()
         while asking.is_alive() and not replies:
             assert other.get(f"{DOCS}/1", pk='["p"]').status == 200
+            served += 1
             asking.join(0.1)
     assert replies[0].status == 400
+    assert served > 3
 
 
 def test_queries_over_metadata_have_a_time_limit(

@@ -419,14 +419,21 @@ class _Page:
             collector.feed(document, None, times)
 
         started = time.perf_counter()
-        scope = self._scope
-        if not paths and scope.where is None and _is_whole(scope):
-            account, container = self._op.account, self._op.container
-            usage = await account.usage(container, scope.horizon, scope.range_index)
-            take(usage.items, {})
+        if paths:
+            await self._op.store.combine(self._op.container, self._scope, paths, take)
         else:
-            await self._op.store.combine(self._op.container, scope, paths, take)
+            count = await self._count()
         self.times.loading += time.perf_counter() - started
+        if not paths:
+            await self._evaluated(1, take, count, {})
+
+    async def _count(self) -> int:
+        account, container, scope = self._op.account, self._op.container, self._scope
+        if scope.where is None and _is_whole(scope):
+            return (await account.usage(container, scope.horizon, scope.range_index)).items
+        found: list[int] = []
+        await self._op.store.combine(container, scope, (), lambda times, _: found.append(times))
+        return sum(found)
 
     def _feed(self, collector: Collector, rows: list[Row]) -> None:
         for row in rows:
