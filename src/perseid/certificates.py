@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from perseid import clock
+from perseid.store.protocol import StoreError
 
 CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "certificate-key.pem"
@@ -24,12 +26,36 @@ def provide(directory: Path, host: str) -> tuple[Path, Path]:
     """Certificate and key in `directory`, made anew when missing or near their end."""
     certificate, key = directory / CERTIFICATE_FILE, directory / KEY_FILE
     now = datetime.fromtimestamp(clock.wall(), UTC)
-    if not (certificate.exists() and key.exists() and _is_good(certificate, host, now)):
-        _make(certificate, key, host, now)
+    try:
+        if not (certificate.exists() and key.exists() and _is_good(certificate, key, host, now)):
+            _make(certificate, key, host, now)
+    except OSError as exc:
+        raise StoreError(f"cannot keep a certificate in {directory}: {exc.strerror}") from exc
     return certificate, key
 
 
-def _is_good(certificate: Path, host: str, now: datetime) -> bool:
+def pair_problem(certificate: Path, key: Path) -> str | None:
+    """Why a server cannot use these two files; None if it can."""
+    asked: list[None] = []
+
+    def passphrase() -> str:  # or OpenSSL would ask whoever sits at the terminal
+        asked.append(None)
+        return ""
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, passphrase)
+    except ssl.SSLError as exc:
+        if asked:
+            return "the key is encrypted; give it without a passphrase"
+        if exc.reason == "KEY_VALUES_MISMATCH":
+            return "the key belongs to another certificate"
+        return "they are not a certificate and its private key in PEM"
+    return None
+
+
+def _is_good(certificate: Path, key: Path, host: str, now: datetime) -> bool:
+    if pair_problem(certificate, key) is not None:
+        return False
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
@@ -46,6 +48,8 @@ def check_settings(settings: Settings) -> None:
         raise StoreError("--cert and --key-file belong together: give both or neither")
     if settings.cert is not None and not settings.tls:
         raise StoreError("--cert is for HTTPS: add --tls")
+    if settings.cert is not None and settings.key_file is not None:
+        _check_certificate(settings.cert, settings.key_file)
     if settings.expiry_guard is not None:
         try:
             parse_guard(settings.expiry_guard, 0)
@@ -66,6 +70,18 @@ def check_settings(settings: Settings) -> None:
                 f"refusing to listen on {settings.host} with the key everyone knows; give --key,"
                 " or add --allow-well-known-key if everyone who can reach it may use it"
             )
+
+
+def _check_certificate(cert: Path, key_file: Path) -> None:
+    for flag, path in (("--cert", cert), ("--key-file", key_file)):
+        try:
+            path.read_bytes()
+        except OSError as exc:
+            raise StoreError(f"{flag} {path}: {exc.strerror}") from exc
+    from perseid import certificates  # only now: it takes long to import
+
+    if (problem := certificates.pair_problem(cert, key_file)) is not None:
+        raise StoreError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
 
 
 def _check_store(settings: Settings, dsn: str) -> None:
@@ -96,7 +112,7 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             store = SqliteStore(directory.database, durability=durability, now=clock.now)
         try:
             if needs_certificate:
-                from perseid import certificates  # only now: it takes long to import
+                from perseid import certificates
 
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
@@ -221,10 +237,11 @@ def check_port(settings: Settings) -> None:
         try:
             probe.bind((address, settings.port))
         except OSError as exc:
-            raise StoreError(
-                f"cannot listen on {settings.host}:{settings.port}: {exc.strerror};"
-                " choose another --port, or stop what is using it"
-            ) from exc
+            if exc.errno == errno.EADDRNOTAVAIL:
+                reason = "that is not an address of this machine; choose another --host"
+            else:
+                reason = f"{exc.strerror}; choose another --port, or stop what is using it"
+            raise StoreError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from exc
 
 
 async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:

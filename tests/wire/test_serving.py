@@ -22,8 +22,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
-from perseid import __version__, server
+from perseid import __version__, certificates, server
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.server import Server, check_settings
 from perseid.store.protocol import StoreError
@@ -452,6 +453,51 @@ def test_certificate_is_kept_with_the_data(tmp_path: Path) -> None:
         assert secret.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("damaged", ["certificate.pem", "certificate-key.pem"])
+def test_a_damaged_certificate_of_our_own_is_made_anew(tmp_path: Path, damaged: str) -> None:
+    settings = Settings(data=tmp_path, durability="off", tls=True)
+    for _ in range(2):
+        with running(settings) as secure:
+            assert download(secure).status == 200
+        (tmp_path / damaged).write_text("nothing of the kind")
+
+
+def pair(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate and its key."""
+    made = folder / name
+    made.mkdir()
+    return certificates.provide(made, "localhost")
+
+
+def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
+    cert, key = pair(tmp_path, "one")
+    other = pair(tmp_path, "two")[1]
+    secret = serialization.load_pem_private_key(key.read_bytes(), None)
+    locked = tmp_path / "locked.pem"
+    locked.write_bytes(
+        secret.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"word"),
+        )
+    )
+    (tmp_path / "empty").touch()
+    for given, message in (
+        ((tmp_path / "nowhere", key), f"--cert {tmp_path / 'nowhere'}: No such file"),
+        ((tmp_path, key), f"--cert {tmp_path}: Is a directory"),
+        ((cert, tmp_path / "nowhere"), f"--key-file {tmp_path / 'nowhere'}: No such file"),
+        ((tmp_path / "empty", key), "not a certificate and its private key in PEM"),
+        ((cert, cert), "not a certificate and its private key in PEM"),
+        ((cert, other), "belongs to another certificate"),
+        ((cert, locked), "without a passphrase"),
+    ):
+        settings = Settings(tls=True, cert=given[0], key_file=given[1])
+        with pytest.raises(StoreError) as caught:
+            check_settings(settings)
+        assert message in str(caught.value)
+    check_settings(Settings(tls=True, cert=cert, key_file=key))
+
+
 # Refusing to start -------------------------------------------------------------------------------
 
 
@@ -548,6 +594,12 @@ def test_host_nobody_has() -> None:
     with pytest.raises(StoreError) as caught:
         asyncio.run(Server(settings).run())
     assert "no-such-host.invalid" in str(caught.value)
+
+
+def test_address_nobody_here_has() -> None:
+    settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
+    with pytest.raises(StoreError, match="not an address of this machine; choose another --host"):
+        asyncio.run(Server(settings).run())
 
 
 def test_data_directory_that_is_a_file(tmp_path: Path) -> None:
