@@ -848,6 +848,7 @@ def test_forecast_tells_the_time_to_drain(shelves: Shelves) -> None:
     [
         "bucket=fortnight", "bucket=", "bucket=HOUR", "count=0", "count=-1", "count=x", "count=",
         "count=1001", "count=1.5", "buckets=hour", "count=%C2%B2",
+        pytest.param(f"count={'9' * 5000}", id="thousands of digits"),
     ],
 )  # fmt: skip
 def test_forecasts_that_are_none(shelves: Shelves, query: str) -> None:

@@ -378,6 +378,9 @@ def _options(request: Request, **defaults: str) -> dict[str, str]:
 
 def _positive(options: dict[str, str], name: str, most: int, least: int = 1) -> int:
     text = options[name]
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-        raise BadRequest(f"{name} is a whole number from {least} to {most}; not '{text}'.")
-    return int(text)
+    # Told by its length first: Python refuses to read thousands of digits.
+    is_number = text.isascii() and text.isdigit() and len(text.lstrip("0")) <= len(str(most))
+    number = int(text.lstrip("0") or "0") if is_number else -1
+    if not least <= number <= most:
+        raise BadRequest(f"{name} is a whole number from {least} to {most}; not '{text[:100]}'.")
+    return number
