@@ -104,8 +104,8 @@ def snapshot(path: Path) -> Iterator[Snapshot]:
             db.set_busy_timeout(10_000)
             schema.check(db)
             if db.pragma("application_id") != schema.APPLICATION_ID:
-                raise StoreError(f"{path} holds nothing of perseid")
+                raise StoreError(f"the file {path} holds nothing of perseid")
             db.execute("BEGIN")
             yield Snapshot(db)
     except apsw.Error as exc:
-        raise StoreError(f"{path} cannot be read as a database: {exc}") from exc
+        raise StoreError(f"the file {path} cannot be read as a database: {exc}") from exc

@@ -154,6 +154,13 @@ def test_what_is_no_data(tmp_path: Path, content: bytes | None, message: str) ->
     assert message in result.stderr
 
 
+def test_a_path_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / FILE).touch()
+    assert f"The file {Path('data', FILE)} holds nothing" in check(Path("data")).stderr
+
+
 # doctor
 
 
