@@ -75,8 +75,8 @@ class Source:
             yield from self._records()
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
             raise click.ClickException(f"{self.name} is damaged or cut off: {exc}.") from exc
-        except UnicodeDecodeError as exc:
-            raise click.ClickException(f"{self.name} is not UTF-8: {exc.reason}.") from exc
+        except NotUtf8 as exc:
+            raise _broken(self.name, exc.args[0], f"this is not UTF-8: {exc.args[1]}") from exc
         except OSError as exc:
             raise click.ClickException(f"Cannot read {self.name}: {exc.strerror or exc}.") from exc
 
@@ -114,6 +114,10 @@ class _Joined:
         return self._rest.read(count)
 
 
+class NotUtf8(Exception):
+    """Where bytes stand that are no text: line and reason."""
+
+
 class Text:
     """Text that is read as it is needed; what lies behind is forgotten."""
 
@@ -131,7 +135,12 @@ class Text:
             return False
         chunk = self._stream.read(_CHUNK)
         self._is_over = not chunk
-        self.buffer = self.buffer[self.at :] + self._decode(chunk, not chunk)
+        try:
+            fresh = self._decode(chunk, not chunk)
+        except UnicodeDecodeError as exc:
+            before = self.buffer.count("\n", self.at) + exc.object.count(b"\n", 0, exc.start)
+            raise NotUtf8(self.line + before, exc.reason) from exc
+        self.buffer = self.buffer[self.at :] + fresh
         self.at = 0
         return True
 
