@@ -24,6 +24,7 @@ from perseid.config import Settings
 
 DEFAULT_ENDPOINT: Final = Settings().endpoint
 _CONNECT_SECONDS: Final = 10.0
+_NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
 
 
@@ -79,7 +80,10 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """Sends one request; `names` make its path, `signed_for` is resource type and link."""
-        url = "/" + "/".join(quote(name, safe="") for name in names)
+        try:
+            url = "/" + "/".join(quote(name, safe="") for name in names)
+        except UnicodeEncodeError:  # bytes of an argument that are none
+            raise click.UsageError("A name that was given is not UTF-8.") from None
         if options:
             url += f"?{urlencode(options)}"
         sent = self._signed(method, *signed_for) | dict(headers or {})
@@ -156,6 +160,11 @@ class Connection:
         if is_good:
             return value
         message = plain_message(str(value["message"]))
+        if reply.status == 404 and message.startswith(_NO_PLACE):
+            message = (
+                f"{message.partition('.')[0]}: check the names of database and container;"
+                " .databases and .containers in `perseid query` list them."
+            )
         # A date that is off is a 401 as well, and its text says what is wrong.
         if reply.status == 401 and "current time" not in message:
             message = (

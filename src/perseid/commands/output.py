@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +34,9 @@ def console(*, stderr: bool = False) -> Console:
     """Names and ids are data: nothing in them is markup."""
     from rich.console import Console
 
+    stream = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):  # of an encoding that may not have all characters
+        stream.reconfigure(errors="replace")
     return Console(markup=False, highlight=False, emoji=False, stderr=stderr)
 
 

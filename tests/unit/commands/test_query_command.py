@@ -105,9 +105,24 @@ def test_failures(
 
 
 def test_places_that_are_not_there(run: Run, place: tuple[str, str]) -> None:
-    assert run("query", "nowhere", "c", "SELECT 1").exit_code == 1
+    missing = run("query", "nowhere", "c", "SELECT 1")
+    assert missing.exit_code == 1
+    assert "does not exist: check the names of database and container" in missing.stderr
+    assert "check the names" in run("ttl", "status", place[0], "nowhere").stderr
+    no_text = run("query", place[0], "a\udcff", "SELECT 1")
+    assert (no_text.exit_code, "is not UTF-8" in no_text.stderr) == (2, True)
     nothing = run("query", given="SELECT 1")
     assert (nothing.exit_code, "Say which container" in nothing.stderr) == (2, True)
+
+
+def test_an_output_that_does_not_know_all_characters(endpoint: str, place: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "perseid", "query", *place, "SELECT '日本' AS name"],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"??" in done.stdout) == (0, True)
 
 
 def test_parameters() -> None:
