@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import gc
 import logging
 import signal
@@ -20,7 +21,7 @@ from perseid.commands.clock import clock
 from perseid.commands.completion import completion
 from perseid.commands.doctor import doctor
 from perseid.commands.exporting import export_items
-from perseid.commands.importing import import_items
+from perseid.commands.importing import INTERRUPTED, import_items
 from perseid.commands.portal import portal
 from perseid.commands.query import query
 from perseid.commands.ttl import ttl
@@ -30,7 +31,23 @@ from perseid.store.protocol import StoreError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Whatever the system refuses, and Ctrl-C, end a command with a sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except OSError as exc:
+            if exc.errno == errno.EPIPE:  # a reader that has seen enough: click ends quietly
+                raise
+            about = "" if exc.filename is None else f"{exc.filename}: "
+            raise click.ClickException(f"{about}{exc.strerror or exc}.") from exc
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="perseid")
 def main() -> None:
     """A document database that speaks the Cosmos DB wire protocol and forgets on time."""

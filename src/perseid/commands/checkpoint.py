@@ -25,7 +25,7 @@ def resumable(verb: str, stream: str) -> Callable[[F], F]:
             (
                 click.option(
                     "--checkpoint",
-                    type=click.Path(path_type=Path),
+                    type=click.Path(path_type=Path, dir_okay=False),
                     help=f"Where to note how far the {verb} has come. Default:"
                     f" FILE.{verb}-state beside FILE; none for standard {stream}.",
                 ),

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -28,6 +29,7 @@ from perseid.commands.wire_client import FeedPage, feed_page, read_container
 from perseid.documents import strip_system
 
 _PAGE: Final = 1000
+_FILE: Final = click.Path(path_type=Path, allow_dash=True, dir_okay=False)
 
 
 class Writer:
@@ -63,7 +65,7 @@ class Writer:
 @click.command("export")
 @click.argument("database")
 @click.argument("container")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@click.argument("file", type=_FILE, default="-")
 @click.option(
     "--format",
     "shape",
@@ -113,12 +115,15 @@ def export_items(
     with client.connect() as connection:
         rid = read_container(connection, database, container)["_rid"]
         total = _count(client, database, container)
-        if path is None:
+        if path is None or (path.exists() and not path.is_file()):
             # A reader that has seen enough, as `head`, ends the command: click sees to that.
-            writer = Writer(sys.stdout.buffer, is_array=is_array, is_gzip=is_gzip, items=0)
-            _copy(_pages(connection, database, container, None), writer, system, total)
-            writer.close()
+            with _stream(path) as stream:
+                writer = Writer(stream, is_array=is_array, is_gzip=is_gzip, items=0)
+                _copy(_pages(connection, database, container, None), writer, system, total)
+                writer.close()
             return
+        if path.is_symlink():  # what it points to is written, and it stays
+            path = path.resolve()
         mark = Checkpoint(
             checkpoint or path.with_name(path.name + ".export-state"),
             {
@@ -135,6 +140,11 @@ def export_items(
     else:
         earlier = [("  by an earlier run", f"{before:,}")] if before else []
         show_table(None, [("items", f"{items:,}"), *earlier, ("file", str(path))])
+
+
+def _stream(path: Path | None) -> AbstractContextManager[IO[bytes]]:
+    """Standard output, or a device or pipe: what must not be replaced by a file."""
+    return nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
 
 
 def _into_file(

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -275,7 +276,7 @@ def test_export_goes_on_where_it_ended(
 
     out = tmp_path / "out.json.gz"
     monkeypatch.setattr("perseid.commands.exporting.feed_page", failing)
-    assert run("export", *place, str(out)).exit_code == 1
+    assert run("export", *place, str(out)).exit_code == 130
     assert not out.exists()
     part = tmp_path / "out.json.gz.part"
     with part.open("ab") as file:
@@ -316,6 +317,45 @@ def test_files_that_cannot_be_used(run: Run, place: tuple[str, str], tmp_path: P
     assert "line 1: item 2 is not JSON, or cut off" in result.stderr
 
 
+def test_export_replaces_files_only(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
+    shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
+    folder = run("export", *place, str(tmp_path))
+    assert (folder.exit_code, "is a directory" in folder.stderr) == (2, True)
+    state = run("export", *place, str(tmp_path / "out"), "--checkpoint", str(tmp_path))
+    assert (state.exit_code, "is a directory" in state.stderr) == (2, True)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    assert run("export", *place, str(pipe), "--system", "none").exit_code == 0
+    assert reader.communicate()[0] == b'{"id":"a","pk":"p"}\n'
+    assert pipe.is_fifo()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    assert run("export", *place, str(link), "--system", "none").exit_code == 0
+    assert link.is_symlink()
+    assert (tmp_path / "real").read_bytes() == b'{"id":"a","pk":"p"}\n'
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "pipe", "real"]
+
+
+def test_what_the_system_refuses_is_a_sentence(
+    run: Run, endpoint: str, place: tuple[str, str]
+) -> None:
+    shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
+    for arguments in (("clock", "show"), ("query", *place, "SELECT 1"), ("export", *place)):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "perseid", *arguments],
+                env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert "Error: No space left on device." in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 # Interruption
 
 
@@ -337,6 +377,23 @@ def start_import(endpoint: str, place: tuple[str, str], path: Path) -> subproces
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_ctrl_c_while_nobody_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        command = subprocess.Popen(
+            [sys.executable, "-m", "perseid", "clock", "show"],
+            env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1)
+            command.send_signal(signal.SIGINT)
+            assert command.communicate()[1] == "Interrupted.\n"
+    assert command.returncode == 130
 
 
 def count(raw: RawClient, place: tuple[str, str]) -> int:
