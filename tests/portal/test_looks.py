@@ -75,6 +75,18 @@ def test_every_page_fits_and_can_be_read(shop: Settings, chromium: Browser, look
         assert not wrong
 
 
+def test_the_figures_beside_a_long_name_are_seen(shop: Settings, chromium: Browser) -> None:
+    name = "n" * 250
+    with closing(RawClient(shop.endpoint, shop.key)) as raw:
+        key = {"paths": ["/pk"], "kind": "Hash"}
+        made = raw.post("/dbs/telemetry/colls", {"id": name, "partitionKey": key})
+        assert made.status == 201
+        with tab(chromium) as (page, _):
+            enter(page, shop.endpoint, shop.key)
+            expect(page.get_by_role("columnheader", name="To remove")).to_be_in_viewport()
+        assert raw.delete(f"/dbs/telemetry/colls/{name}").status == 204
+
+
 def leave(page: Page) -> None:
     """Lets go of what the scene before has typed."""
     expect(page.get_by_role("heading", name="Overview").or_(question(page))).to_be_visible()
