@@ -66,6 +66,12 @@ def test_a_key_in_the_address_is_taken_out_of_it(fresh: Page, endpoint: str, key
     assert "key" not in fresh.evaluate("JSON.stringify(history.state)")
 
 
+def test_a_handed_over_key_that_is_none_asks_for_one(fresh: Page, endpoint: str) -> None:
+    fresh.goto(f"{endpoint}_explorer/#key=%zz")
+    expect(fresh.get_by_label("Account key")).to_be_visible()
+    expect(fresh.get_by_role("alert")).to_contain_text("keys are base64")
+
+
 def test_forgetting_the_key_asks_again(page: Page) -> None:
     page.get_by_role("button", name="Forget the key").click()
     expect(page.get_by_label("Account key")).to_be_focused()

@@ -25,7 +25,11 @@ function handedOver() {
   const found = /^#key=([^&]*)/.exec(location.hash);
   if (!found) return null;
   history.replaceState(null, "", location.pathname + location.search);
-  return decodeURIComponent(found[1]);
+  try {
+    return decodeURIComponent(found[1]);
+  } catch {
+    return found[1]; // no key either way, which signing in says
+  }
 }
 
 async function start() {
