@@ -247,6 +247,40 @@ def test_an_item_that_ended_under_the_editor_can_be_saved_as_new(
     assert read(raw, container, "a")["again"] is True
 
 
+def test_what_cannot_be_saved_as_new_is_not_lost(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    set_default(raw, container, 60)
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    typed = '{"id": "taken", "pk": "p", "much": "work"}'
+    editor.fill(typed)
+    clock.advance(60)
+    put(raw, container, "taken")
+    page.get_by_role("button", name="Save").click()
+    with answered(page, "POST", 409):
+        page.get_by_role("button", name="Save as new").click()
+    expect(page.get_by_role("alert")).to_contain_text("already exists")
+    assert editor.input_value() == typed
+
+
+@pytest.mark.parametrize("id_", [".", ".."])
+def test_ids_that_browsers_take_for_directories(
+    page: Page, raw: RawClient, container: str, id_: str
+) -> None:
+    put(raw, container, id_, name="before")
+    list_items(page, container)
+    row(page, id_).get_by_role("link").click()
+    editor = page.get_by_label("Item as JSON")
+    expect(editor).to_have_value(re.compile("before"))
+    editor.fill(json.dumps({"id": id_, "pk": "p", "name": "after"}))
+    with answered(page, "PUT", 200):
+        page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="No items")).to_be_visible()
+
+
 def test_an_item_is_deleted_after_a_question(page: Page, raw: RawClient, container: str) -> None:
     put(raw, container, "a")
     edit(page, container, "a")

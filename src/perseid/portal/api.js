@@ -238,6 +238,17 @@ export function itemPath(db, coll, item) {
   return [...container(db, coll), "docs", name];
 }
 
+/** The resource id of an item by its id: for those that have no address. */
+export async function ridOf(db, coll, { id }, headers, signal) {
+  const answer = await query([...container(db, coll), "docs"], {
+    query: "SELECT VALUE c._rid FROM c WHERE c.id = @id",
+    parameters: [{ name: "@id", value: id }],
+  }, headers, signal);
+  const [rid] = answer.json.Documents;
+  if (!rid) throw new Refusal(404, { message: "" });
+  return rid;
+}
+
 export function query(names, body, headers = {}, signal) {
   return call("POST", names, {
     body,

@@ -28,6 +28,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
   async function load() {
     fill(pane, loading("Loading the item"));
     try {
+      if (!path().at(-1)) target._rid = await api.ridOf(database, container, target, keyHeader(target.key), signal);
       take(await api.call("GET", path(), { headers: { ...keyHeader(target.key), ...WITH_LIFETIME }, signal }));
       draw();
     } catch (error) {
@@ -157,8 +158,10 @@ export function itemEditor(pane, { database, container, definition, target, onch
       toast(`Item ${answer.json.id} created`);
       onchange();
       onmade(key, answer.json.id);
+      return true;
     } catch (error) {
       refuse(error);
+      return false;
     }
   }
 
@@ -209,9 +212,10 @@ export function itemEditor(pane, { database, container, definition, target, onch
   async function revive() {
     const isWanted = await confirm("This item is gone", "It has ended or was deleted since you opened it. You can save your text as a new item.", { yes: "Save as new", kind: "primary" });
     if (!isWanted) return;
+    const before = stored;
     stored = null;
-    await create();
-    await load();
+    if (await create()) await load();
+    else stored = before; // what was typed stays, with the reason
   }
 
   async function remove() {
