@@ -49,9 +49,6 @@ def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=None if title is None else plain(title),
-        title_justify="left",
-        title_style="bold",
         show_header=False,
         box=None,
         padding=(0, 2, 0, 0),
@@ -60,6 +57,8 @@ def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(plain(name), plain(str(value)))
+    if title is not None:  # a line of its own: as a table's it would wrap at the table's width
+        console().print(plain(title), style="bold", soft_wrap=True)
     show(table)
 
 

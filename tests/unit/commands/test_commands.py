@@ -114,7 +114,7 @@ def lines(text: str) -> list[str]:
 def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     now = int(clock.now())
     found = lines(shown(run("ttl", "status", *stocked)))
-    assert found[0].startswith(f"{stocked[0]}/c at ")
+    assert found[0] == f"{stocked[0]}/c at {instant_text(now)}"
     for line in (
         "default ttl 100 s (1m 40s)",
         "dead, not removed yet 0 items, 0 bytes",
