@@ -70,6 +70,15 @@ def test_the_demonstration_under_xdist() -> None:
     assert "9 passed" in told
 
 
+def test_asynchronous_fixtures_say_what_they_need(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import sys\nsys.modules['aiohttp'] = None\ndef test_it(async_cosmos_client): pass\n"
+    )
+    code, told = run(tmp_path)
+    assert code == 1
+    assert "The asynchronous client needs: pip install aiohttp" in told
+
+
 CONTAINERS = """
     import pytest
 
