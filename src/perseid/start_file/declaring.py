@@ -143,11 +143,14 @@ class _Reader:
             body["uniqueKeyPolicy"] = {
                 "uniqueKeys": [{"paths": key if isinstance(key, list) else [key]} for key in keys]
             }
-        key = {} if "partitionKey" not in body else {"partitionKey": body["partitionKey"]}
-        for name, value in body.items():
+        key = body.get("partitionKey")
+        for name, value in body.items():  # the key comes first
             node = members.get(name) or members["uniqueKeys"]
-            probe = {"id": "probe", **(key if name != "partitionKey" else {}), name: value}
+            probe = {"id": "probe", "partitionKey": key, name: value}
+            before = len(self.problems)
             self._accepted(node, lambda p=probe: new_container(p, computed_check=validate_computed))  # type: ignore[misc]
+            if name == "partitionKey" and len(self.problems) > before:
+                key = _partition_key("/id")  # or every other property would be told of this one
         return body
 
     def _lifetime(self, node: Node) -> Any:

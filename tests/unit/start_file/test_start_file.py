@@ -183,6 +183,7 @@ PROBLEMS = {
 CONTAINERS = {
     "{id: c}": "'partitionKey' is missing",
     "{id: c, partitionKey: pk}": ".partitionKey): Partition key paths must contain",
+    "{id: c, partitionKey: pk, defaultTtl: 0}": ".defaultTtl): The input defaultTtl '0' is",
     "{id: c, partitionKey: /pk, defaultTtl: 0}": ".defaultTtl): The input defaultTtl '0' is",
     "{id: c, partitionKey: /pk, defaultTtl: soon}": '"soon" is not a duration like 90',
     "{id: c, partitionKey: /pk, defaultTtl: 1.5}": "The input defaultTtl '1.5' is invalid",
