@@ -52,6 +52,7 @@ class Connection:
         self._target = split(endpoint)
         self._secret = secret_of(key)
         self._open: http.client.HTTPConnection | None = None
+        self._has_answered = False
 
     def __enter__(self) -> Connection:
         return self
@@ -93,8 +94,11 @@ class Connection:
         except http.client.RemoteDisconnected:
             # A server may close a connection that has been idle; a read can be asked again.
             if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent):
-                raise self._no_http() from None
+                raise self._no_answer() from None
+        try:
             return self._exchange(method, url, body, sent)
+        except http.client.RemoteDisconnected:
+            raise self._no_answer() from None
 
     def _signed(self, method: str, kind: str, link: str) -> dict[str, str]:
         date = formatdate(clock.wall(), usegmt=True)
@@ -118,7 +122,9 @@ class Connection:
             self._open.request(method, url, body, dict(headers))
             response = self._open.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, found, response.read())
+            reply = Reply(response.status, found, response.read())
+            self._has_answered = True
+            return reply
         except http.client.RemoteDisconnected:
             self.close()
             raise
@@ -130,7 +136,7 @@ class Connection:
             ) from exc
         except (http.client.HTTPException, ConnectionResetError) as exc:
             self.close()
-            raise self._no_http() from exc
+            raise self._no_answer() from exc
         except OSError as exc:
             self.close()
             raise click.ClickException(
@@ -139,7 +145,11 @@ class Connection:
                 " PERSEID_ENDPOINT."
             ) from exc
 
-    def _no_http(self) -> click.ClickException:
+    def _no_answer(self) -> click.ClickException:
+        if self._has_answered:
+            return click.ClickException(
+                f"{self.endpoint} has broken off the connection; is the server still running?"
+            )
         return click.ClickException(
             f"{self.endpoint} does not answer in HTTP;"
             " if the server runs with --tls, the endpoint starts with https://."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from perseid import commands
 from perseid.clock import MovableClock
 from perseid.commands.admin_client import AdminClient, Refused, trust
 from perseid.commands.clock import duration_text, instant_text, parse_duration, parse_instant
+from perseid.commands.connection import Connection
 from perseid.commands.ttl import parse_default_ttl
 from perseid.config import Settings
 from tests.support.raw import RawClient
@@ -437,6 +439,26 @@ def test_somebody_else_listens(body: bytes) -> None:
         thread.join()
     assert result.exit_code == 1
     assert "is not a Perseid server: it answered HTTP 404." in result.stderr
+
+
+def test_a_server_that_breaks_off() -> None:
+    """Once it has answered, it is not the protocol that is wrong."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for answer in (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", b""):
+                taken, _ = server.accept()
+                with taken:
+                    taken.recv(65536)
+                    taken.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with Connection(f"http://127.0.0.1:{server.getsockname()[1]}/", OTHER_KEY) as connection:
+            assert connection.request("GET", ("dbs",), ("dbs", "")).status == 200
+            with pytest.raises(click.ClickException, match="has broken off the connection"):
+                connection.request("GET", ("dbs",), ("dbs", ""))
+        thread.join()
 
 
 def test_https_on_loopback_needs_no_certificate_store() -> None:
