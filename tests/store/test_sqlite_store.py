@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
 import pytest
 
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
@@ -23,6 +24,7 @@ from perseid.store import schema
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
+    Put,
     PutResource,
     Remove,
     RemoveResource,
@@ -221,6 +223,40 @@ def test_readers_do_not_see_an_open_group(
         store._write_db.set_commit_hook(None)
         assert await store.read(container, 0, key("1")) == (inserted, 1)
         assert await store.lsns(container) == (1, 0)
+
+    run(work())
+
+
+def test_an_item_that_is_read_by_its_new_id_before_its_renaming_is_acknowledged(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    """Whoever finds it first, nobody finds it by its old id afterwards."""
+
+    async def work() -> None:
+        (old,) = await insert(store, container, "old")
+        assert await store.read(container, 0, key("old")) == (old, 1)
+
+        def rename(view: View) -> Decision[Row]:
+            new = old._replace(id="new", lsn=view.lsn)
+            return Decision([Put(new, old)], new)
+
+        gate, durable = Gate(store), threading.Event()
+
+        def tell(*_: object) -> int:
+            durable.set()
+            return apsw.SQLITE_OK
+
+        store._write_db.set_commit_hook(gate.hold)
+        store._write_db.set_wal_hook(tell)
+        renaming = asyncio.create_task(store.write(container, 0, [key("old"), key("new")], rename))
+        await gate.entered()
+        gate.open()
+        durable.wait()  # and the event loop, which stands still meanwhile, has yet to hear of it
+        found, _ = await store.read(container, 0, key("new"))
+        assert found is not None
+        assert found == await renaming
+        assert await store.read(container, 0, key("old")) == (None, 2)
+        assert await store.read(container, 0, key("new")) == (found, 2)
 
     run(work())
 

@@ -41,7 +41,11 @@ class RowCache:
         return [*map(self._numbered.get, zip(repeat(container), numbers))]
 
     def put(self, container: int, row: Row) -> None:
-        """Takes in a row that is not there yet."""
+        """Takes in a row whose key is not there yet.
+
+        Its item may be, under the id that it had before: the cache has yet to hear of the commit.
+        """
+        self.drop(container, row.number)
         key = row.key
         self._rows[container, key] = row
         self._numbered[container, row.number] = row
