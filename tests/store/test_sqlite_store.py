@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
+from perseid.conditions import NUMBER, Compared, Filter, Order
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import schema
+from perseid.store import property_indexes, schema
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
@@ -127,6 +128,63 @@ def count_commits(store: SqliteStore) -> list[None]:
 
     store._write_db.set_commit_hook(note)
     return commits
+
+
+# Indexes ----------------------------------------------------------------------------------------
+
+
+def test_an_index_that_goes_before_it_is_used(
+    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one took its place, or the indexing policy has changed: it is done without."""
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    path = ("n",)
+    scan = Scan(where=Filter(Compared(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,)))
+    counted: list[tuple[int, dict[str, Any]]] = []
+
+    def take(times: int, document: dict[str, Any]) -> None:
+        counted.append((times, document))
+
+    async def lose_index() -> None:
+        """As it is for whoever has chosen it a moment before."""
+        await store._queries._index(container, path)
+        await store._writer.submit(
+            lambda: store._write_db.execute("""DROP INDEX 'items_7_by_["n"]'"""), is_heavy=True
+        )
+
+    async def work() -> None:
+        await insert(store, container, "1", "2")
+        await lose_index()
+        assert [each.id for each in (await store.scan(container, scan)).rows] == ["1", "2"]
+        assert await store.walk(container, scan, Order(path, False), None) is None
+        await store.combine(container, scan, [], take)
+        await store.combine(container, scan, [path], take)
+        assert counted == [(2, {}), (2, {"n": 1.5})]
+        assert (await store.access(container, scan, None)).way == "scan"
+
+    run(work())
+
+
+def test_the_index_that_makes_way_is_forgotten_first(
+    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is sent to it between the commit and its answer."""
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(property_indexes, "MOST_INDEXES", 1)
+
+    async def work() -> None:
+        await store._queries._index(container, ("a",))
+        gate = Gate(store)
+        store._write_db.set_commit_hook(gate.hold)
+        other = asyncio.create_task(store._queries._index(container, ("b",)))
+        await gate.entered()
+        assert store._queries._indexes.paths(container.number) == []
+        gate.open()
+        await other
+        store._write_db.set_commit_hook(None)
+        assert store._queries._indexes.paths(container.number) == [("b",)]
+
+    run(work())
 
 
 # Groups -----------------------------------------------------------------------------------------

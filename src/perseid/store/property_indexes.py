@@ -24,6 +24,10 @@ LEAST_ITEMS: Final = 500
 MOST_INDEXES: Final = 24
 
 
+class IndexGone(Exception):
+    """The index that a search was about to use had to make room for another meanwhile."""
+
+
 class PropertyIndexes:
     """The indexes there are, by container and path, and when each was last asked for."""
 
@@ -54,24 +58,21 @@ class PropertyIndexes:
         """
         name = f"items_{number}_by_{orjson.dumps(path).decode()}"
         known = self._known.get(number, {})
-        dropped = None
         if len(known) >= MOST_INDEXES:
-            dropped = min(known, key=lambda each: self._uses.get(known[each], 0))
-            db.execute(f"DROP INDEX IF EXISTS {_quoted(known[dropped])}")
+            self.drop(db, number, min(known, key=lambda each: self._uses.get(known[each], 0)))
         db.execute(
             f"CREATE INDEX IF NOT EXISTS {_quoted(name)} ON items_{number}"
             f" ({rank_sql(path)}, {value_sql(path)}, number, ts, ttl)"
         )
 
         def publish() -> None:
-            ours = self._known.setdefault(number, {})
-            if dropped is not None:
-                ours.pop(dropped, None)
-            ours[path] = name
+            self._known.setdefault(number, {})[path] = name
 
         return publish
 
     def drop(self, db: apsw.Connection, number: int, path: Path) -> None:
+        """From now on nobody is sent to the index; if this is undone, it is made known again by
+        whoever wants to make it."""
         name = self._known.get(number, {}).pop(path, None)
         if name is not None:
             db.execute(f"DROP INDEX IF EXISTS {_quoted(name)}")

@@ -23,6 +23,7 @@ from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versio
 from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave, Hidden
 from perseid.store.position import START, Position
+from perseid.store.property_indexes import IndexGone
 from perseid.store.protocol import (
     NO_AGES,
     Access,
@@ -57,6 +58,7 @@ from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
 T = TypeVar("T")
 
 _CACHED_BYTES: Final = 32 * 1024 * 1024
+_NO_PATHS: Final[frozenset[conditions.Path]] = frozenset()
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
 
@@ -480,12 +482,18 @@ class SqliteStore:
         self._logs.reload()
 
     async def scan(self, container: Container, scan: Scan) -> Page:
-        return await self._queries.scan(container, scan)
+        try:
+            return await self._queries.scan(container, scan)
+        except IndexGone:
+            return await self._queries.scan(container, scan._replace(indexable=_NO_PATHS))
 
     async def walk(
         self, container: Container, scan: Scan, order: Order, start: Place | None
     ) -> Walk | None:
-        return await self._queries.walk(container, scan, order, start)
+        try:
+            return await self._queries.walk(container, scan, order, start)
+        except IndexGone:
+            return None
 
     async def combine(
         self,
@@ -494,7 +502,10 @@ class SqliteStore:
         paths: Sequence[conditions.Path],
         take: Callable[[int, dict[str, Any]], None],
     ) -> None:
-        await self._queries.combine(container, scan, paths, take)
+        try:
+            await self._queries.combine(container, scan, paths, take)
+        except IndexGone:  # which shows before anything is found
+            await self._queries.combine(container, scan._replace(indexable=_NO_PATHS), paths, take)
 
     async def access(
         self,
@@ -503,7 +514,12 @@ class SqliteStore:
         order: Order | None,
         combined: Sequence[conditions.Path] | None = None,
     ) -> Access:
-        return await self._queries.access(container, scan, order, combined)
+        try:
+            return await self._queries.access(container, scan, order, combined)
+        except IndexGone:
+            return await self._queries.access(
+                container, scan._replace(indexable=_NO_PATHS), order, combined
+            )
 
     async def keep_indexes(
         self, container: Container, keep: Callable[[conditions.Path], bool]

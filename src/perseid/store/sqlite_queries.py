@@ -18,7 +18,7 @@ from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads
 from perseid.store.pages import Filling, at_once
 from perseid.store.position import Position
-from perseid.store.property_indexes import PropertyIndexes
+from perseid.store.property_indexes import IndexGone, PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS, run_scan
@@ -38,7 +38,10 @@ _MOST_LOOKED_UP: Final = 128  # rows, one by one
 
 
 class SqliteQueries:
-    """Runs scans, searches and counts on connections of its own, or briefly on the caller's."""
+    """Runs scans, searches and counts on connections of its own, or briefly on the caller's.
+
+    What uses an index raises IndexGone if that was dropped between its choice and its use.
+    """
 
     def __init__(
         self,
@@ -336,7 +339,7 @@ class SqliteQueries:
                 self._slow.clear()
             self._slow[shape] = _PATIENCE
         except apsw.Error as exc:
-            raise as_client_error(exc) from exc
+            raise _told(exc) from exc
         finally:
             db.set_progress_handler(None)
         return await self.in_thread(work)
@@ -345,6 +348,12 @@ class SqliteQueries:
 @lru_cache(maxsize=1024)
 def _row_sql(number: int) -> str:
     return f"SELECT {COLUMNS} FROM items_{number} WHERE number = ?"
+
+
+def _told(exc: apsw.Error) -> BaseException:
+    if isinstance(exc, apsw.SQLError) and str(exc).startswith("no such index"):
+        return IndexGone(str(exc))
+    return as_client_error(exc)
 
 
 class _Job(Generic[T]):
@@ -364,7 +373,7 @@ class _Job(Generic[T]):
         try:
             return self._work(db)
         except apsw.Error as exc:
-            raise as_client_error(exc) from exc
+            raise _told(exc) from exc
         finally:
             with self._lock:
                 self._db = None
