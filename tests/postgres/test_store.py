@@ -12,6 +12,7 @@ from perseid.clock import ClockSetting
 from perseid.errors import BadRequest, Conflict
 from perseid.model import Container
 from perseid.service.catalog import build_container
+from perseid.store.postgres import property_indexes
 from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import (
     Decision,
@@ -227,3 +228,21 @@ def test_a_wrong_address_is_told_without_its_password(run: Run[Any], dsn: str) -
     with pytest.raises(StoreError) as caught:
         run(PostgresStore.open(dsn))
     assert "hush" not in str(caught.value)
+
+
+def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another front end makes an index, which takes long, and many more are asked for here."""
+    monkeypatch.setattr(property_indexes, "_PATIENCE", 0.5)
+    first, second = pair
+    indexes = first._queries._indexes
+
+    async def work() -> None:
+        async with second._pool.connection() as db, property_indexes._alone(db):
+            asked = [indexes.make(7, (f"p{each}",)) for each in range(2 * first._pool.max_size)]
+            assert not any(await asyncio.gather(*asked))
+            await indexes.keep(7, lambda _: False)
+            assert await first.read(seen_by(first), 0, key("1")) == (None, 0)
+
+    run(work())

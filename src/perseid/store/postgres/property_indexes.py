@@ -55,6 +55,8 @@ class PropertyIndexes:
         self._building: dict[str, tuple[asyncio.Future[None], float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[str, float] = {}
+        # One connection for all that wait for their turn: requests need the others.
+        self._queue = asyncio.Lock()
 
     async def close(self) -> None:
         """Ends what is being built; the statement on the server as well."""
@@ -115,17 +117,17 @@ class PropertyIndexes:
             async with self._pool.connection() as db:
                 if not any(is_unwanted(*each) for each in await _listed(db)):
                     return
-                async with _alone(db):
-                    for each in await _listed(db):
-                        if is_unwanted(*each):
-                            await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{each[0]}"')
-                    self._note(await _listed(db))
+            async with self._queue, self._pool.connection() as db, _alone(db):
+                for each in await _listed(db):
+                    if is_unwanted(*each):
+                        await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{each[0]}"')
+                self._note(await _listed(db))
         except psycopg.Error as exc:
             log.warning("indexes could not be dropped: %s", exc.sqlstate or type(exc).__name__)
 
     async def _build(self, number: int, path: Path, name: str, ready: asyncio.Future[None]) -> None:
         try:
-            async with self._pool.connection() as db, _alone(db):
+            async with self._queue, self._pool.connection() as db, _alone(db):
                 await self._create(db, number, path, name)
                 self._note(await _listed(db))
         except psycopg.Error as exc:
