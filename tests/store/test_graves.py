@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from perseid.errors import InsufficientStorage, OwnerNotFound
+from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
 from perseid.store import graves, schema
@@ -271,6 +271,24 @@ def test_a_transaction_that_fails_clears_nothing(
     assert run(store.reap(10)) is False
     run(put(store, container, "new"))
     assert len(run(listed(store, container))) == 21
+
+
+def test_a_removal_that_fails_at_its_end_counts_nothing(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 20))
+    run(put(store, container, "kept", pk=B))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    store._write_db.execute("CREATE TEMP TRIGGER full BEFORE DELETE ON graves BEGIN"
+                            " SELECT RAISE(ABORT, 'disk I/O error'); END")  # fmt: skip
+    with pytest.raises(CosmosError):
+        run(store.reap(100))
+    store._write_db.execute("DROP TRIGGER full")
+    assert rows_on_disk(store) == (21, 20, 1)
+    assert run(usage(store, container))[:2] == (1, 100)
+    run(reap_all(store, 100))
+    assert rows_on_disk(store) == (1, 0, 0)
+    assert run(usage(store, container))[:2] == (1, 100)
 
 
 def test_dropping_the_container(store: SqliteStore, container: Container, run: Run[Any]) -> None:

@@ -442,6 +442,53 @@ def test_full_disk_in_a_group(
     assert after.lsn == len(done) + 1
 
 
+class Disk(apsw.VFS):
+    """One that can be told to fail, with every file opened on it."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        super().__init__("failing", "unix", makedefault=True)
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return File(self, name, flags)
+
+
+class File(apsw.VFSFile):
+    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        super().__init__("unix", name, flags)
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        if self._disk.is_broken:
+            raise apsw.IOError("cannot read")
+        return super().xRead(amount, offset)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="wraps the files of Unix")
+def test_writes_go_on_after_a_disk_has_failed_for_a_moment(tmp_path: Path, run: Run[Any]) -> None:
+    """Even if nothing could be read when the failed write was undone."""
+    disk = Disk()
+
+    async def work() -> None:
+        store = SqliteStore(tmp_path / "store.sqlite3", durability="off")
+        made = container_resource(7)
+        await store.change([PutResource(made)])
+        container = build_container(made, DATABASE)
+        store._write_db.pragma("shrink_memory")  # what is remembered need not be read
+        disk.is_broken = True
+        with pytest.raises(ServiceUnavailable):
+            await asyncio.wait_for(insert(store, container, "1"), 10)
+        disk.is_broken = False
+        await asyncio.wait_for(insert(store, container, "2"), 10)
+        assert await ids_in(store, container) == ["2"]
+        await store.close()
+
+    try:
+        run(work())
+    finally:
+        disk.unregister()
+
+
 def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:
     run(store.put_meta("a", "old"))
     limit_pages(store, 0)

@@ -36,13 +36,12 @@ class ChangeLogs:
     def __init__(self, db: apsw.Connection, now: Callable[[], float]) -> None:
         self._db = db
         self._now = now
-        self.kept: frozenset[int] = frozenset()
-        self.reload()
+        self.kept = self.read()
 
-    def reload(self) -> None:
-        """After a change of metadata, made or undone."""
+    def read(self) -> frozenset[int]:
+        """Those that keep one according to the file: what `kept` is to be when that is durable."""
         found = self._db.execute("SELECT DISTINCT container FROM change_logs")
-        self.kept = frozenset(number for (number,) in found)
+        return frozenset(number for (number,) in found)
 
     def follow(self, number: int, is_wanted: bool) -> None:
         """Begins a log or drops it, as the container's state says."""

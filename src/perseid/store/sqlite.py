@@ -137,6 +137,7 @@ class SqliteStore:
         self._open: dict[tuple[int, int], Position] = {}
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
         self._logs = ChangeLogs(self._write_db, now or SystemClock().now)
+        self._open_logs: frozenset[int] | None = None  # if they change
         # By container and partition key: those that are durable; then those of this transaction.
         self._graves: dict[int, dict[bytes, Grave]] = {}
         for grave in graves.read_all(self._write_db):
@@ -149,7 +150,7 @@ class SqliteStore:
             begin=self._let_go,
             before_commit=self._store_positions,
             committed=self._committed,
-            undone=self._rolled_back,
+            undone=self._undone,
         )
         self._queries = SqliteQueries(
             self._connect, self._writer, self._write_db, self._positions, self._cache
@@ -241,7 +242,7 @@ class SqliteStore:
                     self._start_positions(change)
                 elif isinstance(change, RemoveResource) and change.resource.kind == "container":
                     self._end_positions(change.resource.state["number"])
-            self._logs.reload()
+            self._open_logs = self._logs.read()
 
         await self._writer.submit(apply, is_heavy=True)
 
@@ -470,16 +471,16 @@ class SqliteStore:
         if not self._cache.is_empty:
             for number, item in self._changed:
                 self._cache.drop(number, item)
+        if self._open_logs is not None:
+            self._logs.kept = self._open_logs
         self._undone()
 
     def _undone(self) -> None:
+        """Looks at nothing but memory: what made it necessary may be that the file is no help."""
         self._open.clear()
         self._open_graves.clear()
         self._changed.clear()
-
-    def _rolled_back(self) -> None:
-        self._undone()
-        self._logs.reload()
+        self._open_logs = None
 
     async def scan(self, container: Container, scan: Scan) -> Page:
         try:

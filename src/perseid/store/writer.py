@@ -50,7 +50,8 @@ class Writer:
 
     `begin` is called on the event loop before a group is run, `before_commit` may add last
     statements to the transaction. Once it is durable, and before
-    anyone is answered, `committed` is called on the event loop; after a failure `undone` is.
+    anyone is answered, `committed` is called on the event loop; after a failure `undone` is, and
+    also when a heavy job has failed, which is alone in its group.
     """
 
     def __init__(
@@ -126,15 +127,17 @@ class Writer:
         before = self._db.total_changes()
         try:
             self._run(group)
+            has_changed = self._db.total_changes() != before
+            if not has_changed:  # all were refused: nothing to flush
+                self._db.execute("COMMIT")
         except BaseException as exc:
             self._roll_back()
             self._finish(group, exc)
         else:
-            if self._db.total_changes() == before:  # all were refused: nothing to flush
-                self._db.execute("COMMIT")
-                self._finish(group, None)
-            else:
+            if has_changed:
                 self._hand_over(group, lambda: self._db.execute("COMMIT"))
+            else:
+                self._finish(group, None)
 
     def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -200,13 +203,18 @@ class Writer:
                 raise  # a full disk can end the whole transaction; nobody in it may be told "done"
             if not job.is_atomic:
                 db.execute("ROLLBACK TO job")
+            if job.is_heavy:
+                self._undone()
             job.error = as_client_error(exc)
         if not job.is_atomic:
             db.execute("RELEASE job")
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:  # else the engine has undone it already
-            self._db.execute("ROLLBACK")
+            try:
+                self._db.execute("ROLLBACK")
+            except apsw.Error as exc:  # the next group cannot begin, and comes here again
+                log.error("a transaction could not be rolled back: %s", exc)
 
     # In the thread
 
