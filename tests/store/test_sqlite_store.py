@@ -21,7 +21,7 @@ from perseid.conditions import NUMBER, Compared, Filter, Order
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import property_indexes, schema
+from perseid.store import property_indexes, schema, sqlite
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
@@ -75,6 +75,16 @@ def unique_container(store: SqliteStore, run: Run[None]) -> Container:
     made = container_resource(8, unique=True)
     run(store.change([PutResource(made)]))
     return build_container(made, DATABASE)
+
+
+@pytest.fixture
+def log_limit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> int:
+    """From so many bytes on the write-ahead log is a large one."""
+    limit = 100_000
+    monkeypatch.setattr(sqlite, "_LARGE_LOG", limit)
+    monkeypatch.setattr(sqlite, "_LOG_PATIENCE", 10)
+    store._log_limit = limit
+    return limit
 
 
 class Gate:
@@ -537,6 +547,42 @@ def test_a_write_and_the_end_of_its_container_in_one_group(
 
 
 # Files ------------------------------------------------------------------------------------------
+
+
+def test_a_large_log_is_folded_in(
+    store: SqliteStore, container: Container, run: Run[Any], path: Path, log_limit: int
+) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    for each in range(10):
+        run(insert(store, container, f"a{each}", body=b'{"x":"%b"}' % (b"x" * log_limit)))
+    assert log.stat().st_size > 10 * log_limit
+    assert run(store.reclaim(1)) == 0
+    assert log.stat().st_size == 0
+    assert len(run(ids_in(store, container))) == 10
+    run(insert(store, container, "1"))
+    assert run(store.reclaim(1)) == 0
+    assert log.stat().st_size > 0  # a small one is left alone
+
+
+def test_a_log_that_somebody_reads_is_folded_in_later(
+    store: SqliteStore, container: Container, run: Run[Any], path: Path, log_limit: int
+) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN; SELECT COUNT(*) FROM meta").fetchall()
+
+    def grow(name: str) -> int:
+        run(insert(store, container, name, body=b'{"x":"%b"}' % (b"x" * log_limit)))
+        return log.stat().st_size
+
+    size = grow("1")
+    run(store.reclaim(1))
+    assert grow("2") > size  # writes go on, behind what is being read
+    reader.close()
+    grow("3")
+    run(store.reclaim(1))
+    assert log.stat().st_size == 0
+    assert run(ids_in(store, container)) == ["1", "2", "3"]
 
 
 def test_closing_folds_the_log_in(path: Path, run: Run[Any]) -> None:

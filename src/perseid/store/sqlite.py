@@ -58,6 +58,11 @@ from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
 T = TypeVar("T")
 
 _CACHED_BYTES: Final = 32 * 1024 * 1024
+_BUSY: Final = 10_000  # milliseconds to wait for a lock
+# The write-ahead log begins anew by itself whenever nobody reads from it. Under queries that never
+# cease it would grow for ever: from so many bytes on, writes wait a moment until it can.
+_LARGE_LOG: Final = 128 * 1024 * 1024
+_LOG_PATIENCE: Final = 1000  # milliseconds, for each time that it has this size
 _NO_PATHS: Final[frozenset[conditions.Path]] = frozenset()
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
@@ -145,6 +150,8 @@ class SqliteStore:
         self._open_graves: list[tuple[Grave, bool]] = []  # whether it is dug or closed
         self._weighing: set[tuple[int, bytes]] = set()  # not to be touched until it is weighed
         self._cache = RowCache(_CACHED_BYTES)
+        self._log_file = path.with_name(f"{path.name}-wal")
+        self._log_limit = _LARGE_LOG
         self._writer = Writer(
             self._write_db,
             begin=self._let_go,
@@ -158,7 +165,7 @@ class SqliteStore:
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=256)
-        db.set_busy_timeout(10_000)
+        db.set_busy_timeout(_BUSY)
         # Without this a statement is planned anew for each value bound to a limit or compared with
         # an indexed expression, which takes several times as long as running it.
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -724,9 +731,30 @@ class SqliteStore:
             left: int = self._write_db.pragma("freelist_count")
             return left
 
+        await self._fold_log()
         if self._point_db.pragma("freelist_count") == 0:
             return 0
         return await self._writer.submit(give_back, is_heavy=True)
+
+    async def _fold_log(self) -> None:
+        """Moves what the write-ahead log has into the file, if it has become large."""
+        size = self._log_file.stat().st_size if self._log_file.exists() else 0
+        if size < self._log_limit:
+            return
+
+        def fold() -> bool:
+            db = self._write_db
+            db.set_busy_timeout(min(_BUSY, size // _LARGE_LOG * _LOG_PATIENCE))
+            try:
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.BusyError:
+                return False  # somebody has been reading all the time
+            finally:
+                db.set_busy_timeout(_BUSY)
+            return True
+
+        is_folded = await self._writer.submit(fold, is_bare=True)
+        self._log_limit = _LARGE_LOG if is_folded else size + _LARGE_LOG
 
     async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
         columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"

@@ -32,15 +32,21 @@ _TURNS: Final = 4  # of the event loop before a group starts
 
 
 class _Job:
-    __slots__ = ("error", "future", "is_atomic", "is_heavy", "result", "run")
+    __slots__ = ("error", "future", "is_atomic", "is_bare", "is_heavy", "result", "run")
 
     def __init__(
-        self, run: Callable[[], Any], future: asyncio.Future[Any], is_atomic: bool, is_heavy: bool
+        self,
+        run: Callable[[], Any],
+        future: asyncio.Future[Any],
+        is_atomic: bool,
+        is_heavy: bool,
+        is_bare: bool,
     ) -> None:
         self.run = run
         self.future = future
         self.is_atomic = is_atomic
         self.is_heavy = is_heavy
+        self.is_bare = is_bare
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -82,16 +88,22 @@ class Writer:
         return not self._is_handed_over
 
     def submit(
-        self, run: Callable[[], T], *, is_atomic: bool = False, is_heavy: bool = False
+        self,
+        run: Callable[[], T],
+        *,
+        is_atomic: bool = False,
+        is_heavy: bool = False,
+        is_bare: bool = False,
     ) -> asyncio.Future[T]:
         """Runs the job in the next group; gives its result once that group is durable.
 
         `is_atomic` says that the job leaves nothing behind when it fails; others get a savepoint.
-        A heavy one takes so long that the event loop must not wait for it.
+        A heavy one takes so long that the event loop must not wait for it; a bare one is heavy and
+        cannot be part of a transaction.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.append(_Job(run, future, is_atomic, is_heavy))
+        self._jobs.append(_Job(run, future, is_atomic, is_heavy or is_bare, is_bare))
         if not self._is_busy:
             self._is_busy = True
             loop.call_soon(self._gather, _TURNS)
@@ -183,6 +195,9 @@ class Writer:
     # On either
 
     def _run_and_commit(self, group: list[_Job]) -> None:
+        if group[0].is_bare:
+            group[0].result = group[0].run()
+            return
         self._run(group)
         self._db.execute("COMMIT")
 
