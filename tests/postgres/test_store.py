@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import AsyncRawCursor
 
 from perseid.clock import ClockSetting
-from perseid.errors import BadRequest, Conflict
+from perseid.errors import BadRequest, Conflict, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
 from perseid.store.postgres import property_indexes
@@ -117,6 +120,33 @@ def test_the_clock_is_shared(pair: tuple[PostgresStore, PostgresStore], run: Run
     assert abs(first.clock.now() - second.clock.now()) < 0.5
     assert first.clock.now() >= frozen
     assert abs(first.clock.now() - first.clock.unmoved() - 1000) < 60
+
+
+@pytest.mark.parametrize("statement", ["UPDATE shared", "COMMIT"])
+def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
+    pair: tuple[PostgresStore, PostgresStore],
+    run: Run[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+) -> None:
+    """StaleCatalog would say that nothing was done, and the request would begin anew."""
+    store, other = pair
+    execute = AsyncRawCursor.execute
+    lost: list[str] = []
+
+    async def lose(self: Any, query: Any, *rest: Any, **more: Any) -> Any:
+        done = await execute(self, query, *rest, **more)
+        if query.startswith(statement) and not lost:
+            lost.append(query)
+            raise psycopg.OperationalError("the connection is lost")
+        return done
+
+    monkeypatch.setattr(AsyncRawCursor, "execute", lose)
+    with contextlib.suppress(ServiceUnavailable):
+        run(store.share_clock(ClockSetting(offset=10.0)))
+    assert lost
+    run(other.resources())
+    assert other.clock.setting.offset == 10
 
 
 def test_a_lease_keeps_others_away_until_it_is_given_up(

@@ -122,15 +122,25 @@ async def notes(
 
 async def share_clock(pool: Pool, known: int, setting: ClockSetting) -> int:
     """Stores the setting; the version that this makes. StaleCatalog if it was not `known`."""
-    found = await fetch_one(
-        pool,
-        "UPDATE shared SET version = version + 1, clock_offset = $2, clock_frozen = $3"
-        " WHERE version = $1 RETURNING version",
-        (known, setting.offset, setting.frozen),
-    )
-    if found is None:
-        raise StaleCatalog
-    return int(found[0])
+
+    async def work(db: Connection) -> int:
+        await db.execute("BEGIN")
+        rows = await execute(
+            db,
+            "UPDATE shared SET version = version + 1, clock_offset = $2, clock_frozen = $3"
+            " WHERE version = $1 RETURNING version",
+            (known, setting.offset, setting.frozen),
+        )
+        if not rows:
+            raise StaleCatalog
+        await commit(db)
+        return int(rows[0][0])
+
+    # Not again once it may have been done: who moves the clock on would move it twice.
+    try:
+        return await transact(pool, work)
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
 
 
 Changes = Sequence[PutResource | RemoveResource | Note]
