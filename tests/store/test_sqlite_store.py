@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -491,6 +491,43 @@ def test_writes_go_on_after_a_disk_has_failed_for_a_moment(tmp_path: Path, run: 
         disk.is_broken = False
         await asyncio.wait_for(insert(store, container, "2"), 10)
         assert await ids_in(store, container) == ["2"]
+        await store.close()
+
+    try:
+        run(work())
+    finally:
+        disk.unregister()
+
+
+LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] = {
+    "a setting": lambda store, _: store.get_meta("a"),
+    "resources": lambda store, _: store.resources(),
+    "the audit log": lambda store, _: store.notes(None, 0, 10),
+    "free pages": lambda store, _: store.reclaim(1),
+    "changes": lambda store, container: store.forget(container, 1, 10),
+    "an item": lambda store, container: store.read(container, 0, key("1")),
+    "items": lambda store, container: store.scan(container, Scan()),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="wraps the files of Unix")
+@pytest.mark.parametrize("what", LOOKS)
+def test_what_a_disk_does_not_give_is_not_available(
+    tmp_path: Path, run: Run[Any], what: str
+) -> None:
+    disk = Disk()
+
+    async def work() -> None:
+        store = SqliteStore(tmp_path / "store.sqlite3", durability="off")
+        made = container_resource(7)
+        await store.change([PutResource(made)])
+        container = build_container(made, DATABASE)
+        store._point_db.pragma("shrink_memory")
+        disk.is_broken = True
+        with pytest.raises(ServiceUnavailable):
+            await LOOKS[what](store, container)
+        disk.is_broken = False
+        await LOOKS[what](store, container)
         await store.close()
 
     try:

@@ -52,7 +52,7 @@ from perseid.store.protocol import (
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS
 from perseid.store.sqlite_queries import SqliteQueries
-from perseid.store.writer import Writer, as_client_error
+from perseid.store.writer import Writer, as_client_error, client_errors
 from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
 
 T = TypeVar("T")
@@ -190,9 +190,10 @@ class SqliteStore:
         """There is nobody to share it with."""
 
     async def get_meta(self, name: str) -> str | None:
-        value: str | None = self._point_db.execute(
-            "SELECT value FROM meta WHERE name = ?", (name,)
-        ).get
+        with client_errors():
+            value: str | None = self._point_db.execute(
+                "SELECT value FROM meta WHERE name = ?", (name,)
+            ).get
         return value
 
     async def put_meta(self, name: str, value: str) -> None:
@@ -224,12 +225,13 @@ class SqliteStore:
         return await self._writer.submit(take)
 
     async def resources(self) -> list[Resource]:
-        return [
-            Resource._make((*columns, orjson.loads(state)))
-            for *columns, state in self._point_db.execute(
-                "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
-            )
-        ]
+        with client_errors():
+            return [
+                Resource._make((*columns, orjson.loads(state)))
+                for *columns, state in self._point_db.execute(
+                    "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
+                )
+            ]
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         def apply() -> None:
@@ -254,12 +256,13 @@ class SqliteStore:
         await self._writer.submit(apply, is_heavy=True)
 
     async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
-        rows = self._point_db.execute(
-            "SELECT line, ts, container, entry FROM audit"
-            " WHERE line > ? AND container = COALESCE(?, container) ORDER BY line LIMIT ?",
-            (after, container, limit),
-        )
-        return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
+        with client_errors():
+            rows = self._point_db.execute(
+                "SELECT line, ts, container, entry FROM audit"
+                " WHERE line > ? AND container = COALESCE(?, container) ORDER BY line LIMIT ?",
+                (after, container, limit),
+            )
+            return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
     def _put_resource(self, change: PutResource) -> None:
         db, resource = self._write_db, change.resource
@@ -543,8 +546,9 @@ class SqliteStore:
         )
 
     async def forget(self, container: Container, lost: int, limit: int) -> int:
-        if not has_lost(self._point_db, container.number, lost):
-            return 0  # as nearly always; no need to trouble the writer
+        with client_errors():
+            if not has_lost(self._point_db, container.number, lost):
+                return 0  # as nearly always; no need to trouble the writer
         return await self._writer.submit(
             lambda: self._logs.forget(container.number, lost, limit), is_heavy=True
         )
@@ -732,8 +736,9 @@ class SqliteStore:
             return left
 
         await self._fold_log()
-        if self._point_db.pragma("freelist_count") == 0:
-            return 0
+        with client_errors():
+            if self._point_db.pragma("freelist_count") == 0:
+                return 0
         return await self._writer.submit(give_back, is_heavy=True)
 
     async def _fold_log(self) -> None:

@@ -22,7 +22,7 @@ from perseid.store.property_indexes import IndexGone, PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS, run_scan
-from perseid.store.writer import Writer, as_client_error
+from perseid.store.writer import Writer, as_client_error, client_errors
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -91,7 +91,8 @@ class SqliteQueries:
         def run() -> T:
             db: apsw.Connection | None = getattr(self._local, "db", None)
             if db is None:
-                db = self._local.db = self._connect()
+                with client_errors():
+                    db = self._local.db = self._connect()
                 self._connections.append(db)
             return job.run(db)
 

@@ -14,7 +14,8 @@ import queue
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import apsw
@@ -236,6 +237,15 @@ class Writer:
     def _work(self) -> None:
         while (run := self._handed.get()) is not None:
             run()
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """The block's driver errors in the client's terms."""
+    try:
+        yield
+    except apsw.Error as exc:
+        raise as_client_error(exc) from exc
 
 
 def as_client_error(exc: BaseException) -> BaseException:
