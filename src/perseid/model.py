@@ -33,11 +33,11 @@ class Database:
 class Hold:
     """How long the dead of a container stay on disk, so that a change of policy can be undone.
 
-    Until `until`, some seconds after the last change, only what lies behind `horizon` may go.
+    For as long after `since`, the last change, only what lies behind `horizon` may go.
     """
 
     seconds: int = 0
-    until: int = 0
+    since: int = 0
     horizon: Horizon = EVERYTHING_LIVES
 
 

@@ -72,6 +72,10 @@ class Horizon(NamedTuple):
         """Nothing in the container is dead, so nobody needs to look."""
         return self.inherited == DAWN and self.own == DAWN
 
+    def common(self, other: Horizon) -> Horizon:
+        """What is dead behind both."""
+        return Horizon(min(self.inherited, other.inherited), min(self.own, other.own))
+
 
 EVERYTHING_LIVES: Final = Horizon(DAWN, DAWN)
 

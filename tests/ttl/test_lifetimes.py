@@ -671,6 +671,73 @@ def test_hold_keeps_through_a_second_change(shelves: Shelves) -> None:
     assert drain(shelf) == 4
 
 
+def test_a_hold_counts_from_the_change_however_it_is_set(shelves: Shelves) -> None:
+    """Longer, shorter or set only afterwards: those whom the change killed have it in full."""
+    shelf = crowd(shelves)
+    shelf.clock.advance(5000)  # who was written so long ago would have died before any hold
+    change(shelf, 30)
+    shelf.clock.advance(10)
+    configure(shelf, purgeHoldSeconds=60)
+    assert drain(shelf) == 0
+    shelf.clock.advance(49)
+    configure(shelf, purgeHoldSeconds=1000)
+    shelf.clock.advance(900)
+    assert drain(shelf) == 0
+    assert undo(shelf)["revived"]["items"] == 4
+    change(shelf, 30)
+    configure(shelf, purgeHoldSeconds=60)
+    shelf.clock.advance(59)
+    assert drain(shelf) == 0
+    shelf.clock.advance(1)
+    assert drain(shelf) == 4
+
+
+def test_an_undo_leaves_the_hold_to_those_who_stay_dead(shelves: Shelves) -> None:
+    """Two changes kill, the second is undone: those of the first are held as before."""
+    shelf = crowd(shelves)
+    shelf.clock.advance(5000)
+    shelf.create("young")
+    configure(shelf, purgeHoldSeconds=60)
+    change(shelf, 30)
+    shelf.clock.advance(5)
+    change(shelf, 2)
+    assert undo(shelf)["revived"]["items"] == 1
+    assert drain(shelf) == 0
+    assert status(shelf)["backlog"]["items"] == 4
+    shelf.clock.advance(60)
+    assert drain(shelf) == 4
+
+
+def test_whom_an_undo_kills_is_held(shelves: Shelves) -> None:
+    """Back from off to a default: whoever is too old by now has just died."""
+    shelf = shelves.make(30)
+    configure(shelf, purgeHoldSeconds=60)
+    shelf.create("a")
+    change(shelf, None)
+    shelf.clock.advance(1000)
+    undo(shelf)
+    assert_gone(shelf.read("a"))
+    shelf.clock.advance(59)
+    assert drain(shelf) == 0
+    shelf.clock.advance(1)
+    assert drain(shelf) == 1
+
+
+def test_nobody_who_was_revived_is_removed(place: Place) -> None:
+    """T-122 with a hold: what could be removed before the change may be alive after it."""
+    clock = frozen_clock()
+    with serving(place.fresh(no_sweeper=True, revive_unpurged=True), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make(10)
+        configure(shelf, purgeHoldSeconds=60)
+        shelf.create("a")
+        clock.advance(100)
+        change(shelf, None)
+        assert shelf.seen("a") == {"a"}
+        assert drain(shelf) == 0
+        assert shelf.seen("a") == {"a"}
+
+
 def test_hold_ends_when_it_is_lifted(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     configure(shelf, purgeHoldSeconds=1000)

@@ -189,7 +189,7 @@ def build_container(
         policy=Policy(properties.get("defaultTtl"), *state["deaths"]),
         hold=Hold(
             state.get("hold_seconds", 0),
-            state.get("hold_until", 0),
+            state.get("hold_since", 0),
             Horizon(*state.get("hold_horizon", (DAWN, DAWN))),
         ),
         dead_age=state.get("dead_age", 0),

@@ -186,18 +186,22 @@ async def undo(
         if previous is None:
             raise Conflict("There is no change of defaultTtl to undo.")
         await check_guard(account, container, previous.default_ttl, confirmation, now)
-        revived = _between(previous.horizon(int(now)), account.horizon(container, now))
+        is_reviving = account.settings.revive_unpurged
+        earlier = previous.horizon(int(now), revive_unpurged=is_reviving)
+        revived = _between(earlier, account.horizon(container, now))
         back = await _tally(account, container, revived)
         spared: int = await policies.count_spared(account, container)
         purged = spared - old.state["previous"]["spared"]
         properties = {k: v for k, v in container.properties.items() if k != "defaultTtl"}
         if previous.default_ttl is not None:
             properties["defaultTtl"] = previous.default_ttl
-        state = {k: v for k, v in old.state.items() if k not in ("previous", "hold_until")}
+        state = {k: v for k, v in old.state.items() if k != "previous"}
         state |= {
             "properties": properties,
             "deaths": [previous.inherited_dead, previous.own_dead],
         }
+        removable = policies.purge_horizon(account, container, now)
+        state |= policies.held_state(removable.common(earlier), now)
         etag = await account.new_etag(now)
         entry = {
             "event": "undo",
@@ -240,10 +244,6 @@ async def configure(
         if container is None:
             raise NotFound("The container is gone.")
         old = account.catalog.resource(rid)
-        if state.get("hold_seconds", 0) > 0 and not container.hold.seconds:
-            floor = account.horizon(container, now)
-            state["hold_horizon"] = [floor.inherited, floor.own]
-            state["hold_until"] = int(now)
         resource = old._replace(state=old.state | state)
         note = Note(int(now), rid, {"event": "settings", "caller": caller, **settings})
         await account.change([PutResource(resource, replaces=old.etag), note])

@@ -24,17 +24,18 @@ def ages(container: Container) -> Ages:
 def purge_horizon(account: Account, container: Container, now: float) -> Horizon:
     """What may be removed physically: the dead, less those on hold."""
     hold = container.hold
-    if hold.seconds == 0:
-        return account.horizon(container, now)
-    if now < hold.until:
-        return hold.horizon
+    if now < hold.since + hold.seconds:
+        # The change may have revived some of them: see `revive_unpurged`.
+        return hold.horizon.common(account.horizon(container, now))
     return account.horizon(container, now - hold.seconds)
 
 
 def spare_horizon(account: Account, container: Container, now: float) -> Horizon | None:
     """What the policy before the last change would have killed by now."""
     previous = previous_policy(account.catalog.resource(container.rid).state)
-    return None if previous is None else previous.horizon(int(now))
+    if previous is None:
+        return None
+    return previous.horizon(int(now), revive_unpurged=account.settings.revive_unpurged)
 
 
 async def count_spared(account: Account, container: Container) -> int:
@@ -48,7 +49,6 @@ async def changed_state(
     """What the container's state becomes when `defaultTtl` changes."""
     policy = container.policy.changed(default_ttl, int(now))
     old = container.policy
-    floor = purge_horizon(account, container, now)
     return {
         "deaths": [policy.inherited_dead, policy.own_dead],
         "dead_age": (
@@ -62,10 +62,13 @@ async def changed_state(
             "at": int(now),
             "spared": await count_spared(account, container),
         },
-        # Until the hold is over, only what could be removed before the change may be removed.
-        "hold_until": int(now) + container.hold.seconds,
-        "hold_horizon": [floor.inherited, floor.own],
-    }
+    } | held_state(purge_horizon(account, container, now), now)
+
+
+def held_state(horizon: Horizon, now: float) -> dict[str, Any]:
+    """From a change on, for as long as dead items are held, only what could be removed before it
+    may be removed. Kept even where none are held: that may be decided after the change."""
+    return {"hold_since": int(now), "hold_horizon": [*horizon]}
 
 
 def previous_policy(state: dict[str, Any]) -> Policy | None:
