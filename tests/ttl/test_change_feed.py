@@ -284,3 +284,16 @@ def test_exactly_one_record_for_each_death_across_kills(place: Place) -> None:
             server.raw, "/dbs/d/colls/c", ALL, etag, **{"x-ms-max-item-count": "1000"}
         )
         assert json.dumps(again) == json.dumps(found)
+
+
+def test_an_import_happens_now_however_old_its_items(shelves: Shelves) -> None:
+    """Their age is their own: a record is kept for as long as any other from the import on."""
+    shelf = shelves.make(-1, **KEPT)
+    start = now(shelf)
+    path = shelf.admin.replace("/ttl/", "/import/")
+    body = json.dumps(shelf.body("old")).encode()
+    reply = shelf.raw.request("POST", path, body, raw_path=f"{path}?age=86400")
+    assert reply.json["created"] == 1
+    (record,) = changes(shelf, start)
+    assert record["current"]["_ts"] == shelves.now - 86400
+    assert record["metadata"]["crts"] == shelves.now

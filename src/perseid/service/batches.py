@@ -217,7 +217,7 @@ async def run_atomic(
             ]
             return Decision((), (outcomes, error, view.lsn - 1), claimed)
         lsn = view.lsn if work.changes else view.lsn - 1
-        return Decision(work.changes, (outcomes, None, lsn))
+        return Decision(work.changes, (outcomes, None, lsn), at=op.ts)
 
     # A patch decodes its item, which may be large.
     is_heavy = sum(member.kind == "Patch" for member in members) > _FEW_PATCHES
@@ -272,7 +272,7 @@ async def run_each(
             def decide(view: View) -> Decision[Outcome]:
                 work = Transaction(op, view)
                 outcome = _run(current, work, room, position, options)
-                return Decision(work.changes, outcome)
+                return Decision(work.changes, outcome, at=op.ts)
 
             part = step.place.range_index
             outcome = await op.store.write(op.container, part, step.keys, decide)

@@ -93,7 +93,7 @@ async def _store_item(op: Operation, line: bytes, manner: Manner, tally: Tally) 
     if not ttl.is_live(written, new.ttl, op.horizon):
         tally.expired += 1
         return
-    await _store(op._replace(now=written), new, manner.existing, tally)
+    await _store(op._replace(written=written), new, manner.existing, tally)
 
 
 async def _store(op: Operation, new: Draft, existing: Existing, tally: Tally) -> None:

@@ -14,12 +14,16 @@ T = TypeVar("T")
 
 
 class Operation(NamedTuple):
-    """The container as it stood at admission, one `now`, and what is dead at that moment."""
+    """The container as it stood at admission, one `now`, and what is dead at that moment.
+
+    `written` is for items that are to look as if they had been written in another second.
+    """
 
     account: Account
     container: Container
     now: float
     horizon: Horizon
+    written: int | None = None
 
     @property
     def store(self) -> Store:
@@ -28,7 +32,7 @@ class Operation(NamedTuple):
     @property
     def ts(self) -> int:
         """The whole second that items written by this request carry."""
-        return int(self.now)
+        return int(self.now) if self.written is None else self.written
 
 
 def begin(account: Account, container: Container, now: float) -> Operation:

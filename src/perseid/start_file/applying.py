@@ -171,7 +171,7 @@ async def _sow(account: Account, container: Container, seeds: tuple[Seed, ...], 
         had.add(key)
         # Checked against an imagined container of one range; here it gets its real place.
         draft = items.draft(container, seed.draft.document, None)
-        written = op._replace(now=op.ts - seed.age)
+        written = op._replace(written=op.ts - seed.age)
         if ttl.is_live(written.ts, draft.ttl, op.horizon):
             try:
                 await items.create(written, draft)

@@ -22,6 +22,7 @@ from perseid.store.protocol import (
     ChangePage,
     ChangeScan,
     Corpse,
+    Decision,
     LatestPage,
     Put,
     Remove,
@@ -50,9 +51,12 @@ class ChangeLogs:
         elif not is_wanted and number in self.kept:
             schema.drop_log(self._db, number)
 
-    def time_of(self, changes: Sequence[Put | Remove]) -> int:
-        """The second that all changes of a transaction share: that of what it writes."""
-        written = [change.row.ts for change in changes if isinstance(change, Put)]
+    def time_of(self, decision: Decision[Any]) -> int:
+        """The second that all changes of a transaction share: if nobody says, that of what it
+        writes."""
+        if decision.at is not None:
+            return decision.at
+        written = [change.row.ts for change in decision.changes if isinstance(change, Put)]
         return max(written) if written else int(self._now())
 
     def record(

@@ -98,12 +98,14 @@ class Decision(NamedTuple, Generic[T]):
     """What to write, and what to tell the caller once that is durable.
 
     `relies_on` are entries of the unique-key index that matter although nothing claims them: a
-    refusal stands only if the holders of those that came before it are known.
+    refusal stands only if the holders of those that came before it are known. `at` is the second
+    in which it happens, which is not always that of what it writes.
     """
 
     changes: Sequence[Put | Remove]
     result: T
     relies_on: Sequence[bytes] = ()
+    at: int | None = None
 
     def entries(self) -> Iterator[bytes]:
         """The entries of the unique-key index whose holders matter."""

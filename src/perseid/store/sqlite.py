@@ -389,7 +389,7 @@ class SqliteStore:
                 with self._savepoint():
                     if hidden:
                         position = self._make_room(hidden, decision.changes, position)
-                    ts = self._logs.time_of(decision.changes) if is_logged else 0
+                    ts = self._logs.time_of(decision) if is_logged else 0
                     for change in decision.changes:
                         if is_logged:
                             self._logs.record(container.number, range_index, lsn, ts, change)
