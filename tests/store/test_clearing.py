@@ -51,7 +51,7 @@ def test_a_cleared_partition_is_empty(
         assert run(store.read(container, 0, key("00000", A)))[0] is None
         assert run(store.read_number(container, item_number(0, 1, 0))) is None
         assert run(store.usage(container, 0, EVERYTHING_LIVES))[:3] == (1, 19, 0)
-        assert run(store.count_keys(container, 0)) == 1
+        assert run(store.count_keys(container, 0, EVERYTHING_LIVES)) == 1
         assert run(store.tally(container, 0, Span("inheriting", DAWN, 1000))).items == 1
         assert run(store.purge(container, 0, Horizon(99, 99), limit=10)) == []
         assert run(store.lsns(container))[0] == cleared.lsn

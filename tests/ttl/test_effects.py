@@ -801,11 +801,12 @@ def usage(shelf: Shelf) -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
-def statistics(shelf: Shelf) -> tuple[int, int]:
-    """Items and kilobytes of a container with one range."""
+def statistics(shelf: Shelf) -> tuple[int, int, int]:
+    """Items, kilobytes and partition keys of a container with one range."""
     reply = shelf.raw.get(shelf.path, x_ms_documentdb_populatepartitionstatistics="true")
     (only,) = reply.json["statistics"]
-    return only["documentCount"], only["sizeInKB"]
+    keys: int = only["sampledDistinctPartitionKeyCount"]
+    return only["documentCount"], only["sizeInKB"], keys
 
 
 def kilobytes(*replies: Reply) -> int:
@@ -818,16 +819,16 @@ def test_the_dead_take_no_room(shelf: Shelf) -> None:
     alone = usage(shelf)
     assert alone["documentsCount"] == 1
     assert alone["documentsSize"] == alone["collectionSize"] == kilobytes(small)
-    large = shelf.post(shelf.body("large", 5, n="x" * 100_000))
+    large = shelf.post(shelf.body("large", 5, "q", n="x" * 100_000), pk="q")
     shelf.clock.advance(4)
     both = usage(shelf)
     assert both["documentsCount"] == 2
     assert both["documentsSize"] == both["collectionSize"] == kilobytes(small, large)
-    assert statistics(shelf) == (2, kilobytes(small, large))
+    assert statistics(shelf) == (2, kilobytes(small, large), 2)
     shelf.clock.advance(1)
     for _ in range(2):
         assert usage(shelf) == alone
-        assert statistics(shelf) == (1, kilobytes(small))
+        assert statistics(shelf) == (1, kilobytes(small), 1)
         drain(shelf)
 
 

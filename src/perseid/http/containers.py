@@ -153,7 +153,7 @@ async def _statistics(account: Account, container: Container, now: float) -> lis
             "sizeInKB": _kilobytes(usage.size),
             "documentCount": usage.items,
             "sampledDistinctPartitionKeyCount": await account.store.count_keys(
-                container, part.index
+                container, part.index, horizon
             ),
             "partitionKeys": [],
         }

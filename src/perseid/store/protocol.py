@@ -395,8 +395,8 @@ class Store(Protocol):
         """What the items of a range take up; costs no look at the living."""
         ...
 
-    async def count_keys(self, container: Container, range_index: int) -> int:
-        """How many logical partitions have items in a range, dead ones included."""
+    async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
+        """How many logical partitions have live items in a range."""
         ...
 
     async def purge(

@@ -574,13 +574,14 @@ class SqliteStore:
 
         return await self._queries.in_thread(count)
 
-    async def count_keys(self, container: Container, range_index: int) -> int:
+    async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
         sql = (
             f"SELECT COUNT(DISTINCT pk) FROM standing_{container.number}"
-            " WHERE number >= ? AND number < ?"
+            f" WHERE number >= :first AND number < :end AND {LIVE_SQL}"
         )
-        bounds = (range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT)
-        return await self._queries.in_thread(lambda db: int(db.execute(sql, bounds).get))
+        first, end = range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT
+        values = {"first": first, "end": end} | horizon._asdict()
+        return await self._queries.in_thread(lambda db: int(db.execute(sql, values).get))
 
     # Whole partitions
 

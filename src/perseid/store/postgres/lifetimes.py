@@ -29,7 +29,7 @@ from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
 from perseid.store.postgres.transactions import Statement, commit, pipelined, transact
 from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
-from perseid.ttl import DAWN, MORTALS_SQL, Horizon
+from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -250,10 +250,10 @@ class Lifetimes:
         items, size, *purged, gone, gone_size = rows[0] if rows else (0,) * 7
         return Usage(items - gone, size - gone_size, gone, gone_size, *purged)
 
-    async def count_keys(self, container: Container, range_index: int) -> int:
-        part = part_of(container.number, range_index)
-        sql = "SELECT COUNT(DISTINCT pk) FROM items WHERE part = $1"
-        return int((await fetch_all(self._pool, sql, (part,)))[0][0])
+    async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
+        values = {"part": part_of(container.number, range_index)} | horizon._asdict()
+        sql = f"SELECT COUNT(DISTINCT pk) FROM items WHERE part = :part AND {LIVE_SQL}"
+        return int((await fetch_all(self._pool, *positional(sql, values)))[0][0])
 
     async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
         columns = "COUNT(*), COALESCE(SUM(size), 0)::bigint, MIN(ts), MAX(ts), MAX({base})"

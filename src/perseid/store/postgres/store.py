@@ -259,8 +259,8 @@ class PostgresStore:
     async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
         return await self._lifetimes.usage(container, range_index, horizon)
 
-    async def count_keys(self, container: Container, range_index: int) -> int:
-        return await self._lifetimes.count_keys(container, range_index)
+    async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
+        return await self._lifetimes.count_keys(container, range_index, horizon)
 
     async def purge(
         self,
