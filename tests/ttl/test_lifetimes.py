@@ -1076,14 +1076,30 @@ def test_explain_those_dead_of_an_earlier_policy(
     """T-121: death is final, and the explanation says which clause holds."""
     shelf = shelves.make(first)
     shelf.create("a", item_ttl)
+    end = shelves.now + 10
     shelf.clock.advance(10)
     change(shelf, then)
     shelf.clock.advance(1)
     told = explain(shelf, "a")
     assert (told["live"], told["rule"], told["because"]) == (False, rule, because)
     assert told["remainingSeconds"] is None
-    # Whatever is said about its end, a dead item does not end in the future.
-    assert told["expiresAt"] is None or told["expiresAt"] <= told["asOf"]
+    assert told["expiresAt"] == end
+    assert status(shelf)["purgeLagSeconds"] == 1
+
+
+def test_an_end_is_remembered_through_changes_and_their_undo(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    shelf.create("a")
+    end = shelves.now + 10
+    shelf.clock.advance(20)
+    for then in (100, -1, None):
+        change(shelf, then)
+        shelf.clock.advance(50)
+        assert explain(shelf, "a")["expiresAt"] == end
+    change(shelf, 50)
+    change(shelf, None)  # by now 50 is the latest default that has ended anybody
+    undo(shelf)
+    assert explain(shelf, "a")["expiresAt"] == end
 
 
 def test_the_place_in_the_purge_order(shelves: Shelves) -> None:

@@ -199,6 +199,7 @@ async def undo(
         state |= {
             "properties": properties,
             "deaths": [previous.inherited_dead, previous.own_dead],
+            "dead_age": old.state["previous"].get("dead_age", container.dead_age),
         }
         removable = policies.purge_horizon(account, container, now)
         state |= policies.held_state(removable.common(earlier), now)
@@ -324,11 +325,7 @@ async def explain(
         raise not_found()
     policy, horizon, now = op.container.policy, op.horizon, op.ts
     is_live = ttl.is_live(row.ts, row.ttl, horizon)
-    ends = (
-        ttl.expires_at(row.ts, row.ttl, policy)
-        if is_live
-        else _died_at(op.account, op.container, row, now)
-    )
+    ends = ttl.expires_at(row.ts, row.ttl, policy) if is_live else _died_at(op.container, row)
     answer = {
         **_shown(row),
         "asOf": now,
@@ -379,8 +376,7 @@ def _clause(policy: Policy, row: Row, is_live: bool) -> str:
 async def _purge_place(op: Operation, place: Place, row: Row) -> int:
     """How many are removed before it."""
     container = op.container
-    ages = policies.ages(container)
-    ended = row.ts + ages.of(row.ts) if row.ttl is None else row.ts + row.ttl
+    ages, ended = policies.ages(container), _died_at(container, row)
     spans = (
         Span("inheriting", ttl.DAWN, min(ages.until, ended - ages.before - 1)),
         Span("inheriting", ages.until, ended - ages.after - 1),
@@ -491,20 +487,13 @@ async def _lag(account: Account, container: Container, horizon: Horizon, now: in
     for part in container.ranges:
         for span in _between(Horizon(ttl.DAWN, ttl.DAWN), horizon):
             for row in await account.store.sample(container, part.index, span, 1):
-                longest = max(longest, now - _died_at(account, container, row, now))
+                longest = max(longest, now - _died_at(container, row))
     return longest
 
 
-def _died_at(account: Account, container: Container, row: Row, now: int) -> int:
-    """When a dead item died: by the policy as it is, or by the one before, or by the change."""
-    state = account.catalog.resource(container.rid).state
-    previous = policies.previous_policy(state)
-    for policy in (container.policy, previous):
-        ended = None if policy is None else ttl.expires_at(row.ts, row.ttl, policy)
-        if ended is not None and ended <= now:
-            return ended
-    at: int = row.ts if previous is None else state["previous"]["at"]
-    return at
+def _died_at(container: Container, row: Row) -> int:
+    """When a dead item had reached its age; removal goes by the same."""
+    return row.ts + (policies.ages(container).of(row.ts) if row.ttl is None else row.ttl)
 
 
 async def _next_expiry(

@@ -59,7 +59,7 @@ async def changed_state(
         "previous": {
             "default_ttl": old.default_ttl,
             "deaths": [old.inherited_dead, old.own_dead],
-            "at": int(now),
+            "dead_age": container.dead_age,
             "spared": await count_spared(account, container),
         },
     } | held_state(purge_horizon(account, container, now), now)
