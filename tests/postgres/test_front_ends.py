@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import threading
 import time
@@ -95,6 +96,71 @@ def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, Raw
     assert first.get(f"{DOCS}/a", pk='["p"]').status == 404
     assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
     assert second.get(f"{DOCS}/a", pk='["p"]').status == 200
+
+
+def counted(raw: RawClient) -> int:
+    (count,) = raw.query(DOCS, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
+    return int(count)
+
+
+def used(raw: RawClient) -> int:
+    headers = raw.get("/dbs/d/colls/c", x_ms_documentdb_populatequotainfo="true").headers
+    (count,) = re.findall(r"documentsCount=(\d+)", headers["x-ms-resource-usage"])
+    return int(count)
+
+
+def told(raw: RawClient) -> int:
+    (only,) = raw.get("/dbs/d/colls/c", x_ms_documentdb_populatepartitionstatistics="true").json[
+        "statistics"
+    ]
+    assert only["sampledDistinctPartitionKeyCount"] == only["documentCount"]
+    return int(only["documentCount"])
+
+
+# Each a way to count the items of the container, which all have keys of their own.
+LOOKS: dict[str, Callable[[RawClient], int]] = {
+    "count": counted,
+    "count of one range": lambda raw: raw.query(
+        DOCS, "SELECT VALUE COUNT(1) FROM c", range="0"
+    ).json["Documents"][0],
+    "query": lambda raw: len(raw.query(DOCS, "SELECT * FROM c").json["Documents"]),
+    "order": lambda raw: len(raw.query(DOCS, "SELECT * FROM c ORDER BY c.id").json["Documents"]),
+    "groups": lambda raw: len(
+        raw.query(DOCS, "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk").json["Documents"]
+    ),
+    "feed": lambda raw: raw.get(DOCS).json["_count"],
+    "changes": lambda raw: len(
+        json.loads(raw.get(DOCS, A_IM="Incremental Feed").body or b'{"Documents":[]}')["Documents"]
+    ),
+    "usage": used,
+    "statistics": told,
+    "lifetimes": lambda raw: raw.get("/_perseid/ttl/d/c").json["live"]["items"],
+    "metrics": lambda raw: raw.get("/_perseid/metrics.json").json["containers"][0]["live"]["items"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_first_look_after_a_change_is_right(
+    pair: tuple[RawClient, RawClient], look: str
+) -> None:
+    """T-037, T-116: whatever a front end is asked first, of a policy or of the time."""
+    first, second = pair
+    first.post("/_perseid/clock/freeze", {})
+    for key in "pq":
+        body = {"id": key, "pk": key}
+        assert first.post(DOCS, body, pk=json.dumps([key])).status == 201
+    assert LOOKS[look](second) == 2
+    first.post("/_perseid/clock/advance", {"seconds": 100})
+    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    assert LOOKS[look](second) == 2
+    assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 200}).status == 200
+    assert LOOKS[look](second) == 2
+    assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 100}).status == 200
+    assert LOOKS[look](second) == 0
+    assert first.post("/_perseid/ttl/d/c/undo", {}).status == 200
+    assert LOOKS[look](second) == 2
+    first.post("/_perseid/clock/advance", {"seconds": 100})
+    assert LOOKS[look](second) == 0
 
 
 def test_the_clock_is_one(pair: tuple[RawClient, RawClient]) -> None:

@@ -23,7 +23,7 @@ from perseid.store.position import Position
 from perseid.store.postgres import statements
 from perseid.store.postgres.connecting import Connection, Pool, fetch_all
 from perseid.store.postgres.failures import as_client_error
-from perseid.store.postgres.freshness import Freshness
+from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.overlay import Logged
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
@@ -238,16 +238,20 @@ class Lifetimes:
         )
         columns = "items, bytes, purged_items, purged_bytes, spared"
         if horizon.is_endless:
-            sql = f"SELECT {columns}, 0, 0 FROM positions WHERE part = :part"
+            gone_sql = "0, 0"
         else:
-            sql = (
-                f"SELECT {columns}, {dead.format(figure='COUNT(*)')},"
+            gone_sql = (
+                f"{dead.format(figure='COUNT(*)')},"
                 f" ({dead.format(figure='COALESCE(SUM(size), 0)')})::bigint"
-                " FROM positions WHERE part = :part"
             )
+        sql = f"SELECT {VERSION_SQL}, {columns}, {gone_sql} FROM positions WHERE part = :part"
         values = {"part": part, **horizon._asdict()}
-        rows = await fetch_all(self._pool, *positional(sql, values))
-        items, size, *purged, gone, gone_size = rows[0] if rows else (0,) * 7
+        rows = await fetch_all(self._pool, *positional(sql, values)) or [
+            (*row, *(0,) * 7) for row in await fetch_all(self._pool, statements.VERSION)
+        ]
+        # Queries count through this: who else would notice that the horizon is an old one?
+        version, items, size, *purged, gone, gone_size = rows[0]
+        self._freshness.check(version, container)
         return Usage(items - gone, size - gone_size, gone, gone_size, *purged)
 
     async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
