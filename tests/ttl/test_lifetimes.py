@@ -521,6 +521,22 @@ def test_undo_does_not_wake_those_dead_before_the_change(shelves: Shelves) -> No
     assert shelf.seen("before", "after") == set()
 
 
+def test_undo_needs_an_index(shelves: Shelves) -> None:
+    """T-166: off together with the index; the default comes back only after the index has."""
+    shelf = shelves.make(10)
+    body = shelf.definition()
+    del body["defaultTtl"]
+    bare = body | {"indexingPolicy": {"indexingMode": "none", "automatic": False}}
+    assert shelf.raw.put(shelf.path, bare).status == 200
+    reply = shelf.raw.post(f"{shelf.admin}/undo", {})
+    assert reply.status == 400
+    assert "Indexing mode value cannot be 'none'" in reply.json["message"]
+    assert "defaultTtl" not in shelf.definition()
+    assert shelf.raw.put(shelf.path, body).status == 200
+    undo(shelf)
+    assert shelf.definition()["defaultTtl"] == 10
+
+
 def test_undo_goes_one_step(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     change(shelf, 20)

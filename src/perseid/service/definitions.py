@@ -75,7 +75,7 @@ def new_container(body: Any, *, computed_check: ComputedCheck) -> dict[str, Any]
     given = as_object(body, "body")
     ids.check_resource_id(given.get("id"), "container")
     definition = _normalised(given, computed_check)
-    _check_agreement(definition)
+    check_agreement(definition)
     return definition
 
 
@@ -103,7 +103,7 @@ def replaced_container(
         old["indexingPolicy"].get("vectorIndexes", []),
         definition["indexingPolicy"].get("vectorIndexes", []),
     )
-    _check_agreement(definition)
+    check_agreement(definition)
     return definition
 
 
@@ -133,7 +133,7 @@ def _normalised(given: dict[str, Any], computed_check: ComputedCheck) -> dict[st
     return {name: value for name, value in properties.items() if value is not None}
 
 
-def _check_agreement(definition: dict[str, Any]) -> None:
+def check_agreement(definition: dict[str, Any]) -> None:
     """What no property can know by itself: do they fit together?"""
     policy = definition["indexingPolicy"]
     vectors.check_agreement(

@@ -16,6 +16,7 @@ from perseid.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from perseid.model import Container, ItemKey, Row
 from perseid.service import policies, tokens
 from perseid.service.account import Account
+from perseid.service.definitions import check_agreement
 from perseid.service.operation import Operation
 from perseid.service.transactions import Place, not_found
 from perseid.store.protocol import Note, PutResource, Span, Tally
@@ -195,6 +196,7 @@ async def undo(
         properties = {k: v for k, v in container.properties.items() if k != "defaultTtl"}
         if previous.default_ttl is not None:
             properties["defaultTtl"] = previous.default_ttl
+        check_agreement(properties)  # the index may be gone by now
         state = {k: v for k, v in old.state.items() if k != "previous"}
         state |= {
             "properties": properties,
