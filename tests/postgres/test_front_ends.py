@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
@@ -19,6 +19,8 @@ from hypothesis import HealthCheck
 from hypothesis import settings as rules
 
 from perseid.config import Settings
+from perseid.server import opened
+from perseid.service import databases, lifetimes, policies
 from perseid.store.postgres.lifetimes import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
@@ -27,7 +29,15 @@ from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
 from tests.ttl.conftest import KEY, frozen_clock
-from tests.ttl.test_purge import Kept, backlog, container_at, process, stock, until
+from tests.ttl.test_purge import (
+    Kept,
+    backlog,
+    container_at,
+    process,
+    set_default,
+    stock,
+    until,
+)
 
 pytestmark = pytest.mark.only_on("postgres", reason="several servers on one database")
 
@@ -393,6 +403,47 @@ def deaths(raw: RawClient, position: str) -> list[str]:
         for change in reply.json["Documents"]:
             assert change["metadata"]["timeToLiveExpired"], change
             found.append(change["metadata"]["id"])
+
+
+def test_an_undo_tells_what_another_front_end_removes_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the count and the undo, which is in force everywhere with its commit; and that the
+    metadata moves on is no reason to undo once more."""
+    settings = place.lasting()
+
+    async def scenario() -> dict[str, Any]:
+        clock = frozen_clock()
+        async with (
+            container_at(settings, clock, None) as (account, container),
+            opened(settings, clock) as other,
+        ):
+            long_ago = int(clock.now()) - 100
+            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5)])
+            await set_default(account, 50)
+            await asyncio.gather(*account.background)
+            await other.reload()
+            change = other.store.change
+
+            async def overtaken(changes: Sequence[Any]) -> None:
+                seen, now = account.catalog.container("d", "c"), clock.now()
+                removed = await account.store.purge(
+                    seen,
+                    0,
+                    account.horizon(seen, now),
+                    limit=2,
+                    spare=policies.spare_horizon(account, seen, now),
+                )
+                assert len(removed) == 2
+                await change(changes)
+                await account.reload()
+                await databases.create(account, {"id": "e"}, None, now)
+
+            monkeypatch.setattr(other.store, "change", overtaken)
+            return await lifetimes.undo(other, container.rid, "primary", None, clock.now())
+
+    told = asyncio.run(scenario())
+    assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 2)
 
 
 def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:
