@@ -233,6 +233,12 @@ def test_a_rename_takes_the_place_of_the_dead(dead: Shelf) -> None:
     assert dead.seen("dead", "alive") == {"dead"}
 
 
+def test_an_id_that_a_rename_gives_up_is_free(dead: Shelf) -> None:
+    renamed = as_kind("Replace", "dead") | {"id": "alive"}
+    assert codes(batch(dead, renamed, create("alive"))) == [200, 201]
+    assert dead.seen("dead", "alive") == {"dead", "alive"}
+
+
 def test_rolling_back_leaves_the_dead_where_they_were(dead: Shelf) -> None:
     usage = dead.raw.get(dead.admin).json
     reply = batch(dead, create("dead"), create("alive"))

@@ -62,7 +62,8 @@ class Overlay:
     def take(self, changes: Sequence[Put | Remove], ts: int | None) -> None:
         """Adds a decision's changes; with `ts` they are logged. Nothing is added if one of them
         cannot be stored."""
-        keys = {change.row.key for change in changes if isinstance(change, Remove)}
+        left = [change.row if isinstance(change, Remove) else change.replaces for change in changes]
+        keys = {row.key for row in left if row is not None}
         for change in changes:
             if isinstance(change, Put):
                 check_storable(change.row)
