@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -36,15 +37,29 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()  # now, while there is somebody who can tell that it fails
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except OSError as exc:
             if exc.errno == errno.EPIPE:  # a reader that has seen enough: click ends quietly
                 raise
+            _give_up_output()
             about = "" if exc.filename is None else f"{exc.filename}: "
             raise click.ClickException(f"{about}{exc.strerror or exc}.") from exc
+
+
+def _give_up_output() -> None:
+    """Drops what could not be written, or the interpreter would try once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

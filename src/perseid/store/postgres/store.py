@@ -147,10 +147,12 @@ class PostgresStore:
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         until = self.clock.unmoved() + LEASE
-        # At once with what the caller makes of it: nothing is awaited behind this.
-        self._freshness.version = await metadata.change(
+        made = await metadata.change(
             self._pool, self._freshness.version, changes, self._name, until
         )
+        # At once with what the caller makes of it: nothing is awaited behind this. A later version
+        # may have been read meanwhile, with this change in it.
+        self._freshness.version = max(self._freshness.version, made)
         for each in changes:
             if not isinstance(each, Note) and each.resource.kind == "container":
                 number, etag = each.resource.state["number"], each.resource.etag
