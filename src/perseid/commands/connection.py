@@ -24,6 +24,8 @@ from perseid.config import Settings
 
 DEFAULT_ENDPOINT: Final = Settings().endpoint
 _CONNECT_SECONDS: Final = 10.0
+# How the end of a connection shows, whether it came before the request, within it, or after it.
+_BROKEN_OFF: Final = (ConnectionResetError, BrokenPipeError)
 _NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
 
@@ -91,13 +93,13 @@ class Connection:
         was_open = self._open is not None
         try:
             return self._exchange(method, url, body, sent)
-        except http.client.RemoteDisconnected:
+        except _BROKEN_OFF:
             # A server may close a connection that has been idle; a read can be asked again.
             if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent):
                 raise self._no_answer() from None
         try:
             return self._exchange(method, url, body, sent)
-        except http.client.RemoteDisconnected:
+        except _BROKEN_OFF:
             raise self._no_answer() from None
 
     def _signed(self, method: str, kind: str, link: str) -> dict[str, str]:
@@ -125,7 +127,7 @@ class Connection:
             reply = Reply(response.status, found, response.read())
             self._has_answered = True
             return reply
-        except http.client.RemoteDisconnected:
+        except _BROKEN_OFF:
             self.close()
             raise
         except ssl.SSLError as exc:
@@ -134,7 +136,7 @@ class Connection:
                 f"No HTTPS with {self.endpoint}: {exc.reason or exc}."
                 " A server without --tls wants http:// in the endpoint."
             ) from exc
-        except (http.client.HTTPException, ConnectionResetError) as exc:
+        except http.client.HTTPException as exc:
             self.close()
             raise self._no_answer() from exc
         except OSError as exc:

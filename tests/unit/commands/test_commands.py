@@ -444,6 +444,7 @@ def test_somebody_else_listens(body: bytes) -> None:
 def test_a_server_that_breaks_off() -> None:
     """Once it has answered, it is not the protocol that is wrong."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
 
         def serve() -> None:
             for answer in (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", b""):
