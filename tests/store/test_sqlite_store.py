@@ -474,16 +474,22 @@ class File(apsw.VFSFile):
         return super().xRead(amount, offset)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="wraps the files of Unix")
-def test_writes_go_on_after_a_disk_has_failed_for_a_moment(tmp_path: Path, run: Run[Any]) -> None:
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    """Under every store that is opened after it."""
+    if sys.platform == "win32":
+        pytest.skip("wraps the files of Unix")
+    made = Disk()
+    yield made
+    made.unregister()
+
+
+def test_writes_go_on_after_a_disk_has_failed_for_a_moment(
+    disk: Disk, store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
     """Even if nothing could be read when the failed write was undone."""
-    disk = Disk()
 
     async def work() -> None:
-        store = SqliteStore(tmp_path / "store.sqlite3", durability="off")
-        made = container_resource(7)
-        await store.change([PutResource(made)])
-        container = build_container(made, DATABASE)
         store._write_db.pragma("shrink_memory")  # what is remembered need not be read
         disk.is_broken = True
         with pytest.raises(ServiceUnavailable):
@@ -491,12 +497,8 @@ def test_writes_go_on_after_a_disk_has_failed_for_a_moment(tmp_path: Path, run: 
         disk.is_broken = False
         await asyncio.wait_for(insert(store, container, "2"), 10)
         assert await ids_in(store, container) == ["2"]
-        await store.close()
 
-    try:
-        run(work())
-    finally:
-        disk.unregister()
+    run(work())
 
 
 LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] = {
@@ -510,30 +512,16 @@ LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] =
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="wraps the files of Unix")
 @pytest.mark.parametrize("what", LOOKS)
 def test_what_a_disk_does_not_give_is_not_available(
-    tmp_path: Path, run: Run[Any], what: str
+    disk: Disk, store: SqliteStore, container: Container, run: Run[Any], what: str
 ) -> None:
-    disk = Disk()
-
-    async def work() -> None:
-        store = SqliteStore(tmp_path / "store.sqlite3", durability="off")
-        made = container_resource(7)
-        await store.change([PutResource(made)])
-        container = build_container(made, DATABASE)
-        store._point_db.pragma("shrink_memory")
-        disk.is_broken = True
-        with pytest.raises(ServiceUnavailable):
-            await LOOKS[what](store, container)
-        disk.is_broken = False
-        await LOOKS[what](store, container)
-        await store.close()
-
-    try:
-        run(work())
-    finally:
-        disk.unregister()
+    store._point_db.pragma("shrink_memory")
+    disk.is_broken = True
+    with pytest.raises(ServiceUnavailable):
+        run(LOOKS[what](store, container))
+    disk.is_broken = False
+    run(LOOKS[what](store, container))
 
 
 def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:

@@ -24,7 +24,7 @@ from perseid.store.protocol import (
     StaleResource,
     Store,
 )
-from perseid.ttl import Horizon
+from perseid.ttl import Horizon, Policy
 
 T = TypeVar("T")
 
@@ -53,7 +53,11 @@ class Account:
 
     def horizon(self, container: Container, now: float) -> Horizon:
         """What is dead in the container, for the whole of a request admitted at `now`."""
-        return container.policy.horizon(int(now), revive_unpurged=self.settings.revive_unpurged)
+        return self.horizon_of(container.policy, now)
+
+    def horizon_of(self, policy: Policy, now: float) -> Horizon:
+        """What is dead at `now` under a policy."""
+        return policy.horizon(int(now), revive_unpurged=self.settings.revive_unpurged)
 
     async def usage(
         self, container: Container, horizon: Horizon, range_index: int | None = None

@@ -187,8 +187,7 @@ async def undo(
         if previous is None:
             raise Conflict("There is no change of defaultTtl to undo.")
         await check_guard(account, container, previous.default_ttl, confirmation, now)
-        is_reviving = account.settings.revive_unpurged
-        earlier = previous.horizon(int(now), revive_unpurged=is_reviving)
+        earlier = account.horizon_of(previous, now)
         revived = _between(earlier, account.horizon(container, now))
         back = await _tally(account, container, revived)
         spared: int = await policies.count_spared(account, container)

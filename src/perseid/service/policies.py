@@ -33,9 +33,7 @@ def purge_horizon(account: Account, container: Container, now: float) -> Horizon
 def spare_horizon(account: Account, container: Container, now: float) -> Horizon | None:
     """What the policy before the last change would have killed by now."""
     previous = previous_policy(account.catalog.resource(container.rid).state)
-    if previous is None:
-        return None
-    return previous.horizon(int(now), revive_unpurged=account.settings.revive_unpurged)
+    return None if previous is None else account.horizon_of(previous, now)
 
 
 async def count_spared(account: Account, container: Container) -> int:

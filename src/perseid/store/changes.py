@@ -22,7 +22,6 @@ from perseid.store.protocol import (
     ChangePage,
     ChangeScan,
     Corpse,
-    Decision,
     LatestPage,
     Put,
     Remove,
@@ -50,14 +49,6 @@ class ChangeLogs:
             schema.create_log(self._db, number)
         elif not is_wanted and number in self.kept:
             schema.drop_log(self._db, number)
-
-    def time_of(self, decision: Decision[Any]) -> int:
-        """The second that all changes of a transaction share: if nobody says, that of what it
-        writes."""
-        if decision.at is not None:
-            return decision.at
-        written = [change.row.ts for change in decision.changes if isinstance(change, Put)]
-        return max(written) if written else int(self._now())
 
     def record(
         self, number: int, range_index: int, lsn: int, ts: int, change: Put | Remove

@@ -107,6 +107,13 @@ class Decision(NamedTuple, Generic[T]):
     relies_on: Sequence[bytes] = ()
     at: int | None = None
 
+    def second(self, now: Callable[[], float]) -> int:
+        """The one that all its changes share: if nobody says, that of what it writes."""
+        if self.at is not None:
+            return self.at
+        written = [change.row.ts for change in self.changes if isinstance(change, Put)]
+        return max(written) if written else int(now())
+
     def entries(self) -> Iterator[bytes]:
         """The entries of the unique-key index whose holders matter."""
         yield from self.relies_on

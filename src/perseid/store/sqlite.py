@@ -141,7 +141,8 @@ class SqliteStore:
         }
         self._open: dict[tuple[int, int], Position] = {}
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
-        self._logs = ChangeLogs(self._write_db, now or SystemClock().now)
+        self._now = now or SystemClock().now
+        self._logs = ChangeLogs(self._write_db, self._now)
         self._open_logs: frozenset[int] | None = None  # if they change
         # By container and partition key: those that are durable; then those of this transaction.
         self._graves: dict[int, dict[bytes, Grave]] = {}
@@ -389,7 +390,7 @@ class SqliteStore:
                 with self._savepoint():
                     if hidden:
                         position = self._make_room(hidden, decision.changes, position)
-                    ts = self._logs.time_of(decision) if is_logged else 0
+                    ts = decision.second(self._now) if is_logged else 0
                     for change in decision.changes:
                         if is_logged:
                             self._logs.record(container.number, range_index, lsn, ts, change)

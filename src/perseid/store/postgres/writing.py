@@ -25,7 +25,7 @@ from perseid.store.postgres.freshness import Freshness
 from perseid.store.postgres.overlay import Overlay
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
-from perseid.store.protocol import Decision, Put, View
+from perseid.store.protocol import Decision, View
 from perseid.ttl import LIVE_SQL, Horizon
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class Writing:
                 self._freshness.check(version[0][0], job.container)
                 self._freshness.check_writing(job.container)
                 decision = await self._decide(db, part, job, overlay, holders)
-                ts = None if floor is None else self._time_of(decision)
+                ts = None if floor is None else decision.second(self._now)
                 overlay.take(decision.changes, ts)
                 job.result = decision.result
             except psycopg.Error:
@@ -217,14 +217,6 @@ class Writing:
                 for entry, *columns in await execute(db, statements.HOLDERS, (part, unread)):
                     holders[entry] = Row._make(columns)
             known.update({entry: overlay.holder(entry, holders[entry]) for entry in entries})
-
-    def _time_of(self, decision: Decision[Any]) -> int:
-        """The second that all changes of a transaction share: if nobody says, that of what it
-        writes."""
-        if decision.at is not None:
-            return decision.at
-        written = [change.row.ts for change in decision.changes if isinstance(change, Put)]
-        return max(written) if written else int(self._now())
 
 
 def _answer(group: Iterable[_Job]) -> None:
