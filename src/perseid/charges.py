@@ -7,7 +7,7 @@ same work always costs the same. Refuses to know budgets: who may spend, and whe
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -134,18 +134,20 @@ def batch(charges: Iterable[float]) -> float:
     return round(sum(charges), 2)
 
 
-def query_page(loaded_sizes: Iterable[int], index_entries: int = 0, udf_calls: int = 0) -> float:
+def query_page(loaded_sizes: Collection[int], index_entries: int = 0, udf_calls: int = 0) -> float:
     """The charge of a query page; `index_entries` are those read without loading their item."""
-    return round(
-        max(
-            _QUERY_LEAST,
-            _QUERY_START
-            + sum(map(read, loaded_sizes))
-            + _PER_INDEX_ENTRY * index_entries
-            + _PER_UDF_CALL * udf_calls,
-        ),
-        2,
-    )
+    if max(loaded_sizes, default=0) <= _SMALL:
+        loaded = _SMALL_READ * len(loaded_sizes)
+    else:
+        loaded = sum(map(read, loaded_sizes))
+    total = _QUERY_START + loaded + _PER_INDEX_ENTRY * index_entries + _PER_UDF_CALL * udf_calls
+    return _QUERY_LEAST if total < _QUERY_LEAST else _rounded(total)
+
+
+@lru_cache(maxsize=4096)
+def _rounded(charge: float) -> float:
+    """To two decimals; pages of one query cost the same, and rounding takes a microsecond."""
+    return round(charge, 2)
 
 
 def feed_page(sizes: Iterable[int]) -> float:

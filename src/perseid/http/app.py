@@ -314,7 +314,7 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
 
 def _check_headers(headers: Headers) -> None:
     names, values = headers.keys(), headers.values()
-    if sum(map(len, names)) + sum(map(len, values)) > _LARGEST_HEADERS:
+    if len("".join(names)) + len("".join(values)) > _LARGEST_HEADERS:
         raise HeadersTooLarge("The request's headers are larger than 64 KB together.")
     if len(names) != len(values):  # the listener leaves out values it cannot read
         for name in names:

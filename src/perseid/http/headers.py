@@ -75,6 +75,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 _TOKEN: Final = re.compile(
     r"(?:([0-9]{1,9}):)?-?[0-9]{1,18}#([0-9]{1,18})(?:#[0-9]{1,18}=-?[0-9]{1,18})*"
 )
+_SHORT_TOKEN: Final = 256
 DEFAULT_PAGE: Final = 100
 LARGEST_PAGE: Final = 1000
 
@@ -105,8 +106,10 @@ def wants_minimal(request: Request) -> bool:
 
 def integer(request: Request, name: str, default: int) -> int:
     value = request.header(name)
-    if value is None:
-        return default
+    return default if value is None else _integer(name, value)
+
+
+def _integer(name: str, value: str) -> int:
     if _INTEGER.fullmatch(value) is None:
         raise BadRequest(f"The header {name} must be a whole number, not '{value[:64]}'.")
     return int(value)
@@ -122,7 +125,13 @@ def is_query(request: Request) -> bool:
 
 def page_size(request: Request) -> int:
     """x-ms-max-item-count; -1 leaves it to the server."""
-    count = integer(request, "x-ms-max-item-count", DEFAULT_PAGE)
+    value = request.header("x-ms-max-item-count")
+    return DEFAULT_PAGE if value is None else _page_size(value)
+
+
+@lru_cache(maxsize=256)
+def _page_size(value: str) -> int:
+    count = _integer("x-ms-max-item-count", value)
     if count == -1:
         return LARGEST_PAGE
     if count < 1:
@@ -204,23 +213,30 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
     token = request.header(SESSION_TOKEN)
     if not token:
         return
-    if "," not in token:  # as this server writes it, for one range
-        name, _, seen = token.partition(":-1#")
-        if name.isdigit() and seen.isdigit() and len(name) <= 9 and len(seen) <= 18:
-            known = lsns.get(int(name))
-            if known is None or known >= int(seen):
-                return
+    # Requests between two writes all carry the same one.
+    parts = _seen_short(token) if len(token) <= _SHORT_TOKEN else _seen(token)
+    for part, seen in parts:
+        lsn = lsns.get(part)
+        if lsn is not None and seen > lsn:
+            raise SessionNotAvailable(
+                "The read session is not available for the input session token."
+            )
+
+
+def _seen(token: str) -> tuple[tuple[int, int], ...]:
+    """The ranges of a session token, and how far the client has seen each."""
+    found = []
     for part in token.split(","):
         match = _TOKEN.fullmatch(part.strip())
         if match is None:
             raise BadRequest(
                 f"The session token '{part[:64]}' is not of the form 'range:version#lsn'."
             )
-        lsn = lsns.get(int(match[1] or 0))
-        if lsn is not None and int(match[2]) > lsn:
-            raise SessionNotAvailable(
-                "The read session is not available for the input session token."
-            )
+        found.append((int(match[1] or 0), int(match[2])))
+    return tuple(found)
+
+
+_seen_short = lru_cache(maxsize=1024)(_seen)
 
 
 def range_index(request: Request, container: Container) -> int | None:

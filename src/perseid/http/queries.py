@@ -103,21 +103,26 @@ def _features(request: Request) -> frozenset[str] | None:
 class _Watch:
     """Ends a query whose client has gone; looks only when it has taken a while."""
 
-    __slots__ = ("_request", "_task", "_timer", "_watch")
+    __slots__ = ("_loop", "_request", "_task", "_timer", "_watch")
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(self._loop)
         self._watch: asyncio.Future[None] | None = None
 
     def __enter__(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_WATCHED_AFTER, self._begin)
+        # Most are answered within this turn of the loop, and never need a timer.
+        self._timer: asyncio.Handle = self._loop.call_soon(self._wait)
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         if self._watch is not None:
             self._watch.remove_done_callback(self._end)
             self._watch.cancel()
+
+    def _wait(self) -> None:
+        self._timer = self._loop.call_later(_WATCHED_AFTER, self._begin)
 
     def _begin(self) -> None:
         if self._request.gone is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -96,12 +97,13 @@ def encode(value: Any) -> bytes:
 
 def feed(rid: str, plural: str, bodies: Sequence[bytes]) -> bytes:
     """The envelope of every list, around members that are JSON already."""
-    return b'{"_rid":"%b","%b":[%b],"_count":%d}' % (
-        rid.encode(),
-        plural.encode(),
-        b",".join(bodies),
-        len(bodies),
-    )
+    end = b'],"_count":%d}' % len(bodies)
+    return b"".join((_feed_start(rid, plural), b",".join(bodies), end))
+
+
+@lru_cache(maxsize=1024)
+def _feed_start(rid: str, plural: str) -> bytes:
+    return f'{{"_rid":"{rid}","{plural}":['.encode()
 
 
 def account(settings: Settings, endpoint: str) -> dict[str, Any]:

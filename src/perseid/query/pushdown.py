@@ -88,7 +88,7 @@ class Pushdown(NamedTuple):
         """The condition with its values; None if it leaves nothing out."""
         if conditions.is_always(self.condition):
             return None
-        return Filter(self.condition, tuple(source(parameters) for source in self.sources))
+        return Filter(self.condition, tuple([source(parameters) for source in self.sources]))
 
 
 def push(query: BoundQuery, kinds: Mapping[str, Kind]) -> Pushdown:

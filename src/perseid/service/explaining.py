@@ -24,7 +24,7 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
     if scope.pk_prefix is None:
         scope = scope._replace(pk_prefix=pinned_key(op.container, plan, query.parameters))
     page = await run_page(op, plan, query, scope, None, limit)
-    scan = scope._replace(where=plan.filter(query.parameters), indexable=plan.indexable)
+    scan = scope._replace(where=query.bound_to(plan).where, indexable=plan.indexable)
     access = await op.store.access(op.container, scan, plan.order, plan.combined)
     if access.way == "order":
         access = access._replace(looked=len(page.loaded))

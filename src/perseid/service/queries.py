@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 
 from perseid import charges
-from perseid.conditions import Path, Place
+from perseid.conditions import Filter, Path, Place
 from perseid.documents import parse_named
 from perseid.errors import BadRequest
 from perseid.model import Container, Row
@@ -39,16 +39,34 @@ _METADATA_SECONDS: Final = 1.0
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
+class Bound(NamedTuple):
+    """The filter of a query, how many rows OFFSET leaves out, and how many it gives at most."""
+
+    where: Filter | None
+    skip: int
+    left: int | None
+
+
 class QueryRequest:
     """A query and its parameters as a client sent them; nobody changes either."""
 
-    __slots__ = ("parameters", "plan", "text")
+    __slots__ = ("_bound", "parameters", "plan", "text")
 
     def __init__(self, text: str, parameters: dict[str, Any]) -> None:
         self.text = text
         self.parameters = parameters
         # How it ran last, and over which version of which container.
         self.plan: tuple[Container, Plan] | None = None
+        self._bound: tuple[Plan, Bound] | None = None
+
+    def bound_to(self, plan: Plan) -> Bound:
+        """What the parameters make of the plan; found at once if it ran like that before."""
+        known = self._bound
+        if known is not None and known[0] is plan:
+            return known[1]
+        bound = Bound(plan.filter(self.parameters), *plan.window(self.parameters))
+        self._bound = plan, bound
+        return bound
 
     @property
     def digest(self) -> str:
@@ -149,7 +167,7 @@ async def run_page(
             return page
     secret = op.account.secret
     position = tokens.unseal(secret, token, **_about(op, query)) if token else None
-    filled = _Page(op, plan, query.parameters, scope, limit, position)
+    filled = _Page(op, plan, query, scope, limit, position)
     filled.allowance = allowance
     onward = await filled.fill()
     continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
@@ -165,15 +183,13 @@ async def _first_copy(
 
     That is what most queries ask for, so it does without all that makes other pages.
     """
-    skip, left = plan.window(query.parameters)
+    where, skip, left = query.bound_to(plan)
     room = limit if left is None or left > limit else left
     if room == 0 or skip + room > _CHUNK:
         return None
     if plan.order is not None and room != left:
         return None  # where another page follows, this one ends at a place of the order
-    scan = scope._replace(
-        where=plan.filter(query.parameters), indexable=plan.indexable, limit=skip + room
-    )
+    scan = scope.meeting(where, plan.indexable, skip + room)
     started = time.perf_counter()
     if plan.order is None:
         rows, has_more = await op.store.scan(op.container, scan)
@@ -214,17 +230,19 @@ class _Page:
         self,
         op: Operation,
         plan: Plan,
-        parameters: dict[str, Any],
+        query: QueryRequest,
         scope: Scan,
         limit: int,
         position: dict[str, Any] | None,
     ) -> None:
         self._op = op
         self._plan = plan
+        # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
+        where, self._skip, self._left = query.bound_to(plan)
         self._is_filtered = plan.pushdown.is_exact
         self._execution = prepare(
             plan.compiled,
-            parameters,
+            query.parameters,
             _context(op.now, self._check),
             is_filtered=self._is_filtered,
         )
@@ -232,13 +250,11 @@ class _Page:
         self._multiplies = bound.has_joins or bound.has_subqueries
         self._patience = Patience()
         self._gives_items = plan.compiled.gives_items
-        self._scope = scope._replace(where=plan.filter(parameters), indexable=plan.indexable)
+        self._scope = scope._replace(where=where, indexable=plan.indexable)
         self._limit = limit
         self._position = position or {}
         place = self._position.get("after")
         self._after = None if place is None else Position.from_json(place)
-        # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
-        self._skip, self._left = plan.window(parameters)
         if position is not None:
             self._skip, self._left = position.get("skip", 0), position.get("left")
         self._room = _LARGEST_PAGE_BYTES

@@ -120,9 +120,9 @@ def joined(operator: str, parts: list[str]) -> str:
     return "".join(parts)
 
 
-def starts(found: Filter) -> list[int]:
+def starts(found: Filter) -> tuple[int, ...]:
     """The places of values that texts are to begin with."""
-    return list(_starts(found.condition))
+    return _starts(found.condition)
 
 
 @lru_cache(maxsize=1024)

@@ -55,6 +55,13 @@ def leads(condition: Condition) -> tuple[Lead, ...]:
     return tuple(sorted(result, key=lambda lead: _STRENGTHS.index(lead.strength)))
 
 
+@lru_cache(maxsize=1024)
+def _most_promising(condition: Condition, indexable: frozenset[Path]) -> tuple[Lead, ...]:
+    """Those among them to choose from, by paths that may be indexed."""
+    wanted = [each for each in leads(condition) if each.path in indexable]
+    return tuple([each for each in wanted if each.strength == wanted[0].strength])
+
+
 async def best_lead(
     scan: Scan,
     index_of: Callable[[Path], Awaitable[str | None]],
@@ -66,13 +73,11 @@ async def best_lead(
     """
     if scan.pk_prefix is not None or scan.where is None:
         return None
-    wanted = [each for each in leads(scan.where.condition) if each.path in scan.indexable]
     found = []
-    for lead in wanted:
-        if lead.strength == wanted[0].strength:
-            index = await index_of(lead.path)
-            if index is not None:
-                found.append((lead, index))
+    for lead in _most_promising(scan.where.condition, scan.indexable):
+        index = await index_of(lead.path)
+        if index is not None:
+            found.append((lead, index))
     if len(found) < 2:
         return found[0] if found else None
     counts = [await count(*each) for each in found]

@@ -58,12 +58,17 @@ def bindings(found: Filter | None) -> dict[str, Any]:
     """The values by the names the SQL has for them."""
     if found is None:
         return {}
-    named = {f"v{place}": value for place, value in enumerate(found.values)}
+    named = dict(zip(_names(len(found.values)), found.values, strict=True))
     for place in starts(found):
         upper = behind(found.values[place])
         # SQLite has every blob behind every text.
         named[f"u{place}"] = b"" if upper is None else upper
     return named
+
+
+@lru_cache(maxsize=1024)
+def _names(count: int) -> tuple[str, ...]:
+    return tuple([f"v{place}" for place in range(count)])
 
 
 def equality_sql(path: Path, rank: int) -> str:

@@ -138,6 +138,14 @@ class Scan(NamedTuple):
     limit: int = 1000
     max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
 
+    def meeting(self, where: Filter | None, indexable: frozenset[Path], limit: int) -> Scan:
+        """The same for the first items that meet a condition; `_replace` takes twice as long."""
+        after, part, pk, is_prefix, epk_min, epk_max, horizon, _, _, _, max_bytes = self
+        return Scan(
+            after, part, pk, is_prefix, epk_min, epk_max, horizon,
+            where, indexable, limit, max_bytes,
+        )  # fmt: skip
+
 
 class Page(NamedTuple):
     rows: list[Row]

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from perseid.model import RANGE_SHIFT
@@ -16,34 +17,55 @@ Mark: TypeAlias = Callable[[str], str]
 
 def scope_sql(scan: Scan, mark: Mark, live: str) -> tuple[str, dict[str, Any]]:
     """The whole scope and its values; `live` is the liveness test in the same dialect."""
-    text = f"number > {mark('after')}"
     # One row more than fits tells that there are others.
     values: dict[str, Any] = {"after": scan.after, "limit": scan.limit + 1}
     if scan.range_index is not None:
-        text += f" AND number >= {mark('first')} AND number < {mark('last')}"
         values["first"] = scan.range_index << RANGE_SHIFT
         values["last"] = (scan.range_index + 1) << RANGE_SHIFT
-    text += key_sql(scan, values, mark)
-    if not scan.horizon.is_endless:
-        text += f" AND {live}"
-        values["inherited"], values["own"] = scan.horizon.inherited, scan.horizon.own
-    return text, values
+    _bind_key(scan, values)
+    horizon = scan.horizon
+    if not horizon.is_endless:
+        values["inherited"], values["own"] = horizon.inherited, horizon.own
+    return _scope_text(tuple(values), mark, live), values
 
 
 def key_sql(scan: Scan, values: dict[str, Any], mark: Mark) -> str:
     """The logical partition, key prefix or interval of hashes that a scan is about."""
-    text = ""
+    _bind_key(scan, values)
+    return _key_text(values, mark)
+
+
+@lru_cache(maxsize=256)
+def _scope_text(names: tuple[str, ...], mark: Mark, live: str) -> str:
+    """What is bound tells what is asked, so the same few texts serve all scans."""
+    text = f"number > {mark('after')}"
+    if "first" in names:
+        text += f" AND number >= {mark('first')} AND number < {mark('last')}"
+    text += _key_text(names, mark)
+    if "own" in names:
+        text += f" AND {live}"
+    return text
+
+
+def _bind_key(scan: Scan, values: dict[str, Any]) -> None:
     if scan.pk_prefix is not None:
-        if scan.is_prefix:
-            text += f" AND pk >= {mark('pk')} AND pk < {mark('pk_end')}"
-            values["pk_end"] = scan.pk_prefix + b"\xff"
-        else:
-            text += f" AND pk = {mark('pk')}"
         values["pk"] = scan.pk_prefix
+        if scan.is_prefix:
+            values["pk_end"] = scan.pk_prefix + b"\xff"
     if scan.epk_min is not None:
-        text += f" AND epk >= {mark('epk_min')}"
         values["epk_min"] = scan.epk_min
     if scan.epk_max is not None:
-        text += f" AND epk < {mark('epk_max')}"
         values["epk_max"] = scan.epk_max
+
+
+def _key_text(names: Collection[str], mark: Mark) -> str:
+    text = ""
+    if "pk_end" in names:
+        text += f" AND pk >= {mark('pk')} AND pk < {mark('pk_end')}"
+    elif "pk" in names:
+        text += f" AND pk = {mark('pk')}"
+    if "epk_min" in names:
+        text += f" AND epk >= {mark('epk_min')}"
+    if "epk_max" in names:
+        text += f" AND epk < {mark('epk_max')}"
     return text

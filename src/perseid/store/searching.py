@@ -132,9 +132,8 @@ def find_first(
 ) -> list[tuple[int, int, Any]]:
     """The numbers of the first live items in the order of a property, with rank and value."""
     scope, values = _conditions(number, scan)
-    ((step, bound),) = _steps(order, None)
-    sql = _walk_sql("number", number, order, index, step, None, scope)
-    return list(db.execute(sql, values | bound))
+    sql = _walk_sql("number", number, order, index, _whole(order), None, scope)
+    return list(db.execute(sql, values))
 
 
 def has_nested(db: apsw.Connection, number: int, order: Order, index: str) -> bool:
@@ -168,11 +167,17 @@ def _walk_sql(
     )
 
 
+@lru_cache(maxsize=1024)
+def _whole(order: Order) -> str:
+    """All of the index that is in the order of the language."""
+    return f"{rank_sql(order.path)} <= {STRING}"
+
+
 def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
     """The stretches of the index from `start` on, each as SQL and what it binds."""
-    rank, value = rank_sql(order.path), value_sql(order.path)
     if start is None:
-        return [(f"{rank} <= {STRING}", {})]
+        return [(_whole(order), {})]
+    rank, value = rank_sql(order.path), value_sql(order.path)
     on, behind = ("<=", "<") if order.is_descending else (">=", ">")
     here = f"{rank} = {start.rank}"
     others: tuple[str, dict[str, Any]] = (
@@ -193,5 +198,11 @@ def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]
 def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     """What the scan asks besides its condition, and all values."""
     scope, values = scope_sql(scan)
-    values.update(bindings(scan.where))
-    return f"{scope} AND {standing_sql(number)}", values
+    if scan.where is not None:
+        values.update(bindings(scan.where))
+    return _standing(scope, number), values
+
+
+@lru_cache(maxsize=1024)
+def _standing(scope: str, number: int) -> str:
+    return f"{scope} AND {standing_sql(number)}"

@@ -129,7 +129,7 @@ class SqliteQueries:
         number = container.number
         if scan.pk_prefix is not None or order.path not in scan.indexable:
             return None
-        found = await self._lead(container, scan)
+        found = None if scan.where is None else await self._lead(container, scan)
         if (
             found is not None
             and found[0].path != order.path
