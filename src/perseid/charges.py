@@ -284,21 +284,16 @@ def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
 def _count_values(document: Mapping[str, Any]) -> int:
     """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
     count = 0
-    nested: list[Any] = []
-    for name, value in document.items():
-        if name not in _UNCOUNTED:
-            if type(value) is dict or type(value) is list:
-                nested.append(value)
-            else:
-                count += 1
-    while nested:
-        value = nested.pop()
-        for inner in value.values() if type(value) is dict else value:
-            if type(inner) is dict or type(inner) is list:
-                nested.append(inner)
-            else:
-                count += 1
-    return count
+    level = [value for name, value in document.items() if name not in _UNCOUNTED]
+    while not _NESTED.isdisjoint(map(type, level)):
+        nested = [value for value in level if type(value) in _NESTED]
+        count += len(level) - len(nested)
+        level = [
+            inner
+            for value in nested
+            for inner in (value.values() if type(value) is dict else value)
+        ]
+    return count + len(level)
 
 
 def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPaths) -> int:

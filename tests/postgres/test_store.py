@@ -15,7 +15,7 @@ from perseid.clock import ClockSetting
 from perseid.errors import BadRequest, Conflict, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
-from perseid.store.postgres import property_indexes
+from perseid.store.postgres import connecting, property_indexes
 from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import (
     Decision,
@@ -276,3 +276,28 @@ def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
             assert await first.read(seen_by(first), 0, key("1")) == (None, 0)
 
     run(work())
+
+
+def test_a_large_partition_takes_as_long_as_it_takes_to_clear(
+    place: Place, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_STATEMENT_SECONDS", 0.1)
+    dsn = place.lasting().store
+    assert dsn is not None
+    store = run(PostgresStore.open(dsn))
+    run(store.change([PutResource(RESOURCE)]))
+    container = seen_by(store)
+    run(insert(store, container, "1", "2"))
+    with psycopg.connect(dsn, autocommit=True) as db:
+        db.execute(
+            "CREATE FUNCTION perseid.dawdle() RETURNS trigger LANGUAGE plpgsql"
+            " AS 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END'"
+        )
+        db.execute(
+            "CREATE TRIGGER dawdling AFTER DELETE ON perseid.items"
+            " FOR EACH STATEMENT EXECUTE FUNCTION perseid.dawdle()"
+        )
+    cleared = run(store.clear(container, 0, b"\x08a\xff", EVERYTHING_LIVES))
+    assert cleared.live == [(19, 2, 6)]
+    assert run(store.usage(container, 0, EVERYTHING_LIVES)).items == 0
+    run(store.close())

@@ -50,7 +50,19 @@ _LEASE: Final = "SELECT purger, purged_until FROM positions WHERE part = $1"
 _BURY: Final = (
     "DELETE FROM items WHERE part = $1 AND number = ANY($2) RETURNING number, lsn, pk, id, epk"
 )
-_CLEAR: Final = f"DELETE FROM items WHERE part = $1 AND pk = $2 RETURNING {statements.COLUMNS}"
+# The items of a partition, counted by size where they are: it may hold more than fits in memory.
+_CLEAR: Final = (
+    "WITH gone AS (DELETE FROM items WHERE part = :part AND pk = :pk"
+    f" RETURNING size, terms, {LIVE_SQL} AS is_live)"
+    " SELECT is_live, size, COUNT(*), SUM(terms)::bigint FROM gone GROUP BY is_live, size"
+)
+# With the items themselves, for the change log.
+_TAKE: Final = f"DELETE FROM items WHERE part = $1 AND pk = $2 RETURNING {statements.COLUMNS}"
+_RELEASE: Final = (
+    "DELETE FROM entries WHERE part = $1"
+    " AND number IN (SELECT number FROM items WHERE part = $1 AND pk = $2)"
+)
+_TAKE_YOUR_TIME: Final = "SET LOCAL statement_timeout TO 0"
 
 
 class Lifetimes:
@@ -156,24 +168,31 @@ class Lifetimes:
         async def work(db: Connection) -> Cleared:
             ((*counters, floor, _purger, _until),) = await self._lock(db, container, part)
             position = Position._make(counters)
-            (found,) = await pipelined(db, (_CLEAR, (part, pk)))
-            rows = sorted(map(Row._make, found))
-            if not rows:
+            first: list[Statement] = [(_TAKE_YOUR_TIME, ())]
+            if container.unique_keys:
+                first.append((_RELEASE, (part, pk)))
+            logged: list[Logged] = []
+            if floor is None:
+                values = {"part": part, "pk": pk, **horizon._asdict()}
+                (groups,) = await pipelined(db, *first, positional(_CLEAR, values))
+            else:
+                (found,) = await pipelined(db, *first, (_TAKE, (part, pk)))
+                rows = sorted(map(Row._make, found))
+                groups = _groups(rows, horizon)
+                logged = self._cleared_lines(rows, position.lsn, horizon)
+            if not groups:
                 return Cleared(position.lsn, [])
-            dead = [row for row in rows if not ttl.is_live(row.ts, row.ttl, horizon)]
-            logged = [] if floor is None else self._cleared_lines(rows, position.lsn, horizon)
+            dead = [(size, items) for is_live, size, items, _ in groups if not is_live]
             position = position.cleared(
-                items=len(rows),
-                size=sum(row.size for row in rows),
-                dead=len(dead),
-                dead_size=sum(row.size for row in dead),
+                items=sum(items for _, _, items, _ in groups),
+                size=sum(size * items for _, size, items, _ in groups),
+                dead=sum(items for _, items in dead),
+                dead_size=sum(size * items for size, items in dead),
                 steps=logged[-1].lsn - position.lsn if logged else 1,
             )
-            sent: list[Statement] = [*statements.lines(part, logged)]
-            if container.unique_keys:
-                sent.append((statements.RELEASE, (part, [row.number for row in rows])))
-            await commit(db, *sent, statements.moved(part, position))
-            return Cleared(position.lsn, _groups(rows, horizon))
+            await commit(db, *statements.lines(part, logged), statements.moved(part, position))
+            live = [(size, items, terms) for is_live, size, items, terms in groups if is_live]
+            return Cleared(position.lsn, live)
 
         return await self._transact(work)
 
@@ -314,12 +333,12 @@ class Lifetimes:
         return await fetch_all(self._pool, *positional(sql, values | more))
 
 
-def _groups(rows: Sequence[Row], horizon: Horizon) -> list[tuple[int, int, int]]:
-    """The living as groups of one size: the size, how many items, how many index terms."""
-    counts: Counter[int] = Counter()
-    terms: Counter[int] = Counter()
+def _groups(rows: Sequence[Row], horizon: Horizon) -> list[tuple[bool, int, int, int]]:
+    """The living and the dead as groups of one size: how many items, how many index terms."""
+    counts: Counter[tuple[bool, int]] = Counter()
+    terms: Counter[tuple[bool, int]] = Counter()
     for row in rows:
-        if ttl.is_live(row.ts, row.ttl, horizon):
-            counts[row.size] += 1
-            terms[row.size] += row.terms
-    return [(size, counts[size], terms[size]) for size in counts]
+        group = ttl.is_live(row.ts, row.ttl, horizon), row.size
+        counts[group] += 1
+        terms[group] += row.terms
+    return [(*group, items, terms[group]) for group, items in counts.items()]
