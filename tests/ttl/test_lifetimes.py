@@ -59,6 +59,16 @@ def audit(shelf: Shelf) -> list[Figures]:
     return entries
 
 
+def counted(shelf: Shelf) -> list[Figures]:
+    """The log once each change has been counted: that happens after its answer."""
+    for _ in range(2000):
+        entries = audit(shelf)
+        events = [entry["event"] for entry in entries]
+        if 0 < events.count("policy") == events.count("figures"):
+            return entries
+    raise AssertionError("a change was never counted")
+
+
 def ask(shelf: Shelf, path_and_query: str) -> Reply:
     """A GET below the container's lifetimes, with a query string, which is not signed."""
     url = f"{shelf.admin}/{path_and_query}"
@@ -163,8 +173,7 @@ def test_preview_tells_what_the_change_then_does(
 @pytest.mark.parametrize("new", [5, -1, None])
 def test_preview_changes_nothing(shelves: Shelves, new: int | None) -> None:
     shelf = family(shelves, 100)
-    while not audit(shelf):
-        pass  # what the change to 100 did is counted and noted beside the requests
+    counted(shelf)
     before = (status(shelf), version(shelf), audit(shelf), shelf.seen(*EVERYBODY))
     preview(shelf, new)
     assert (status(shelf), version(shelf), audit(shelf), shelf.seen(*EVERYBODY)) == before
@@ -1311,7 +1320,7 @@ def test_audit_of_a_change(shelves: Shelves) -> None:
     assert audit(shelf) == []
     assert change(shelf, 30).status == 200
     rid = shelf.raw.get(shelf.path).json["_rid"]
-    policy, figures = _counted(shelf)
+    policy, figures = counted(shelf)
     shared = {
         "ts": shelves.now,
         "containerRid": rid,
@@ -1327,15 +1336,6 @@ def test_audit_of_a_change(shelves: Shelves) -> None:
     assert figures["line"] > line
 
 
-def _counted(shelf: Shelf) -> list[Figures]:
-    """The log once the last change has been counted: that happens after its answer."""
-    for _ in range(2000):
-        entries = audit(shelf)
-        if entries[-1]["event"] == "figures":
-            return entries
-    raise AssertionError("the change was never counted")
-
-
 def test_audit_is_there_after_a_restart(place: Place) -> None:
     settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
@@ -1343,7 +1343,7 @@ def test_audit_is_there_after_a_restart(place: Place) -> None:
         raw.post("/dbs", {"id": "d"})
         shelf = crowd(Shelves(raw, clock, "/dbs/d"))
         change(shelf, 30)
-        _counted(shelf)
+        counted(shelf)
         configure(shelf, guard="10%")
         undo(shelf)
         before = audit(shelf)
@@ -1355,7 +1355,7 @@ def test_audit_is_there_after_a_restart(place: Place) -> None:
 def test_audit_of_undo_and_settings(shelves: Shelves) -> None:
     shelf = crowd(shelves)
     change(shelf, 30)
-    _counted(shelf)
+    counted(shelf)
     configure(shelf, purgeHoldSeconds=5, guard="7")
     told = undo(shelf)
     settings, undone = audit(shelf)[-2:]
@@ -1374,7 +1374,7 @@ def test_audit_tells_containers_apart(shelves: Shelves, raw: RawClient) -> None:
     change(other, 30)
     for shelf in (one, other):
         rid = raw.get(shelf.path).json["_rid"]
-        assert {entry["containerRid"] for entry in _counted(shelf)} == {rid}
+        assert {entry["containerRid"] for entry in counted(shelf)} == {rid}
     rids = {entry["containerRid"] for entry in _everything(raw)}
     assert {raw.get(shelf.path).json["_rid"] for shelf in (one, other)} <= rids
 
@@ -1390,7 +1390,7 @@ def test_audit_in_pages(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     for value in (20, 30, 40):
         change(shelf, value)
-    _counted(shelf)
+    counted(shelf)
     whole = audit(shelf)
     paged: list[Figures] = []
     after = 0
