@@ -23,7 +23,7 @@ _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTA
 _INNER: Final = re.compile(r"\([^()]*\)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Golden:
     """One file."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -183,6 +184,7 @@ def literal_tokens(expression: str) -> Iterator[lexer.Token]:
 _CONSTANTS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
+@cache
 def literals_of(golden: Golden) -> dict[str, Any]:
     """A document whose properties are all literals of the file's expressions."""
     document = {"id": "values"}
