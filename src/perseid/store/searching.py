@@ -198,8 +198,7 @@ def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]
 def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     """What the scan asks besides its condition, and all values."""
     scope, values = scope_sql(scan)
-    if scan.where is not None:
-        values.update(bindings(scan.where))
+    values.update(bindings(scan.where))
     return _standing(scope, number), values
 
 

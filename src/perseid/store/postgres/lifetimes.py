@@ -58,7 +58,7 @@ _CLEAR: Final = (
 )
 # With the items themselves, for the change log.
 _TAKE: Final = f"DELETE FROM items WHERE part = $1 AND pk = $2 RETURNING {statements.COLUMNS}"
-_RELEASE: Final = (
+_RELEASE_ALL: Final = (
     "DELETE FROM entries WHERE part = $1"
     " AND number IN (SELECT number FROM items WHERE part = $1 AND pk = $2)"
 )
@@ -170,7 +170,7 @@ class Lifetimes:
             position = Position._make(counters)
             first: list[Statement] = [(_TAKE_YOUR_TIME, ())]
             if container.unique_keys:
-                first.append((_RELEASE, (part, pk)))
+                first.append((_RELEASE_ALL, (part, pk)))
             logged: list[Logged] = []
             if floor is None:
                 values = {"part": part, "pk": pk, **horizon._asdict()}
