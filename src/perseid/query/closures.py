@@ -1,0 +1,383 @@
+"""The closures that expressions are made of: each takes a row and gives a value.
+
+What they get are closures again, so nothing here knows a node of the syntax tree.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from perseid.errors import BadRequest
+from perseid.query import like
+from perseid.query.arithmetic import NUMBERS
+from perseid.query.binder import CONTEXT_SLOT
+from perseid.query.functions import CallContext
+from perseid.query.values import (
+    INT64_MAX,
+    LONGEST_TEXT,
+    UNDEFINED,
+    canonical,
+    equals,
+    less,
+    less_equal,
+)
+
+# The call context, the documents, then a slot for every alias, parameter, group value and
+# remembered result.
+Row: TypeAlias = list[Any]
+Fn: TypeAlias = Callable[[Row], Any]
+Rows: TypeAlias = Callable[[Row], Iterator[Any]]
+
+# Types whose members `==` compares as the language does, when both sides have the same one; among
+# integers those of 64 bits, since longer ones are doubles.
+_PLAIN: Final = frozenset({str, bool, type(None)})
+
+
+# --- paths
+
+
+def slot_path(slot: int, names: list[str]) -> Fn:
+    """A path below an alias; the short ones that fill most queries do without a loop."""
+    if len(names) == 1:
+        (name,) = names
+
+        def one(row: Row) -> Any:
+            value = row[slot]
+            return value.get(name, UNDEFINED) if type(value) is dict else UNDEFINED
+
+        return one
+    return path_below(names, operator.itemgetter(slot))
+
+
+def path_below(names: list[str], run: Fn) -> Fn:
+    def follow(row: Row) -> Any:
+        value = run(row)
+        for name in names:
+            if type(value) is not dict:
+                return UNDEFINED
+            value = value.get(name, UNDEFINED)
+        return value
+
+    return follow
+
+
+def indexed(target: Fn, index: Fn) -> Fn:
+    def pick(row: Row) -> Any:
+        value, at = target(row), index(row)
+        if type(value) is dict:
+            return value.get(at, UNDEFINED) if type(at) is str else UNDEFINED
+        if type(value) is list:
+            if type(at) is float and at.is_integer():
+                at = int(at)
+            if type(at) is int and 0 <= at < len(value):
+                return value[at]
+        return UNDEFINED
+
+    return pick
+
+
+# --- comparison
+
+
+def _equal(left: Fn, right: Fn) -> Fn:
+    def compare(row: Row) -> Any:
+        a, b = left(row), right(row)
+        kind = type(a)
+        if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
+            return a == b
+        return equals(a, b)
+
+    return compare
+
+
+def _unequal(left: Fn, right: Fn) -> Fn:
+    def compare(row: Row) -> Any:
+        a, b = left(row), right(row)
+        kind = type(a)
+        if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
+            return a != b
+        same = equals(a, b)
+        return same if same is UNDEFINED else not same
+
+    return compare
+
+
+def _less(left: Fn, right: Fn) -> Fn:
+    def compare(row: Row) -> Any:
+        a, b = left(row), right(row)
+        kind = type(a)
+        if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
+            return a < b
+        return less(a, b)
+
+    return compare
+
+
+def _less_equal(left: Fn, right: Fn) -> Fn:
+    def compare(row: Row) -> Any:
+        a, b = left(row), right(row)
+        kind = type(a)
+        if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
+            return a <= b
+        return less_equal(a, b)
+
+    return compare
+
+
+COMPARISONS: Final[dict[str, Callable[[Fn, Fn], Fn]]] = {
+    "=": _equal,
+    "!=": _unequal,
+    "<": _less,
+    "<=": _less_equal,
+    ">": lambda left, right: _less(right, left),
+    ">=": lambda left, right: _less_equal(right, left),
+}
+
+
+def between(operand: Fn, low: Fn, high: Fn) -> Fn:
+    def compare(row: Row) -> Any:
+        value = operand(row)
+        return _both(less_equal(low(row), value), less_equal(value, high(row)))
+
+    return compare
+
+
+def _both(a: Any, b: Any) -> Any:
+    if a is False or b is False:
+        return False
+    return True if a is True and b is True else UNDEFINED
+
+
+@dataclass(slots=True)
+class Choices:
+    """The items of an IN, ready to be looked up."""
+
+    values: list[Any]
+    keys: frozenset[Any] = field(init=False)
+    strings: frozenset[str] = field(init=False)
+    otherwise: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = frozenset(map(canonical, self.values))
+        self.strings = frozenset(value for value in self.values if type(value) is str)
+        # Comparing with undefined is undefined, and so is not finding a value next to one.
+        self.otherwise = UNDEFINED if canonical(UNDEFINED) in self.keys else False
+
+    def holds(self, value: Any) -> Any:
+        if type(value) is str:
+            return True if value in self.strings else self.otherwise
+        if type(value) in NUMBERS and (_NAN_KEY in self.keys or canonical(value) == _NAN_KEY):
+            return _any_equal(value, self.values)
+        if value is UNDEFINED:
+            return UNDEFINED
+        return True if canonical(value) in self.keys else self.otherwise
+
+
+_NAN_KEY: Final = canonical(math.nan)
+
+
+def in_choices(operand: Fn, choices: Fn) -> Fn:
+    return lambda row: choices(row).holds(operand(row))
+
+
+def in_values(operand: Fn, items: Sequence[Fn]) -> Fn:
+    return lambda row: _any_equal(operand(row), (item(row) for item in items))
+
+
+def _any_equal(value: Any, items: Any) -> Any:
+    found: Any = False
+    for item in items:
+        same = equals(value, item)
+        if same is True:
+            return True
+        if same is UNDEFINED:
+            found = UNDEFINED
+    return found
+
+
+# --- logic
+
+
+def _conjunction(runs: Sequence[Fn]) -> Fn:
+    def all_of(row: Row) -> Any:
+        result: Any = True
+        for run in runs:
+            value = run(row)
+            if value is False:
+                return False
+            if value is not True:
+                result = UNDEFINED
+        return result
+
+    return all_of
+
+
+def _disjunction(runs: Sequence[Fn]) -> Fn:
+    def any_of(row: Row) -> Any:
+        result: Any = False
+        for run in runs:
+            value = run(row)
+            if value is True:
+                return True
+            if value is not False:
+                result = UNDEFINED
+        return result
+
+    return any_of
+
+
+def _first_defined(runs: Sequence[Fn]) -> Fn:
+    def first(row: Row) -> Any:
+        for run in runs:
+            value = run(row)
+            if value is not UNDEFINED:
+                return value
+        return UNDEFINED
+
+    return first
+
+
+def _concatenation(runs: Sequence[Fn]) -> Fn:
+    def concatenate(row: Row) -> Any:
+        parts = [run(row) for run in runs]
+        if not all(type(part) is str for part in parts):
+            return UNDEFINED
+        return "".join(parts) if sum(map(len, parts)) <= LONGEST_TEXT else UNDEFINED
+
+    return concatenate
+
+
+CHAINS: Final[dict[str, Callable[[Sequence[Fn]], Fn]]] = {
+    "AND": _conjunction,
+    "OR": _disjunction,
+    "??": _first_defined,
+    "||": _concatenation,
+}
+
+
+def _every(runs: Sequence[Fn]) -> Fn:
+    if len(runs) == 2:
+        first, second = runs
+        return lambda row: first(row) is True and second(row) is True
+    return lambda row: all(run(row) is True for run in runs)
+
+
+def _some(runs: Sequence[Fn]) -> Fn:
+    if len(runs) == 2:
+        first, second = runs
+        return lambda row: first(row) is True or second(row) is True
+    return lambda row: any(run(row) is True for run in runs)
+
+
+PREDICATES: Final = {"AND": _every, "OR": _some}
+
+
+def choice(test: Fn, then: Fn, otherwise: Fn) -> Fn:
+    return lambda row: then(row) if test(row) is True else otherwise(row)
+
+
+# --- operators on values
+
+
+def unary_of(apply: Callable[[Any], Any], run: Fn) -> Fn:
+    return lambda row: apply(run(row))
+
+
+def binary_of(apply: Callable[[Any, Any], Any], left: Fn, right: Fn) -> Fn:
+    def calculate(row: Row) -> Any:
+        a, b = left(row), right(row)
+        if type(a) in NUMBERS and type(b) in NUMBERS:
+            return apply(a, b)
+        return UNDEFINED
+
+    return calculate
+
+
+def like_of(escape: str, operand: Fn, pattern: Fn) -> Fn:
+    def match(row: Row) -> Any:
+        text, wanted = operand(row), pattern(row)
+        if type(text) is not str or type(wanted) is not str:
+            return UNDEFINED
+        return like.matcher(wanted, escape)(text)
+
+    return match
+
+
+# --- constructors, calls and subqueries
+
+
+def object_of(names: Sequence[str], runs: Sequence[Fn]) -> Fn:
+    """A closure that makes an object of what is defined; a repeated name has its last value."""
+    members = tuple(dict(zip(names, runs, strict=True)).items())
+
+    def make(row: Row) -> dict[str, Any]:
+        made = {}
+        for name, run in members:
+            value = run(row)
+            if value is not UNDEFINED:
+                made[name] = value
+        return made
+
+    return make
+
+
+def called(call: Callable[[CallContext, Sequence[Any]], Any], runs: Sequence[Fn]) -> Fn:
+    if len(runs) == 1:
+        (only,) = runs
+        return lambda row: call(row[CONTEXT_SLOT], (only(row),))
+    if len(runs) == 2:
+        first, second = runs
+        return lambda row: call(row[CONTEXT_SLOT], (first(row), second(row)))
+    return lambda row: call(row[CONTEXT_SLOT], [run(row) for run in runs])
+
+
+def array_of(runs: Sequence[Fn]) -> Fn:
+    def make(row: Row) -> list[Any]:
+        values = [run(row) for run in runs]
+        return [value for value in values if value is not UNDEFINED]
+
+    return make
+
+
+def _scalar(rows: Rows) -> Fn:
+    def only(row: Row) -> Any:
+        found = rows(row)
+        value = next(found, UNDEFINED)
+        if value is not UNDEFINED and next(found, UNDEFINED) is not UNDEFINED:
+            raise BadRequest(
+                "The cardinality of a scalar subquery result set cannot be greater than one."
+            )
+        return value
+
+    return only
+
+
+def _exists(rows: Rows) -> Fn:
+    return lambda row: next(rows(row), UNDEFINED) is not UNDEFINED
+
+
+def _first(rows: Rows) -> Fn:
+    return lambda row: next(rows(row), UNDEFINED)
+
+
+def _last(rows: Rows) -> Fn:
+    def last(row: Row) -> Any:
+        value: Any = UNDEFINED
+        for value in rows(row):  # noqa: B007  # the last one is the answer
+            pass
+        return value
+
+    return last
+
+
+SUBQUERIES: Final[dict[str, Callable[[Rows], Fn]]] = {
+    "SCALAR": _scalar,
+    "EXISTS": _exists,
+    "ARRAY": lambda rows: lambda row: list(rows(row)),
+    "FIRST": _first,
+    "LAST": _last,
+}
