@@ -17,8 +17,8 @@ import orjson
 from perseid import conditions
 from perseid.clock import ClockSetting, SystemClock
 from perseid.conditions import Order, Place
-from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
-from perseid.store import graves, schema
+from perseid.model import Container, ItemKey, Row, Usage
+from perseid.store import graves, lifetimes, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave, Hidden
@@ -53,7 +53,7 @@ from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS
 from perseid.store.sqlite_queries import SqliteQueries
 from perseid.store.writer import Writer, as_client_error, client_errors
-from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
+from perseid.ttl import LIVE_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -95,16 +95,6 @@ def _statements(number: int) -> _Statements:
         f" WHERE number = (SELECT number FROM {unique} WHERE entry = ?)",
         claim=f"INSERT INTO {unique} VALUES (?, ?)",
         unclaim=f"DELETE FROM {unique} WHERE number = ?",
-    )
-
-
-def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
-    """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
-    condition, base = MORTALS_SQL[span.kind]
-    return (
-        f"SELECT {columns.format(base=base)} FROM standing_{number}"
-        f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
-        f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
     )
 
 
@@ -558,31 +548,14 @@ class SqliteStore:
         if horizon.is_endless and container.number not in self._graves:
             position = self._positions.get((container.number, range_index), START)
             return Usage(position.items, position.size, 0, 0, *position[3:])
-        spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
-
-        def count(db: apsw.Connection) -> Usage:
-            with db:  # one snapshot: a purge that commits in between would be counted by half
-                items, size, *purged = db.execute(
-                    "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
-                    " WHERE container = ? AND range = ?",
-                    (container.number, range_index),
-                ).get or (0, 0, 0, 0, 0)
-                counts = [_count(db, container.number, range_index, span) for span in spans]
-                hidden, hidden_size = graves.hidden_usage(db, container.number, range_index)
-            dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
-            items, size = items - hidden, size - hidden_size
-            return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
-
-        return await self._queries.in_thread(count)
+        return await self._queries.in_thread(
+            lambda db: lifetimes.usage(db, container.number, range_index, horizon)
+        )
 
     async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
-        sql = (
-            f"SELECT COUNT(DISTINCT pk) FROM standing_{container.number}"
-            f" WHERE number >= :first AND number < :end AND {LIVE_SQL}"
+        return await self._queries.in_thread(
+            lambda db: lifetimes.count_keys(db, container.number, range_index, horizon)
         )
-        first, end = range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT
-        values = {"first": first, "end": end} | horizon._asdict()
-        return await self._queries.in_thread(lambda db: int(db.execute(sql, values).get))
 
     # Whole partitions
 
@@ -666,46 +639,15 @@ class SqliteStore:
         def work() -> list[Corpse]:
             is_logged = container.number in self._logs.kept
             most = min(limit, LARGEST_BURIAL) if is_logged else limit
-            corpses = self._corpses(container, range_index, horizon, most, ages)
+            corpses = lifetimes.corpses(
+                self._write_db, container.number, range_index, horizon, most, ages
+            )
             del corpses[len(corpses) if afford is None else afford(corpses) :]
             if corpses:
                 self._bury(container, range_index, corpses, spare)
             return corpses
 
         return await self._writer.submit(work, is_heavy=True)
-
-    def _corpses(
-        self,
-        container: Container,
-        range_index: int,
-        horizon: Horizon,
-        limit: int,
-        ages: Ages,
-    ) -> list[Corpse]:
-        """The dead of a range, from both indexes, in the order in which they died."""
-        part = f"number >> {RANGE_SHIFT} = :range"
-        # All in one row: each row fetched is a moment in which this thread asks the event loop's
-        # for the interpreter.
-        sql = (
-            "SELECT json_group_array(json_array(number, kind, base, ended, size, terms)) FROM ("
-            "SELECT * FROM ("
-            " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
-            " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
-            f" FROM standing_{container.number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
-            " ORDER BY ts LIMIT :limit)"
-            " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
-            f" FROM standing_{container.number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
-            " ORDER BY ts + ttl LIMIT :limit)"
-            ") ORDER BY ended LIMIT :limit)"
-        )
-        values = ages._asdict() | {
-            "range": range_index,
-            "inherited": horizon.inherited,
-            "own": horizon.own,
-            "limit": limit,
-        }
-        found = orjson.loads(self._write_db.execute(sql, values).get)
-        return [*map(Corpse._make, found)]
 
     def _bury(
         self,
@@ -719,14 +661,8 @@ class SqliteStore:
         position = self._open.get(place) or self._positions.get(place, START)
         if number in self._logs.kept:
             self._logs.bury(number, range_index, position.lsn + 1, corpses)
-        numbers = orjson.dumps([corpse.number for corpse in corpses]).decode()
-        tables = [f"items_{number}"]
-        if container.unique_keys:
-            tables.append(f"unique_{number}")
-        for table in tables:
-            self._write_db.execute(
-                f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
-            )
+        has_unique = bool(container.unique_keys)
+        lifetimes.remove(self._write_db, number, corpses, has_unique_keys=has_unique)
         self._open[place] = position.purged(corpses, spare)
         self._changed += [(number, corpse.number) for corpse in corpses]
 
@@ -764,47 +700,25 @@ class SqliteStore:
         self._log_limit = _LARGE_LOG if is_folded else size + _LARGE_LOG
 
     async def tally(self, container: Container, range_index: int, span: Span) -> Tally:
-        columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"
-        sql = _span_sql(container.number, span, columns)
-        values = _span_values(range_index, span)
-        return await self._queries.in_thread(lambda db: Tally._make(db.execute(sql, values).get))
+        return await self._queries.in_thread(
+            lambda db: lifetimes.tally(db, container.number, range_index, span)
+        )
 
     async def histogram(
         self, container: Container, range_index: int, span: Span, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
-        sql = _span_sql(
-            container.number,
-            span,
-            "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)",
-            "GROUP BY bucket",
-        )
-        values = _span_values(range_index, span) | {"origin": origin, "width": width}
         return await self._queries.in_thread(
-            lambda db: {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
+            lambda db: lifetimes.histogram(db, container.number, range_index, span, origin, width)
         )
 
     async def sample(
         self, container: Container, range_index: int, span: Span, limit: int
     ) -> list[Row]:
-        columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
-        sql = _span_sql(container.number, span, columns, "ORDER BY {base} LIMIT :limit")
-        values = _span_values(range_index, span) | {"limit": limit}
-        return await self._queries.in_thread(lambda db: [*map(Row._make, db.execute(sql, values))])
+        return await self._queries.in_thread(
+            lambda db: lifetimes.sample(db, container.number, range_index, span, limit)
+        )
 
     async def invalid_ttls(self, container: Container) -> int:
-        sql = (
-            f"SELECT COUNT(*) FROM standing_{container.number}"
-            " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
+        return await self._queries.in_thread(
+            lambda db: lifetimes.invalid_ttls(db, container.number)
         )
-        return await self._queries.in_thread(lambda db: int(db.execute(sql).get))
-
-
-def _span_values(range_index: int, span: Span) -> dict[str, int]:
-    return {"range": range_index, "after": span.after, "upto": span.upto}
-
-
-def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tuple[int, int]:
-    """Items and bytes of a span, from the index alone."""
-    sql = _span_sql(number, span, "COUNT(*), COALESCE(SUM(size), 0)")
-    items, size = db.execute(sql, _span_values(range_index, span)).get
-    return items, size

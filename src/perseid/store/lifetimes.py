@@ -1,0 +1,143 @@
+"""The dead and those about to die, as the indexes over lifetimes show them, without the living.
+
+An item without a ttl is found by the second of its last write, one with a ttl by that plus its ttl:
+see `ttl.py` for what either has to do with death.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import orjson
+
+from perseid.model import RANGE_SHIFT, Row, Usage
+from perseid.store import graves
+from perseid.store.protocol import Ages, Corpse, Span, Tally
+from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
+
+
+def usage(db: apsw.Connection, number: int, range_index: int, horizon: Horizon) -> Usage:
+    """What a range holds, living and dead."""
+    spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
+    with db:  # one snapshot: a purge that commits in between would be counted by half
+        items, size, *purged = db.execute(
+            "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
+            " WHERE container = ? AND range = ?",
+            (number, range_index),
+        ).get or (0, 0, 0, 0, 0)
+        counts = [_count(db, number, range_index, span) for span in spans]
+        hidden, hidden_size = graves.hidden_usage(db, number, range_index)
+    dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
+    items, size = items - hidden, size - hidden_size
+    return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
+
+
+def count_keys(db: apsw.Connection, number: int, range_index: int, horizon: Horizon) -> int:
+    """How many logical partitions of a range have a live item."""
+    sql = (
+        f"SELECT COUNT(DISTINCT pk) FROM standing_{number}"
+        f" WHERE number >= :first AND number < :end AND {LIVE_SQL}"
+    )
+    first, end = range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT
+    return int(db.execute(sql, {"first": first, "end": end} | horizon._asdict()).get)
+
+
+def corpses(
+    db: apsw.Connection, number: int, range_index: int, horizon: Horizon, limit: int, ages: Ages
+) -> list[Corpse]:
+    """The dead of a range, from both indexes, in the order in which they died."""
+    part = f"number >> {RANGE_SHIFT} = :range"
+    # All in one row: each row fetched is a moment in which this thread asks the event loop's for
+    # the interpreter.
+    sql = (
+        "SELECT json_group_array(json_array(number, kind, base, ended, size, terms)) FROM ("
+        "SELECT * FROM ("
+        " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
+        " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
+        f" FROM standing_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
+        " ORDER BY ts LIMIT :limit)"
+        " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
+        f" FROM standing_{number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
+        " ORDER BY ts + ttl LIMIT :limit)"
+        ") ORDER BY ended LIMIT :limit)"
+    )
+    values = ages._asdict() | {
+        "range": range_index,
+        "inherited": horizon.inherited,
+        "own": horizon.own,
+        "limit": limit,
+    }
+    return [*map(Corpse._make, orjson.loads(db.execute(sql, values).get))]
+
+
+def remove(
+    db: apsw.Connection, number: int, dead: Sequence[Corpse], *, has_unique_keys: bool
+) -> None:
+    """Removes the dead, with what they hold of the unique keys."""
+    numbers = orjson.dumps([corpse.number for corpse in dead]).decode()
+    tables = [f"items_{number}"]
+    if has_unique_keys:
+        tables.append(f"unique_{number}")
+    for table in tables:
+        db.execute(
+            f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
+        )
+
+
+def tally(db: apsw.Connection, number: int, range_index: int, span: Span) -> Tally:
+    columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"
+    sql = _span_sql(number, span, columns)
+    return Tally._make(db.execute(sql, _span_values(range_index, span)).get)
+
+
+def histogram(
+    db: apsw.Connection, number: int, range_index: int, span: Span, origin: int, width: int
+) -> dict[int, tuple[int, int]]:
+    """Items and bytes by the step of `width` seconds from `origin` on in which they end."""
+    sql = _span_sql(
+        number,
+        span,
+        "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)",
+        "GROUP BY bucket",
+    )
+    values = _span_values(range_index, span) | {"origin": origin, "width": width}
+    return {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
+
+
+def sample(db: apsw.Connection, number: int, range_index: int, span: Span, limit: int) -> list[Row]:
+    """The first items of a span, without their bodies."""
+    columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
+    sql = _span_sql(number, span, columns, "ORDER BY {base} LIMIT :limit")
+    values = _span_values(range_index, span) | {"limit": limit}
+    return [*map(Row._make, db.execute(sql, values))]
+
+
+def invalid_ttls(db: apsw.Connection, number: int) -> int:
+    """How many items have a `ttl` that is none."""
+    sql = (
+        f"SELECT COUNT(*) FROM standing_{number}"
+        " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
+    )
+    return int(db.execute(sql).get)
+
+
+def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tuple[int, int]:
+    """Items and bytes of a span, from the index alone."""
+    sql = _span_sql(number, span, "COUNT(*), COALESCE(SUM(size), 0)")
+    items, size = db.execute(sql, _span_values(range_index, span)).get
+    return items, size
+
+
+def _span_sql(number: int, span: Span, columns: str, rest: str = "") -> str:
+    """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
+    condition, base = MORTALS_SQL[span.kind]
+    return (
+        f"SELECT {columns.format(base=base)} FROM standing_{number}"
+        f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
+        f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
+    )
+
+
+def _span_values(range_index: int, span: Span) -> dict[str, int]:
+    return {"range": range_index, "after": span.after, "upto": span.upto}
