@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
-import orjson
 
 from perseid import conditions
 from perseid.clock import ClockSetting, SystemClock
 from perseid.conditions import Order, Place
 from perseid.model import Container, ItemKey, Row, Usage
-from perseid.store import graves, lifetimes, schema
+from perseid.store import graves, lifetimes, metadata, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave, Hidden
@@ -43,7 +42,6 @@ from perseid.store.protocol import (
     Resource,
     Scan,
     Span,
-    StaleResource,
     StoreError,
     Tally,
     View,
@@ -182,60 +180,32 @@ class SqliteStore:
 
     async def get_meta(self, name: str) -> str | None:
         with client_errors():
-            value: str | None = self._point_db.execute(
-                "SELECT value FROM meta WHERE name = ?", (name,)
-            ).get
-        return value
+            return metadata.get(self._point_db, name)
 
     async def put_meta(self, name: str, value: str) -> None:
-        await self._writer.submit(
-            lambda: self._write_db.execute(
-                "INSERT INTO meta VALUES (?, ?)"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (name, value),
-            )
-        )
+        await self._writer.submit(lambda: metadata.put(self._write_db, name, value))
 
     async def keep_meta(self, name: str, value: str) -> str:
-        def keep() -> str:
-            self._write_db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-            kept: str = self._write_db.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
-            return kept
-
-        return await self._writer.submit(keep)
+        return await self._writer.submit(lambda: metadata.keep(self._write_db, name, value))
 
     async def next_number(self, series: str) -> int:
-        def take() -> int:
-            value: str = self._write_db.execute(
-                "INSERT INTO meta VALUES (?, '1')"
-                " ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
-                (f"last_{series}",),
-            ).get
-            return int(value)
-
-        return await self._writer.submit(take)
+        return await self._writer.submit(lambda: metadata.next_number(self._write_db, series))
 
     async def resources(self) -> list[Resource]:
         with client_errors():
-            return [
-                Resource._make((*columns, orjson.loads(state)))
-                for *columns, state in self._point_db.execute(
-                    "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
-                )
-            ]
+            return metadata.resources(self._point_db)
+
+    async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
+        with client_errors():
+            return metadata.notes(self._point_db, container, after, limit)
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
         def apply() -> None:
             for change in changes:
-                if isinstance(change, PutResource):
-                    self._put_resource(change)
-                elif isinstance(change, RemoveResource):
-                    self._remove_resource(change.resource)
-                else:
-                    self._write_db.execute(
-                        "INSERT INTO audit (ts, container, entry) VALUES (?, ?, ?)",
-                        (change.ts, change.container, orjson.dumps(change.entry).decode()),
-                    )
+                metadata.apply(self._write_db, change)
+                if isinstance(change, PutResource) and change.resource.kind == "container":
+                    state = change.resource.state
+                    self._logs.follow(state["number"], state.get("keeps_versions", False))
             # Only now: a change that failed above has left no trace.
             for change in changes:
                 if isinstance(change, PutResource) and change.resource.kind == "container":
@@ -245,37 +215,6 @@ class SqliteStore:
             self._open_logs = self._logs.read()
 
         await self._writer.submit(apply, is_heavy=True)
-
-    async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
-        with client_errors():
-            rows = self._point_db.execute(
-                "SELECT line, ts, container, entry FROM audit"
-                " WHERE line > ? AND container = COALESCE(?, container) ORDER BY line LIMIT ?",
-                (after, container, limit),
-            )
-            return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
-
-    def _put_resource(self, change: PutResource) -> None:
-        db, resource = self._write_db, change.resource
-        state = orjson.dumps(resource.state).decode()
-        if change.replaces is None:
-            try:
-                db.execute("INSERT INTO resources VALUES (?,?,?,?,?,?,?)", (*resource[:-1], state))
-            except apsw.ConstraintError as exc:
-                raise StaleResource(resource.id) from exc
-            if resource.kind == "container":
-                schema.create_items(db, resource.state["number"], resource.state["ranges"])
-        else:
-            db.execute(
-                "UPDATE resources SET id = ?, etag = ?, ts = ?, state = ?"
-                " WHERE rid = ? AND etag = ?",
-                (resource.id, resource.etag, resource.ts, state, resource.rid, change.replaces),
-            )
-            if db.changes() != 1:
-                raise StaleResource(resource.id)
-        if resource.kind == "container":
-            is_wanted = resource.state.get("keeps_versions", False)
-            self._logs.follow(resource.state["number"], is_wanted)
 
     def _start_positions(self, change: PutResource) -> None:
         if change.replaces is None:
@@ -292,14 +231,6 @@ class SqliteStore:
             del self._open[place]
         self._queries.forget(number)
         self._open_graves += [(grave, False) for grave in self._graves.get(number, {}).values()]
-
-    def _remove_resource(self, resource: Resource) -> None:
-        db = self._write_db
-        db.execute("DELETE FROM resources WHERE rid = ?", (resource.rid,))
-        if db.changes() != 1:
-            raise StaleResource(resource.id)
-        if resource.kind == "container":
-            schema.drop_items(db, resource.state["number"])
 
     # Items
 
