@@ -23,6 +23,7 @@ from perseid.commands.completion import completion
 from perseid.commands.doctor import doctor
 from perseid.commands.exporting import export_items
 from perseid.commands.importing import INTERRUPTED, import_items
+from perseid.commands.paths import NamedPath
 from perseid.commands.portal import portal
 from perseid.commands.query import query
 from perseid.commands.ttl import ttl
@@ -101,7 +102,7 @@ def _settings_options(command: F) -> F:
         elif choices:
             option["type"] = click.Choice(choices, case_sensitive=False)
         elif kind in (Path, Path | None):
-            option["type"] = click.Path(path_type=Path)
+            option["type"] = NamedPath()
         elif kind is int:
             option["type"] = click.IntRange(
                 setting.metadata.get("minimum"), setting.metadata.get("maximum")

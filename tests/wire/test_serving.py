@@ -654,7 +654,14 @@ def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--port", "0"), ("--port", "70000"), ("--port", "x"), ("--durability", "some"), ("--what",)],
+    [
+        ("--port", "0"),
+        ("--port", "70000"),
+        ("--port", "x"),
+        ("--durability", "some"),
+        ("--data", ""),
+        ("--what",),
+    ],
 )
 def test_bad_flags(arguments: tuple[str, ...]) -> None:
     result = perseid("serve", *arguments)

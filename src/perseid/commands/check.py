@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from perseid.commands.output import plain, print_json
+from perseid.commands.paths import NamedPath
 from perseid.config import Settings
 from perseid.store.protocol import StoreError
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path), default=Settings().data)
+@click.argument("directory", type=NamedPath(), default=Settings().data)
 @click.option("--quick", "is_quick", is_flag=True, help="Leave out the look at every item.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:

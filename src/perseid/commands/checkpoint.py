@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from perseid.commands.paths import NamedPath
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HEAD: Final = 64 * 1024
@@ -25,7 +27,7 @@ def resumable(verb: str, stream: str) -> Callable[[F], F]:
             (
                 click.option(
                     "--checkpoint",
-                    type=click.Path(path_type=Path, dir_okay=False),
+                    type=NamedPath(is_replaced=True, dir_okay=False),
                     help=f"Where to note how far the {verb} has come. Default:"
                     f" FILE.{verb}-state beside FILE; none for standard {stream}.",
                 ),

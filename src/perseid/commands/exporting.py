@@ -23,13 +23,14 @@ from perseid.commands.checkpoint import Checkpoint, resumable
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.importing import INTERRUPTED, interruptible
 from perseid.commands.output import print_json, show_table
+from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import page_records
 from perseid.commands.wire_client import FeedPage, feed_page, read_container
 from perseid.documents import strip_system
 
 _PAGE: Final = 1000
-_FILE: Final = click.Path(path_type=Path, allow_dash=True, dir_okay=False)
+_FILE: Final = NamedPath(allow_dash=True, dir_okay=False)
 
 
 class Writer:

@@ -24,6 +24,7 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.checkpoint import Checkpoint, fingerprint, resumable
 from perseid.commands.clock import parse_duration
 from perseid.commands.output import plain, print_json, show_table
+from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import Record, Source
 from perseid.commands.wire_client import read_container
@@ -152,7 +153,7 @@ class Lane(threading.Thread):
 @click.command("import")
 @click.argument("database")
 @click.argument("container")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", type=NamedPath(allow_dash=True))
 @click.option(
     "--existing",
     type=click.Choice(("replace", "skip", "fail")),

@@ -325,6 +325,8 @@ def test_export_replaces_files_only(run: Run, place: tuple[str, str], tmp_path: 
     assert (state.exit_code, "is a directory" in state.stderr) == (2, True)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    state = run("export", *place, str(tmp_path / "out"), "--checkpoint", str(pipe))
+    assert (state.exit_code, "is not a file" in state.stderr) == (2, True)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
     assert run("export", *place, str(pipe), "--system", "none").exit_code == 0
     assert reader.communicate()[0] == b'{"id":"a","pk":"p"}\n'
