@@ -140,6 +140,17 @@ def test_containers_share_the_throughput_of_their_database(raw: RawClient, share
     assert own["content"] == manual(500)
 
 
+def test_many_containers_raise_the_minimum_of_their_database(raw: RawClient, shared: str) -> None:
+    for number in range(27):
+        create(raw, shared, f"c{number}")
+    create(raw, shared, "own", **{THROUGHPUT: "500"})
+    (offer,) = offers_of(raw, raw.get(shared).json)
+    assert TOO_LOW.format(500, 600) in put(raw, offer, manual(500)).json["message"]
+    assert put(raw, offer, manual(600)).status == 200
+    scaling = put(raw, offer, {}, **{TO_AUTOSCALE: "true"})
+    assert scaling.json["content"] == autoscale(3000)
+
+
 @pytest.mark.parametrize(
     ("headers", "fragment"),
     [

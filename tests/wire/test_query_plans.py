@@ -22,6 +22,8 @@ EVERYWHERE = [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive":
 ANYWHERE = [{"min": "", "max": "", "isMinInclusive": True, "isMaxInclusive": True}]
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
+PK = "x-ms-documentdb-partitionkey"
+
 
 def plan(
     raw: RawClient, path: str, text: str, parameters: Any = None, features: str | None = None
@@ -216,6 +218,22 @@ def test_a_query_across_partitions_must_say_so(raw: RawClient, container: str) -
     reply = raw.query(f"{container}/docs", "SELECT * FROM c", **headers)
     assert (reply.status, reply.sub_status) == (400, 0)
     assert "Cross partition query is required but disabled." in reply.json["message"]
+    interval = {
+        "x_ms_read_key_type": "EffectivePartitionKeyRange",
+        "x_ms_start_epk": "05",
+        "x_ms_end_epk": "3F",
+    }
+    assert raw.query(f"{container}/docs", "SELECT * FROM c", **headers, **interval).status == 200
+
+
+@pytest.mark.parametrize("intent", ["x-ms-documentdb-is-upsert", "x-ms-cosmos-is-batch-request"])
+def test_a_question_writes_nothing(raw: RawClient, container: str, intent: str) -> None:
+    """Whatever else its headers say: its content type makes it one."""
+    headers = {"content-type": "application/query+json", PK: '["a"]', intent: "true"}
+    body = {"query": "SELECT VALUE 1", "id": "q", "pk": "a"}
+    reply = raw.request("POST", f"{container}/docs", body, headers)
+    assert (reply.status, reply.json["Documents"]) == (200, [1])
+    assert raw.get(f"{container}/docs").json["_count"] == 0
 
 
 # --- rewritten queries, range by range

@@ -12,7 +12,7 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.http import admin
 from perseid.http.routes import ROUTES
-from perseid.partition import parse_definition, prefix_interval
+from perseid.partition import effective, parse_definition, point_interval, prefix_interval
 from tests.support.raw import RawClient, Reply
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
@@ -381,6 +381,25 @@ def test_an_item_token_opens_one_item(world: World) -> None:
     assert reply.json["_rid"] != decoy["_rid"]
 
 
+def test_an_item_token_opens_no_id_that_goes_on(world: World) -> None:
+    """An unescaped `?` is part of the id, whether item and permission are named by id or rid."""
+    raw = world.raw
+    item, longer = world.put({"id": "1", "pk": "a"}), world.put({"id": "1?x", "pk": "a"})
+    docs = f"{world.container}/docs"
+
+    def ask(token: str, name: str) -> Reply:
+        path = f"{docs}/{name}"
+        sent = {PK: '["a"]'}
+        return raw.request(
+            "GET", path.split("?", maxsplit=1)[0], headers=sent, raw_path=path, token=token
+        )
+
+    for resource, name in ((item["_self"], "1?x"), (f"{docs}/1", f"{item['_rid']}?x")):
+        assert ask(world.grant(resource, "All"), name).status == 403
+    found = ask(world.grant(longer["_self"], "All"), "1?x")
+    assert (found.status, found.json["id"]) == (200, "1?x")
+
+
 @pytest.mark.parametrize("tail", ["?x/y", "?x/y/z", "?", "?i", "/"])
 def test_ids_that_were_not_escaped(world: World, tail: str) -> None:
     """As a JavaScript client sends them."""
@@ -495,6 +514,38 @@ def test_writes_stay_within_the_key(world: World) -> None:
     assert write("POST", clear, None, pk='["a"]') == 200
     left = [(each["id"], each["pk"]) for each in raw.get(docs).json["Documents"]]
     assert left == [("b", "b")]
+
+
+def test_hashes_do_not_open_writes(world: World) -> None:
+    """Lists may name the hash of the key instead; what is written, and each part of a bulk
+    request, has a key of its own."""
+    raw = world.raw
+    definition = parse_definition(KEY)
+    start, end = point_interval(effective(("a",), definition))
+    hashes = {
+        "x-ms-read-key-type": "EffectivePartitionKeyRange",
+        "x-ms-start-epk": start,
+        "x-ms-end-epk": end,
+    }
+    token = world.grant(world.container, "All", ["a"])
+    secret = world.put({"id": "b", "pk": "b"})
+    docs, other = f"{world.container}/docs", {"id": "b", "pk": "b", "n": 1}
+    bulk = {"x-ms-cosmos-is-batch-request": "true", "x-ms-cosmos-batch-atomic": "false"}
+    parts = [{"operationType": "Read", "id": "b", "partitionKey": '["b"]'}]
+    for method, path, body, sent in (
+        ("POST", docs, {"id": "new", "pk": "b"}, {}),
+        ("POST", docs, other, UPSERT),
+        ("PUT", f"{docs}/b", other, {}),
+        ("POST", docs, parts, bulk),
+    ):
+        assert raw.request(method, path, body, hashes | sent, token=token).status == 403
+    named = raw.request("POST", docs, parts, bulk | {PK: '["a"]'}, token=token)
+    assert [part["statusCode"] for part in named.json] == [400]
+    assert [each for each in raw.get(docs).json["Documents"] if each["pk"] == "b"] == [secret]
+    feed = raw.request("GET", docs, None, hashes, token=token)
+    found = raw.request("POST", docs, SELECT, hashes | QUERY, token=token)
+    assert [each["id"] for each in feed.json["Documents"]] == [ITEM["id"]]
+    assert found.json["Documents"] == feed.json["Documents"]
 
 
 def test_reads_show_the_key_only(world: World) -> None:

@@ -212,27 +212,32 @@ async def _covers(account: Account, request: Request, grant: Grant, errand: Erra
     if path[: len(grant.path)] == grant.path:
         return True
     if len(path) == len(grant.path) == _ITEM and path[:-1] == grant.path[:-1]:
-        return path[-2] == "docs" and await _is_same_item(account, request, grant.path[-1])
+        return path[-2] == "docs" and await _is_same_item(
+            account, request, path[-1], grant.path[-1]
+        )
     return False
 
 
-async def _is_same_item(account: Account, request: Request, granted: str) -> bool:
+async def _is_same_item(account: Account, request: Request, asked: str, granted: str) -> bool:
     """Whether an item that the request names by id and its permission by rid, or the other way
     round, is the same one. From then on the request means its id."""
     container = account.catalog.container_of_items(request.names[0], request.names[1])
-    asked = request.names[2]
     for rid, name in ((asked, granted), (granted, asked)):
         number = ids.document_number(rid, container.rid)
         row = None if number is None else await account.store.read_number(container, number)
         header = request.header(PARTITION_KEY)
         if row is not None and row.id == name and header is not None:
             request.names = (request.names[0], request.names[1], row.id)
+            request.query_string = ""  # part of an id that was not escaped
             return canonical(parse_header(header, container.key.levels)) == row.pk
     return False
 
 
 def _confine(account: Account, request: Request, key: bytes, errand: Errand) -> None:
-    """403 unless the request stays within the key: it must name the key, or hashes below it."""
+    """403 unless the request stays within the key: it must name the key, or hashes below it.
+
+    Hashes will do for what only lists: what is written has the key that its body says.
+    """
     if not errand.is_keyed:
         if errand.kind == "docs":
             return  # a query plan: it looks at no item
@@ -243,7 +248,7 @@ def _confine(account: Account, request: Request, key: bytes, errand: Errand) -> 
     is_inside = False
     if confined is not None and header is not None:
         is_inside = grants.covers_key(confined, parse_header(header, container.key.levels))
-    elif confined is not None:
+    elif confined is not None and errand.is_read:
         start, end = epk_interval(request)
         if start is not None and end is not None:
             is_inside = grants.covers_interval(confined, container.key, start, end)

@@ -15,6 +15,7 @@ from perseid.http.headers import (
     RANGE_ID,
     SESSION_TOKEN,
     check_session,
+    epk_interval,
     flag,
     page_size,
 )
@@ -141,6 +142,7 @@ def _check_scope(request: Request) -> None:
     if (
         (header is None or not header.strip("[] "))
         and request.header(RANGE_ID) is None
+        and epk_interval(request) == (None, None)
         and not flag(request, "x-ms-documentdb-query-enablecrosspartition")
     ):
         raise BadRequest(_CROSS_PARTITION)

@@ -18,7 +18,7 @@ from perseid.http import (
     queries,
     registry,
 )
-from perseid.http.headers import IS_BATCH, IS_PLAN, IS_QUERY, IS_UPSERT, flag, is_query
+from perseid.http.headers import IS_BATCH, IS_PLAN, IS_UPSERT, flag, is_query
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
 from perseid.store.protocol import StaleCatalog
@@ -166,13 +166,8 @@ _ITEMS: Final = ROUTES[("dbs", "colls", "docs"), False]
 ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
-# What a POST to a feed means, in the order in which clients expect it to be told apart.
-_INTENTS: Final = (
-    (IS_PLAN, "plan"),
-    (IS_QUERY, "query"),
-    (IS_BATCH, "batch"),
-    (IS_UPSERT, "upsert"),
-)
+# What a POST to a feed that is no question means, by the header that says so.
+_WRITES: Final = ((IS_BATCH, "batch"), (IS_UPSERT, "upsert"))
 _WORDS: Final = {
     "plan": "query plan requests",
     "batch": "batches",
@@ -226,8 +221,13 @@ def route(request: Request) -> tuple[Route, str]:
 
 
 def _intent(request: Request) -> str:
+    """What a POST to a feed means, asked in the order in which the service tells it apart."""
     header = request.header
-    for name, intent in _INTENTS:
+    if header(IS_PLAN) is not None and flag(request, IS_PLAN):
+        return "plan"
+    if is_query(request):
+        return "query"
+    for name, intent in _WRITES:
         if header(name) is not None and flag(request, name):
             return intent
-    return "query" if is_query(request) else "create"
+    return "create"

@@ -74,7 +74,13 @@ async def replace(
     async with account.metadata:
         old = _find(account, rid)
         check_if_match(old.etag, if_match)
-        throughput = replaced(Throughput(**old.state["throughput"]), body, to_autoscale, to_manual)
+        throughput = replaced(
+            Throughput(**old.state["throughput"]),
+            body,
+            to_autoscale,
+            to_manual,
+            containers=_sharing(account, old.state["resource_rid"]),
+        )
         resource = old._replace(
             etag=await account.new_etag(now),
             ts=int(now),
@@ -82,6 +88,13 @@ async def replace(
         )
         await account.change([PutResource(resource, replaces=old.etag)])
         return _offer(resource)
+
+
+def _sharing(account: Account, resource_rid: str) -> int:
+    """How many containers live on the throughput of a database; none on that of a container."""
+    owned = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
+    containers = account.catalog.children("container", resource_rid)
+    return sum(container.rid not in owned for container in containers)
 
 
 def _find(account: Account, rid: str) -> Resource:
