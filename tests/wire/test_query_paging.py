@@ -283,6 +283,29 @@ def test_windows(
     assert rows == left[left.index(expected[0]) :][:limit] if expected else rows == []
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT DISTINCT TOP 2 VALUE c.n FROM c", [9, 1]),
+        ("SELECT DISTINCT VALUE c.n FROM c OFFSET 1 LIMIT 2", [1, 5]),
+        ("SELECT VALUE c.n FROM c GROUP BY c.n OFFSET 0 LIMIT 2", [9, 1]),
+        ("SELECT TOP 2 VALUE c.n FROM c GROUP BY c.n ORDER BY COUNT(1) DESC", [3, 5]),
+        ("SELECT TOP 2 VALUE d FROM (SELECT VALUE c.n FROM c ORDER BY c.n DESC) AS d", [9, 5]),
+        ("SELECT DISTINCT TOP 2 VALUE c.n FROM c ORDER BY c.same DESC", [3, 5]),
+        ("SELECT DISTINCT TOP 2 c.same, c.n FROM c ORDER BY c.same DESC", [[1, 3], [1, 5]]),
+    ],
+)
+def test_the_size_of_pages_does_not_choose_the_rows(
+    box: Box, text: str, rows: list[Any], size: int
+) -> None:
+    """Creation decides where the query does not, backwards if the first key descends."""
+    box.fill(item(n, same=1) for n in (9, 1, 5, 3))
+    found = [row for page in box.pages(text, size) for row in page]
+    shown = [[*row.values()] if isinstance(row, dict) else row for row in found]
+    assert sorted(shown) == sorted(rows)
+
+
 # Tokens -----------------------------------------------------------------------------------------
 
 SORTED: Final = "SELECT VALUE c.n FROM c ORDER BY c.g DESC"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 # Written down, that is two thirds of the kilobyte which clients allow for a token.
@@ -67,6 +68,11 @@ class Position(NamedTuple):
 def tie_of(key: bytes) -> bytes:
     """A tie for rows whose keys are all different, needed where a position cuts the key."""
     return hashlib.blake2b(key, digest_size=12).digest() if len(key) > LONGEST else b""
+
+
+def is_in_order(rows: list[Found]) -> bool:
+    """Whether the rows come as their keys and ties do."""
+    return all(one[:2] <= other[:2] for one, other in pairwise(rows))
 
 
 class Selection:

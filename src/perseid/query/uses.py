@@ -23,6 +23,8 @@ def combined(query: BoundQuery, *, is_filtered: bool) -> tuple[Path, ...] | None
         return None
     if query.sources[0].collection is not None or not all(map(_is_repeatable, walk(query))):
         return None
+    if _counts_backwards(query):
+        return None
     parts = [*query.items, *query.sources, *query.group_by, *query.aggregates, *query.order_by]
     if query.where is not None and not is_filtered:
         parts.append(query.where)
@@ -45,6 +47,17 @@ def combined(query: BoundQuery, *, is_filtered: bool) -> tuple[Path, ...] | None
             path for path in found if not any(path[:end] in found for end in range(1, len(path)))
         )
     )
+
+
+def _counts_backwards(query: BoundQuery) -> bool:
+    """True when the last of equal items says where their row stands, and not the first: rows that
+    ORDER BY leaves equal come in the order of their items, backwards if its first key descends."""
+    if query.is_grouped or not query.order_by or not query.order_by[0].descending:
+        return False
+    assert query.root is not None  # noqa: S101  # the caller has looked
+    slot = query.root.slot
+    keys = {path_of(key.expr, slot) for key in query.order_by}
+    return not {path_of(item.expr, slot) for item in query.items} <= keys - {None}
 
 
 def _names(path: Path) -> Path:

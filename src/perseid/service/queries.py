@@ -22,7 +22,14 @@ from perseid.model import Container, Row
 from perseid.query import CallContext, Collector, compile_query, prepare, run
 from perseid.query.distribution import without_resume_filter
 from perseid.query.effort import Effort
-from perseid.query.positions import Found, Position, Selection, last_cut, position_at
+from perseid.query.positions import (
+    Found,
+    Position,
+    Selection,
+    is_in_order,
+    last_cut,
+    position_at,
+)
 from perseid.service import tokens
 from perseid.service.operation import Operation
 from perseid.service.patience import ITEM_SECONDS, Overdue, Patience
@@ -238,7 +245,8 @@ class _Page:
         self._op = op
         self._plan = plan
         # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
-        where, self._skip, self._left = query.bound_to(plan)
+        where, self._offset, self._left = query.bound_to(plan)
+        self._skip = self._offset
         self._is_filtered = plan.pushdown.is_exact
         self._execution = prepare(
             plan.compiled,
@@ -458,12 +466,22 @@ class _Page:
                 self.loaded.append(row.size)
 
     def _divide(self, collector: Collector) -> dict[str, Any] | None:
-        """The whole result as it is if that fits into a page, else a page of it in key order."""
+        """The whole result as it is if that fits into a page, else a page of it in key order.
+
+        What OFFSET and LIMIT let through goes by the order of the whole result in either case, so
+        that it does not depend on the size of pages.
+        """
         found = collector.finish()
+        self._skip = 0
+        # Where keys are in that order the first page has left out for all what OFFSET says.
+        if self._after is None or not is_in_order(found):
+            del found[: self._offset]
+        if self._after is not None:
+            found = [each for each in found if self._after.is_before(each.key, each.tie)]
+        if self._left is not None:
+            del found[self._left :]
         if self._after is None:
-            end = None if self._left is None else self._skip + self._left
-            shown = found[self._skip : end]
-            if len(shown) <= self._limit and all(self._add(self._text(each)) for each in shown):
+            if len(found) <= self._limit and all(self._add(self._text(each)) for each in found):
                 return None
             self._clear()
         for by_tie in self._rounds():
