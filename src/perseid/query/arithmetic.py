@@ -27,6 +27,8 @@ def _on_number(apply: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _as_doubles(apply: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if not (-_EXACT <= a <= _EXACT and -_EXACT <= b <= _EXACT):
+        return apply(float(a), float(b))
     result = apply(a, b)
     if type(result) is float or -_EXACT <= result <= _EXACT:
         return result

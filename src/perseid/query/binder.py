@@ -16,6 +16,7 @@ from perseid.query.lexer import reject
 from perseid.query.nodes import (
     Aggregate,
     Alias,
+    Binary,
     BoundItem,
     BoundParameter,
     BoundQuery,
@@ -23,6 +24,7 @@ from perseid.query.nodes import (
     BoundSubquery,
     Call,
     ComputedProperty,
+    Conditional,
     Count,
     Expr,
     Grouped,
@@ -314,16 +316,34 @@ class _Binder:
         if isinstance(target, Alias) and target.slot in self.items:
             definition = self.computed.get(node.name)
             if definition is not None:
-                return self.computed_property(node, target.slot, definition)
+                return self.computed_property(node, node.name, target.slot, definition)
         return Property(target, node.name, start=node.start, end=node.end)
 
-    def computed_property(self, node: Property, slot: int, definition: Definition) -> Expr:
+    def index(self, node: Index) -> Expr:
+        """`c[@name]` may turn out to name a computed property."""
+        target, at = self.expr(node.target), self.expr(node.index)
+        found: Expr = Index(target, at, start=node.start, end=node.end)
+        # No other expression: it would stand here twice, and in brackets within brackets too often.
+        if (
+            isinstance(at, BoundParameter)
+            and isinstance(target, Alias)
+            and target.slot in self.items
+        ):
+            for name, definition in self.computed.items():
+                computed = self.computed_property(node, name, target.slot, definition)
+                is_named = Binary("=", at, literal(name), start=node.start, end=node.end)
+                found = Conditional(is_named, computed, found, start=node.start, end=node.end)
+        return found
+
+    def computed_property(
+        self, node: Property | Index, name: str, slot: int, definition: Definition
+    ) -> Expr:
         scope, computed = self.scope, self.computed
         # A definition sees the item as stored, not other computed properties.
         self.scope, self.computed = _Scope(None, {definition.alias: slot}), {}
         expr = self.expr(definition.expr)
         self.scope, self.computed = scope, computed
-        return ComputedProperty(slot, node.name, expr, start=node.start, end=node.end)
+        return ComputedProperty(slot, name, expr, start=node.start, end=node.end)
 
     def call(self, node: Call) -> Expr:
         if node.name.upper() in AGGREGATES:
@@ -372,6 +392,7 @@ _SPECIAL: Final[dict[type, Callable[[_Binder, Any], Expr]]] = {
     Identifier: _Binder.identifier,
     Parameter: _Binder.parameter,
     Property: _Binder.property,
+    Index: _Binder.index,
     Call: _Binder.call,
     Subquery: _Binder.subquery,
 }

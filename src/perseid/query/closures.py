@@ -349,7 +349,8 @@ def _scalar(rows: Rows) -> Fn:
         value = next(found, UNDEFINED)
         if value is not UNDEFINED and next(found, UNDEFINED) is not UNDEFINED:
             raise BadRequest(
-                "The cardinality of a scalar subquery result set cannot be greater than one."
+                "The cardinality of a scalar subquery result set cannot be greater than one.",
+                listed=True,
             )
         return value
 

@@ -19,23 +19,23 @@ MAX_BUILT: Final = LONGEST_TEXT  # it keeps a product of two long strings out of
 
 
 def contains(text: str, part: str, ignore_case: bool = False) -> bool:
-    return part.casefold() in text.casefold() if ignore_case else part in text
+    return _folded(part) in _folded(text) if ignore_case else part in text
 
 
 def starts_with(text: str, part: str, ignore_case: bool = False) -> bool:
     if ignore_case:
-        return text.casefold().startswith(part.casefold())
+        return _folded(text).startswith(_folded(part))
     return text.startswith(part)
 
 
 def ends_with(text: str, part: str, ignore_case: bool = False) -> bool:
     if ignore_case:
-        return text.casefold().endswith(part.casefold())
+        return _folded(text).endswith(_folded(part))
     return text.endswith(part)
 
 
 def string_equals(a: str, b: str, ignore_case: bool = False) -> bool:
-    return a.casefold() == b.casefold() if ignore_case else a == b
+    return _folded(a) == _folded(b) if ignore_case else a == b
 
 
 def contains_all_ci(text: str, *parts: Any) -> Truth:
@@ -176,6 +176,11 @@ def string_join(texts: list[Any], separator: str) -> Any:
 
 def string_split(text: str, separator: str) -> list[str]:
     return text.split(separator) if separator else [text]
+
+
+def _folded(text: str) -> str:
+    """The text for comparisons that ignore case."""
+    return text.lower() if text.isascii() else _map_each(text, str.casefold)
 
 
 def _map_each(text: str, change: Callable[[str], str]) -> str:
