@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -19,7 +20,7 @@ from granian.server.embed import Server as Listener
 from perseid import start_file
 from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.errors import BadRequest
+from perseid.errors import BadRequest, CosmosError
 from perseid.http.app import App
 from perseid.http.auth import decode_key
 from perseid.service.account import Account, open_account
@@ -28,6 +29,8 @@ from perseid.service.sweeper import Sweeper
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import Store, StoreError
 from perseid.store.sqlite import SqliteStore
+
+log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
 _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
@@ -181,7 +184,10 @@ class Server:
                 sweeping.cancel()
                 await asyncio.gather(sweeping, *account.background, return_exceptions=True)
                 await sweeper.give_back(_GRACE_SECONDS / 5)
-                await account.reach(account.clock.now(), ahead=0)
+                try:
+                    await account.reach(account.clock.now(), ahead=0)
+                except CosmosError as exc:  # the mark ahead of it, stored before, will do
+                    log.warning("the clock could not be stored: %s", exc.message)
 
     def stop(self) -> None:
         if self._loop is not None:

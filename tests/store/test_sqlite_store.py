@@ -21,7 +21,7 @@ from perseid.conditions import NUMBER, Compared, Filter, Order
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import property_indexes, schema, sqlite
+from perseid.store import property_indexes, schema, sqlite, sqlite_queries
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
@@ -195,6 +195,38 @@ def test_the_index_that_makes_way_is_forgotten_first(
         assert store._queries._indexes.paths(container.number) == [("b",)]
 
     run(work())
+
+
+def test_paths_that_differ_in_case_have_an_index_each(
+    store: SqliteStore, container: Container, run: Run[Any], path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    paths = {("v",), ("V",), ("a", "B]"), ("a", "b]")}
+    names = {run(store._queries._index(container, each)) for each in paths}
+    assert len(names) == len(paths)
+    assert set(store._queries._indexes.paths(7)) == paths
+    run(store._queries.keep_indexes(container, lambda each: each != ("V",)))
+    run(store.close())
+    reopened = SqliteStore(path, durability="off")
+    assert set(reopened._queries._indexes.paths(7)) == paths - {("V",)}
+    run(reopened.close())
+
+
+def test_queries_do_without_an_index_that_has_no_room(
+    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    path = ("n",)
+    scan = Scan(where=Filter(Compared(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,)))
+    run(insert(store, container, "1", "2"))
+    limit_pages(store, 0)
+    for _ in range(2):
+        assert [each.id for each in run(store.scan(container, scan)).rows] == ["1", "2"]
+    assert store._queries._indexes.paths(7) == []
+    limit_pages(store, 1000)
+    monkeypatch.setattr(sqlite_queries, "_PAUSE", 0)
+    run(store.scan(container, scan))
+    assert store._queries._indexes.paths(7) == [path]
 
 
 # Groups -----------------------------------------------------------------------------------------
@@ -524,6 +556,11 @@ def test_what_a_disk_does_not_give_is_not_available(
     run(LOOKS[what](store, container))
 
 
+def test_a_file_name_that_is_not_text(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not valid UTF-8"):
+        SqliteStore(tmp_path / os.fsdecode(b"bad\xff"))
+
+
 def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:
     run(store.put_meta("a", "old"))
     limit_pages(store, 0)
@@ -544,6 +581,7 @@ def test_a_removed_container_leaves_nothing_in_the_file(
     tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
     assert list(tables) == []
     assert set(store._write_db.execute("SELECT container FROM positions")) == {(8,)}
+    assert {number for number, _ in store._positions} == {8}
 
 
 def test_a_write_and_the_end_of_its_container_in_one_group(

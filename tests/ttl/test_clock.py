@@ -13,6 +13,7 @@ import pytest
 
 from perseid.clock import MovableClock, Readings
 from perseid.documents import parse
+from perseid.errors import InsufficientStorage
 from perseid.http import metrics
 from perseid.model import Container
 from perseid.server import opened
@@ -242,6 +243,42 @@ def test_a_system_clock_set_back_shows_nobody_again(place: Place, lag: int) -> N
     with serving(settings, behind) as raw:
         assert shown(raw.get("/_perseid/clock"))["now"] >= seen
         assert_gone(replace(shelf, raw=raw).read("a"))
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL has a clock that does not crash with us")
+def test_a_crash_does_not_move_the_clock(place: Place) -> None:
+    """What may be shown before the next note of it is no time that was shown."""
+    settings, machine = place.lasting(no_sweeper=True), Machine()
+
+    async def work() -> None:
+        async with opened(settings, MovableClock(lambda: machine.wall)) as account:
+            account.requests += 1
+            await Sweeper(account).renew_clock()
+            assert account.clock_mark > machine.wall + 2
+        machine.wall += 0.5
+        async with opened(settings, MovableClock(lambda: machine.wall)) as account:
+            assert account.clock.now() == machine.wall
+
+    asyncio.run(work())
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL has the clock")
+def test_a_disk_that_takes_nothing_can_be_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_name: str, _value: str) -> None:
+        raise InsufficientStorage("full")
+
+    async def work() -> None:
+        async with opened(place.fresh()) as account:
+            monkeypatch.setattr(account.store, "put_meta", full)
+            now = account.clock_mark + 10
+            await account.reach(now)
+            assert account.clock_mark > now
+            with pytest.raises(InsufficientStorage):  # a moved clock must last
+                await account.reach(now, ahead=0)
+
+    asyncio.run(work())
 
 
 def stocked(raw: RawClient, clock: MovableClock, default_ttl: int) -> Any:

@@ -964,6 +964,15 @@ def test_a_change_rewrites_no_item(shelves: Shelves, new: int | None) -> None:
     assert changed_etag != etag
 
 
+def test_preview_passes_over_the_dead_with_an_odd_ttl(shelves: Shelves) -> None:
+    shelf = shelves.make(ABSENT)
+    shelf.create("a", "q")
+    change(shelf, 5)
+    assert preview(shelf, 60)["invalidTtl"] == 1
+    shelf.clock.advance(5)
+    assert preview(shelf, 60)["invalidTtl"] == 0
+
+
 # T-310: introspection
 
 
@@ -1000,6 +1009,8 @@ def test_lifetime_headers(
     shelf.clock.advance(3)
     assert lifetime_headers(shelf.read("a", **wish)) == expected(start)
     assert lifetime_headers(shelf.read("a")) == {}
+    unchanged = shelf.read("a", if_none_match=shelf.read("a").headers["etag"], **wish)
+    assert (unchanged.status, lifetime_headers(unchanged)) == (304, expected(start))
     assert shelf.read("a", **wish).body == shelf.read("a").body
     replaced = shelf.replace("a", body, **wish)
     assert lifetime_headers(replaced) == expected(start + 3)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from perseid.errors import InsufficientStorage
 from perseid.service import queries
 from perseid.store import leads, property_indexes
+from perseid.store.sqlite import SqliteStore
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import SQLITE, Place, Stores
@@ -267,3 +269,19 @@ def test_an_offset_is_not_forgotten_when_a_page_takes_too_long(
         assert [each["n"] if shown == "c" else each for each in found] == [*range(22, 29)]
         assert pages > 3
         client.close()
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL drops indexes later")
+def test_a_change_is_in_force_although_an_index_stays(
+    shop: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told that nothing was written must be able to rely on it."""
+
+    async def full(*_: Any) -> None:
+        raise InsufficientStorage("full")
+
+    monkeypatch.setattr(SqliteStore, "keep_indexes", full)
+    policy = {"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": "/n/?"}]}
+    body = shop.get(CONTAINER).json | {"indexingPolicy": policy, "defaultTtl": 500}
+    assert shop.put(CONTAINER, body).status == 200
+    assert shop.get(CONTAINER).json["defaultTtl"] == 500

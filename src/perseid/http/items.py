@@ -32,6 +32,7 @@ from perseid.store.protocol import Scan
 
 # A response holds 4 MB; the envelope around the items takes a little of that.
 _LARGEST_PAGE: Final = 4 * 1024 * 1024 - 128
+_LIFETIME: Final = "x-perseid-lifetime"
 
 
 def container_of(account: Account, request: Request) -> Container:
@@ -64,7 +65,7 @@ async def read(account: Account, request: Request) -> Response:
     factor = charges.consistency_factor(request.level)
     if is_unchanged(row.etag, request.header("if-none-match")):
         headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
-        return Response(304, [*headers, ("etag", row.etag)])
+        return Response(304, [*headers, ("etag", row.etag), *_lifetime_headers(request, op, row)])
     charge = charges.point_read(row.size) * factor
     headers = container_headers(container, place.range_index, lsn, charge)
     headers += _item_headers(request, op, row)
@@ -189,11 +190,19 @@ def _written(request: Request, op: Operation, written: Outcome) -> Response:
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
     headers = [("etag", row.etag), ("x-ms-item-lsn", str(row.lsn))]
-    if flag(request, "x-perseid-lifetime"):
-        policy = op.container.policy
-        ends = ttl.expires_at(row.ts, row.ttl, policy)
-        headers.append(("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl)))
-        if ends is not None:
-            headers.append(("x-perseid-expires-at", str(ends)))
-            headers.append(("x-perseid-remaining", str(ends - op.ts)))
+    if request.header(_LIFETIME) is not None:
+        headers += _lifetime_headers(request, op, row)
+    return headers
+
+
+def _lifetime_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
+    """What becomes of the item, for those who ask."""
+    if not flag(request, _LIFETIME):
+        return []
+    policy = op.container.policy
+    ends = ttl.expires_at(row.ts, row.ttl, policy)
+    headers = [("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl))]
+    if ends is not None:
+        headers.append(("x-perseid-expires-at", str(ends)))
+        headers.append(("x-perseid-remaining", str(ends - op.ts)))
     return headers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.errors import Conflict
+from perseid.errors import Conflict, InsufficientStorage, ServiceUnavailable
 from perseid.ids import make_etag
 from perseid.model import Container, Usage
 from perseid.service.budgets import Budgets
@@ -27,6 +28,8 @@ from perseid.store.protocol import (
 from perseid.ttl import Horizon, Policy
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 CLOCK_AHEAD: Final = 2.0
 
@@ -101,16 +104,23 @@ class Account:
             except StaleCatalog:
                 await self.reload()
 
-    async def reach(self, now: float, ahead: float = CLOCK_AHEAD) -> None:
+    async def reach(self, now: float, ahead: float = CLOCK_AHEAD, *, early: float = 0.0) -> None:
         """Makes durable that the clock has shown `now`, and may show a little more.
 
         A crash and a system clock set back must not bring anyone back to life. Storing a mark
-        some seconds ahead means that hardly any request waits for it.
+        some seconds ahead means that hardly any request waits for it; done `early` seconds before
+        it must be, none does. A disk that takes nothing does not keep anyone from reading.
         """
-        if self.clock_mark != inf and (now > self.clock_mark or ahead == 0):
-            mark = now + ahead
+        if self.clock_mark == inf or (now + early <= self.clock_mark and ahead > 0):
+            return
+        mark = now + early + ahead
+        try:
             await self.store.put_meta("clock", f"{now!r} {mark!r}")
-            self.clock_mark = mark
+        except (InsufficientStorage, ServiceUnavailable) as exc:
+            if ahead == 0:
+                raise
+            log.warning("the clock's mark could not be stored: %s", exc.message)
+        self.clock_mark = mark
 
     async def new_etag(self, now: float) -> str:
         return make_etag(int(now), await self.store.next_number("etag"))

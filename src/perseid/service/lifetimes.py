@@ -83,7 +83,7 @@ async def preview(
         "becomesMortal": mortal,
         "becomesImmortal": immortal,
         "backlog": backlog._asdict(),
-        "invalidTtl": await account.store.invalid_ttls(container),
+        "invalidTtl": await account.store.invalid_ttls(container, before),
         "sample": samples[:_SAMPLES],
         "histogram": await _histogram(account, container, new, _later(before, after), int(now)),
         "confirmationToken": tokens.seal(account.secret, _confirmation(container, default_ttl)),

@@ -152,8 +152,7 @@ class Sweeper:
         account = self.account
         if account.requests != self._renewed_at:
             self._renewed_at = account.requests
-            if account.clock.now() > account.clock_mark - 1:
-                await account.reach(account.clock.now() + 1)
+            await account.reach(account.clock.now(), early=1)
 
     async def _forget(self) -> None:
         """Removes change records that are older than their container's retention."""

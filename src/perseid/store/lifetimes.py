@@ -113,13 +113,13 @@ def sample(db: apsw.Connection, number: int, range_index: int, span: Span, limit
     return [*map(Row._make, db.execute(sql, values))]
 
 
-def invalid_ttls(db: apsw.Connection, number: int) -> int:
-    """How many items have a `ttl` that is none."""
+def invalid_ttls(db: apsw.Connection, number: int, horizon: Horizon) -> int:
+    """How many live items have a `ttl` that is none."""
     sql = (
-        f"SELECT COUNT(*) FROM standing_{number}"
-        " WHERE ttl IS NULL AND json_type(body, '$.ttl') IS NOT NULL"
+        f"SELECT COUNT(*) FROM standing_{number} WHERE ttl IS NULL AND {LIVE_SQL}"
+        " AND json_type(body, '$.ttl') IS NOT NULL"
     )
-    return int(db.execute(sql).get)
+    return int(db.execute(sql, horizon._asdict()).get)
 
 
 def _count(db: apsw.Connection, number: int, range_index: int, span: Span) -> tuple[int, int]:

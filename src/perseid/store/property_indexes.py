@@ -8,6 +8,7 @@ the file itself says which ones there are.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable
 from typing import Final
@@ -39,6 +40,7 @@ class PropertyIndexes:
             table, mark, path = name.partition("_by_")
             if mark:
                 number = int(table.removeprefix("items_"))
+                path = path[: path.rindex("]") + 1]
                 self._known.setdefault(number, {})[tuple(orjson.loads(path))] = name
 
     def find(self, number: int, path: Path) -> str | None:
@@ -56,7 +58,7 @@ class PropertyIndexes:
 
         What is returned makes that known, once it is durable.
         """
-        name = f"items_{number}_by_{orjson.dumps(path).decode()}"
+        name = _name(number, path)
         known = self._known.get(number, {})
         if len(known) >= MOST_INDEXES:
             self.drop(db, number, min(known, key=lambda each: self._uses.get(known[each], 0)))
@@ -80,6 +82,14 @@ class PropertyIndexes:
     def forget(self, number: int) -> None:
         """After the container's table is gone."""
         self._known.pop(number, None)
+
+
+def _name(number: int, path: Path) -> str:
+    """SQLite takes names for equal that differ in case only, so a path with capitals says more."""
+    text = orjson.dumps(path).decode()
+    if text != text.lower():
+        text += hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return f"items_{number}_by_{text}"
 
 
 def _quoted(name: str) -> str:

@@ -465,6 +465,6 @@ class Store(Protocol):
         """The first few items of a span, without their bodies."""
         ...
 
-    async def invalid_ttls(self, container: Container) -> int:
-        """Items that carry a `ttl` which counts as absent."""
+    async def invalid_ttls(self, container: Container, horizon: Horizon) -> int:
+        """Live items that carry a `ttl` which counts as absent."""
         ...

@@ -5,6 +5,7 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -122,12 +123,16 @@ class SqliteStore:
             raise StoreError(f"{path} is not a usable database file: {exc}") from exc
         except apsw.Error as exc:
             raise StoreError(f"cannot open {path}: {exc}") from exc
+        except UnicodeEncodeError as exc:
+            shown = os.fsencode(path).decode(errors="replace")
+            raise StoreError(f"cannot open {shown}: the name is not valid UTF-8") from exc
         # By (container, range): what is durable, and what the open transaction makes of it.
         self._positions: dict[tuple[int, int], Position] = {
             (container, part): Position(*position)
             for container, part, *position in self._write_db.execute("SELECT * FROM positions")
         }
         self._open: dict[tuple[int, int], Position] = {}
+        self._ended: set[int] = set()  # containers that the open transaction drops
         self._changed: list[tuple[int, int]] = []  # (container, item number), while open
         self._now = now or SystemClock().now
         self._logs = ChangeLogs(self._write_db, self._now)
@@ -229,6 +234,7 @@ class SqliteStore:
     def _end_positions(self, number: int) -> None:
         for place in [place for place in self._open if place[0] == number]:
             del self._open[place]
+        self._ended.add(number)
         self._queries.forget(number)
         self._open_graves += [(grave, False) for grave in self._graves.get(number, {}).values()]
 
@@ -392,6 +398,9 @@ class SqliteStore:
 
     def _committed(self) -> None:
         self._positions.update(self._open)
+        if self._ended:
+            for place in [place for place in self._positions if place[0] in self._ended]:
+                del self._positions[place]
         for grave, is_dug in self._open_graves:
             if is_dug:
                 self._graves.setdefault(grave.container, {})[grave.pk] = grave
@@ -410,6 +419,7 @@ class SqliteStore:
     def _undone(self) -> None:
         """Looks at nothing but memory: what made it necessary may be that the file is no help."""
         self._open.clear()
+        self._ended.clear()
         self._open_graves.clear()
         self._changed.clear()
         self._open_logs = None
@@ -649,7 +659,7 @@ class SqliteStore:
             lambda db: lifetimes.sample(db, container.number, range_index, span, limit)
         )
 
-    async def invalid_ttls(self, container: Container) -> int:
+    async def invalid_ttls(self, container: Container, horizon: Horizon) -> int:
         return await self._queries.in_thread(
-            lambda db: lifetimes.invalid_ttls(db, container.number)
+            lambda db: lifetimes.invalid_ttls(db, container.number, horizon)
         )

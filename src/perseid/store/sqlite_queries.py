@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -13,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import apsw
 
 from perseid.conditions import Order, Path, Place
+from perseid.errors import InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads
@@ -24,6 +27,8 @@ from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS, run_scan
 from perseid.store.writer import Writer, as_client_error, client_errors
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
@@ -34,6 +39,7 @@ _MOMENT: Final = 5_000
 _SMALL_ITEM: Final = 8 * 1024
 _PATIENCE: Final = 50  # queries of a shape that took longer, before it is tried again
 _REMEMBERED: Final = 4096
+_PAUSE: Final = 60.0  # seconds before an index that could not be made is tried again
 _MOST_LOOKED_UP: Final = 128  # rows, one by one
 
 
@@ -62,6 +68,7 @@ class SqliteQueries:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="perseid-scan")
         self._indexes = PropertyIndexes(write_db)
         self._building: dict[tuple[int, Path], asyncio.Future[None]] = {}
+        self._failed: dict[tuple[int, Path], float] = {}  # and when
         self._slow: dict[Hashable, int] = {}
         # Orders in which no array or object was found, and how often the container was written
         # by then.
@@ -290,9 +297,9 @@ class SqliteQueries:
         if name is not None:
             return name
         items, _ = self._extent(container)
-        if items < property_indexes.LEAST_ITEMS:
-            return None
         place = (number, path)
+        if items < property_indexes.LEAST_ITEMS or self._is_hopeless(place):
+            return None
         building = self._building.get(place)
         if building is None:
             building = self._building[place] = asyncio.ensure_future(self._build(number, path))
@@ -301,11 +308,23 @@ class SqliteQueries:
         await asyncio.shield(building)
         return self._indexes.find(number, path)
 
+    def _is_hopeless(self, place: tuple[int, Path]) -> bool:
+        """Whether the index could not be made a moment ago: queries do without it meanwhile."""
+        failed = self._failed.get(place)
+        return failed is not None and time.monotonic() - failed < _PAUSE
+
     async def _build(self, number: int, path: Path) -> None:
-        publish = await self._writer.submit(
-            lambda: self._indexes.create(self._write_db, number, path), is_heavy=True
-        )
-        publish()
+        try:
+            publish = await self._writer.submit(
+                lambda: self._indexes.create(self._write_db, number, path), is_heavy=True
+            )
+        except (InsufficientStorage, ServiceUnavailable) as exc:
+            log.warning("an index could not be made: %s", exc.message)
+            if len(self._failed) >= _REMEMBERED:
+                self._failed.clear()
+            self._failed[number, path] = time.monotonic()
+        else:
+            publish()
 
     def _extent(self, container: Container) -> tuple[int, int]:
         """Items and bytes of a container."""

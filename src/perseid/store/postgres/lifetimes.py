@@ -306,10 +306,13 @@ class Lifetimes:
         )
         return [*map(Row._make, rows)]
 
-    async def invalid_ttls(self, container: Container) -> int:
+    async def invalid_ttls(self, container: Container, horizon: Horizon) -> int:
         parts = [part_of(container.number, each.index) for each in container.ranges]
-        sql = "SELECT COUNT(*) FROM items WHERE part = ANY($1) AND ttl IS NULL AND doc ? 'ttl'"
-        return int((await fetch_all(self._pool, sql, (parts,)))[0][0])
+        sql = (
+            "SELECT COUNT(*) FROM items"
+            " WHERE part = ANY($1) AND ttl IS NULL AND ts > $2 AND doc ? 'ttl'"
+        )
+        return int((await fetch_all(self._pool, sql, (parts, horizon.inherited)))[0][0])
 
     async def _spanned(
         self,

@@ -311,8 +311,8 @@ class PostgresStore:
     ) -> list[Row]:
         return await self._lifetimes.sample(container, range_index, span, limit)
 
-    async def invalid_ttls(self, container: Container) -> int:
-        return await self._lifetimes.invalid_ttls(container)
+    async def invalid_ttls(self, container: Container, horizon: Horizon) -> int:
+        return await self._lifetimes.invalid_ttls(container, horizon)
 
 
 async def _look(pool: Pool, clock: SharedClock) -> None:
