@@ -97,6 +97,12 @@ def test_numbers_are_doubles(raw: RawClient, container: str) -> None:
     assert needed(raw.post(f"{container}/docs", body, pk='["p"]')).json["n"] == 2**53
 
 
+@difference("order of strings")
+def test_strings_are_ordered_by_code_units(raw: RawClient, container: str) -> None:
+    text = r"SELECT VALUE '\uD83D\uDE00' < '\uFFFF'"
+    assert needed(raw.query(f"{container}/docs", text)).json["Documents"] == [True]
+
+
 @difference("account id")
 def test_the_account_is_named_after_its_host(raw: RawClient) -> None:
     reply = needed(raw.request("GET", "/", headers={"host": "shop.documents.example"}))
