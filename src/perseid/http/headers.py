@@ -20,6 +20,7 @@ ACTIVITY_ID: Final = "x-ms-activity-id"
 CHARGE: Final = "x-ms-request-charge"
 CONTINUATION: Final = "x-ms-continuation"
 IS_QUERY: Final = "x-ms-documentdb-isquery"
+KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
 IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
 IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
 IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
@@ -253,7 +254,7 @@ def range_index(request: Request, container: Container) -> int | None:
 
 def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
     """x-ms-start-epk and x-ms-end-epk as bytes; None leaves a side open."""
-    kind = request.header("x-ms-read-key-type")
+    kind = request.header(KEY_TYPE)
     if kind is None or kind.lower() != "effectivepartitionkeyrange":
         return None, None
     start = _epk(request, "x-ms-start-epk")

@@ -11,11 +11,11 @@ from perseid.errors import BadRequest
 from perseid.http import index_metrics, metering, wire
 from perseid.http.headers import (
     CONTINUATION,
+    KEY_TYPE,
     PARTITION_KEY,
     RANGE_ID,
     SESSION_TOKEN,
     check_session,
-    epk_interval,
     flag,
     page_size,
 )
@@ -138,12 +138,13 @@ class _Watch:
 
 def _check_scope(request: Request) -> None:
     """A query that may touch several partitions must say that it means to."""
+    if flag(request, "x-ms-documentdb-query-enablecrosspartition"):
+        return
     header = request.header(PARTITION_KEY)
     if (
         (header is None or not header.strip("[] "))
         and request.header(RANGE_ID) is None
-        and epk_interval(request) == (None, None)
-        and not flag(request, "x-ms-documentdb-query-enablecrosspartition")
+        and request.header(KEY_TYPE) is None
     ):
         raise BadRequest(_CROSS_PARTITION)
 
