@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
@@ -44,6 +45,8 @@ _SHORT_BODY: Final = 4096
 # Everybody waits for a query over metadata.
 _METADATA_SECONDS: Final = 1.0
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
+_BODY: Final = attrgetter("body")
+_SIZE: Final = attrgetter("size")
 
 
 class Bound(NamedTuple):
@@ -208,7 +211,7 @@ async def _first_copy(
     loading = time.perf_counter() - started
     if has_more and len(rows) < scan.limit:
         return None  # the page was full before
-    shown = [row.body for row in rows[skip:]]
+    shown = [*map(_BODY, rows[skip:])]
     continuation = None
     if has_more and room != left:
         onward: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
@@ -217,7 +220,7 @@ async def _first_copy(
         continuation = tokens.seal(op.account.secret, _about(op, query) | onward)
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = Times(loading=loading)
-    return QueryPage(shown, [row.size for row in rows], 0, continuation, times, ranges)
+    return QueryPage(shown, [*map(_SIZE, rows)], 0, continuation, times, ranges)
 
 
 def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:

@@ -62,6 +62,14 @@ def _most_promising(condition: Condition, indexable: frozenset[Path]) -> tuple[L
     return tuple([each for each in wanted if each.strength == wanted[0].strength])
 
 
+def only_lead(scan: Scan) -> Lead | None:
+    """The lead to follow where there is no choice, if there is one at all."""
+    if scan.pk_prefix is not None or scan.where is None:
+        return None
+    found = _most_promising(scan.where.condition, scan.indexable)
+    return found[0] if len(found) == 1 else None
+
+
 async def best_lead(
     scan: Scan,
     index_of: Callable[[Path], Awaitable[str | None]],

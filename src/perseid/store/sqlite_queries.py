@@ -18,7 +18,7 @@ from perseid.conditions import Order, Path, Place
 from perseid.errors import InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
-from perseid.store.leads import FEW, Lead, best_lead, leads
+from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead
 from perseid.store.pages import Filling, at_once
 from perseid.store.position import Position
 from perseid.store.property_indexes import IndexGone, PropertyIndexes
@@ -274,6 +274,10 @@ class SqliteQueries:
 
     async def _lead(self, container: Container, scan: Scan) -> tuple[Lead, str] | None:
         """The part of the condition to follow and its index, which is made if it pays."""
+        only = only_lead(scan)
+        if only is not None:  # as nearly always
+            index = await self._index(container, only.path)
+            return None if index is None else (only, index)
         return await best_lead(
             scan,
             lambda path: self._index(container, path),
