@@ -18,7 +18,7 @@ import click
 
 from perseid import __version__
 from perseid.commands.check import check
-from perseid.commands.clock import clock
+from perseid.commands.clock import clock, instant_text
 from perseid.commands.completion import completion
 from perseid.commands.doctor import doctor
 from perseid.commands.exporting import export_items
@@ -151,13 +151,13 @@ async def _serve(settings: Settings) -> None:
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
     if ready.is_set():
-        click.echo(_banner(settings))
+        click.echo(_banner(settings, server.held_until))
     waiting.cancel()
     await running
     click.echo("Stopped; everything acknowledged is stored.")
 
 
-def _banner(settings: Settings) -> str:
+def _banner(settings: Settings, held_until: float | None) -> str:
     where = "memory, gone at the end" if settings.memory else str(settings.data.resolve())
     if settings.store is not None:
         from perseid.store.postgres.connecting import shown
@@ -170,7 +170,18 @@ def _banner(settings: Settings) -> str:
         f"  connection string  AccountEndpoint={settings.endpoint};AccountKey={key};\n"
         f"  portal             {settings.endpoint}_explorer/\n"
         f"  data               {where}\n"
+        f"{_held_text(held_until)}"
         "Press Ctrl-C to stop."
+    )
+
+
+def _held_text(held_until: float | None) -> str:
+    if held_until is None:
+        return ""
+    return (
+        f"  WARNING            this data has seen {instant_text(held_until)}; time stands still"
+        " until then.\n"
+        "                     Start with --test-clock to let it run on from there.\n"
     )
 
 

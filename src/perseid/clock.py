@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
+_WORTH_TELLING: Final = 5.0  # seconds of standing still; less is what time servers do all day
 
 
 class Clock(Protocol):
@@ -19,6 +20,10 @@ class Clock(Protocol):
 
     def raise_floor(self, floor: float) -> None:
         """Never shows a time before `floor`: the highest that an earlier run has shown."""
+        ...
+
+    def held_until(self) -> float | None:
+        """Where it stands until the system's time gets there; None if it does not wait."""
         ...
 
 
@@ -57,6 +62,10 @@ class SystemClock:
 
     def raise_floor(self, floor: float) -> None:
         self._highest = max(self._highest, floor)
+
+    def held_until(self) -> float | None:
+        highest = self._highest
+        return highest if highest - self._read() > _WORTH_TELLING else None
 
 
 class ClockSetting(NamedTuple):
@@ -103,6 +112,9 @@ class MovableClock:
             behind = floor - self.now()
             if behind > 0:
                 self._move(behind)
+
+    def held_until(self) -> None:
+        """Never: what is ahead of the system's time runs on with it."""
 
     def freeze(self) -> float:
         with self._lock:
@@ -223,3 +235,6 @@ class FollowingClock:
 
     def raise_floor(self, floor: float) -> None:
         self._followed.raise_floor(floor)
+
+    def held_until(self) -> None:
+        """Never, as the one that it follows."""

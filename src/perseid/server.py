@@ -148,6 +148,7 @@ class Server:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         check_settings(settings)
         self.settings = settings
+        self.held_until: float | None = None  # the clock, when it was started: see `Clock`
         self._clock = clock
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,6 +159,7 @@ class Server:
         check_port(self.settings)
         declared = _declared(self.settings)
         async with opened(self.settings, self._clock) as account:
+            self.held_until = account.clock.held_until()
             if declared is not None:
                 await _declare(account, declared)
             sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from perseid.clock import MovableClock
+from perseid.clock import Clock, MovableClock
 from perseid.config import Settings
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
@@ -36,7 +36,7 @@ def frozen_clock() -> MovableClock:
 
 
 @contextmanager
-def serving(settings: Settings, clock: MovableClock) -> Iterator[RawClient]:
+def serving(settings: Settings, clock: Clock) -> Iterator[RawClient]:
     """A client of a server that runs until the block ends."""
     with running(settings, clock) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         yield raw

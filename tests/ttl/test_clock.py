@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perseid.clock import MovableClock, Readings
+from perseid.clock import MovableClock, Readings, SystemClock
 from perseid.documents import parse
 from perseid.errors import InsufficientStorage
 from perseid.http import metrics
@@ -55,10 +55,9 @@ def test_freeze_advance_and_death(raw: RawClient, shelves: Shelves) -> None:
 
 def test_the_answer_tells_the_new_time(raw: RawClient, shelves: Shelves) -> None:
     now = shelves.clock.now()
-    assert shown(raw.get("/_perseid/clock")) == {"now": now, "movable": True, "frozen": True}
-    assert shown(move(raw, "advance", {"seconds": 5})) == {
-        "now": now + 5, "movable": True, "frozen": True,
-    }  # fmt: skip
+    answer = {"now": now, "movable": True, "frozen": True, "heldUntil": None}
+    assert shown(raw.get("/_perseid/clock")) == answer
+    assert shown(move(raw, "advance", {"seconds": 5})) == answer | {"now": now + 5}
     assert shown(move(raw, "set", {"to": now + 60}))["now"] == now + 60
     assert shown(raw.get("/_perseid/clock"))["now"] == now + 60
 
@@ -165,6 +164,7 @@ def test_moves_are_absent_without_a_test_clock(plain: RawClient, verb: str) -> N
 def test_a_plain_clock_can_be_looked_at(plain: RawClient) -> None:
     body = shown(plain.get("/_perseid/clock"))
     assert body["movable"] is False
+    assert body["heldUntil"] is None
     assert "frozen" not in body
 
 
@@ -279,6 +279,24 @@ def test_a_disk_that_takes_nothing_can_be_read(
                 await account.reach(now, ahead=0)
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(("lag", "is_told"), [(0, False), (4, False), (6, True), (DAY, True)])
+def test_a_clock_that_waits_says_until_when(place: Place, lag: int, is_told: bool) -> None:
+    settings = place.lasting(no_sweeper=True)
+    clock = frozen_clock()
+    with serving(settings, clock):
+        seen = clock.now()
+    system = seen - lag
+    with serving(settings, SystemClock(lambda: system)) as raw:
+        answer = shown(raw.get("/_perseid/clock"))
+        assert answer["movable"] is False
+        assert answer["now"] == seen
+        assert answer["heldUntil"] == (seen if is_told else None)
+        system = seen + 1
+        assert shown(raw.get("/_perseid/clock")) == {
+            "now": system, "movable": False, "heldUntil": None,
+        }  # fmt: skip
 
 
 def stocked(raw: RawClient, clock: MovableClock, default_ttl: int) -> Any:

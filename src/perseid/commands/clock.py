@@ -121,6 +121,11 @@ def _print(answer: Answer, as_json: bool) -> None:
         click.echo(answer.text)
         return
     value = answer.value
-    state = "frozen" if value.get("frozen") else "running"
     fixed = "" if value["movable"] else ", cannot be moved"
-    click.echo(f"{instant_text(value['now'])}, {state}{fixed}")
+    click.echo(f"{instant_text(value['now'])}, {_state_text(value)}{fixed}")
+
+
+def _state_text(value: dict[str, Any]) -> str:
+    if value.get("heldUntil") is not None:  # that is now
+        return "held until the system's clock gets there"
+    return "frozen" if value.get("frozen") else "running"

@@ -244,7 +244,13 @@ def _expiry_clock(visit: Visit) -> Iterator[Step]:
         return
     found = json.loads(reply.body)
     ahead = found["now"] - clock.wall()
-    if found.get("frozen") or ahead > 60:
+    if (held_until := found.get("heldUntil")) is not None:
+        yield Step(
+            "lifetimes", "warning", f"the clock is held until {instant_text(held_until)}",
+            "This data has seen that time: a test clock was moved, or the system's clock set back."
+            " Nothing dies before then; with --test-clock time runs on from there.",
+        )  # fmt: skip
+    elif found.get("frozen") or ahead > 60:
         state = "stands still" if found.get("frozen") else f"is {duration_text(ahead)} ahead"
         yield Step(
             "lifetimes", "warning", f"the test clock {state} at {instant_text(found['now'])}",

@@ -62,7 +62,11 @@ async def certificate(office: Office, _request: Request) -> Response:
 
 async def read_clock(office: Office, _request: Request) -> Response:
     clock = office.account.clock
-    body = {"now": clock.now(), "movable": isinstance(clock, MovableClock)}
+    body: dict[str, Any] = {
+        "now": clock.now(),
+        "movable": isinstance(clock, MovableClock),
+        "heldUntil": clock.held_until(),
+    }
     if isinstance(clock, MovableClock):
         body["frozen"] = clock.is_frozen
     return _answer(body)

@@ -7,12 +7,14 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from perseid import cli
 from perseid.config import Settings
 from tests.support.cli import decoded, invoke, shown
 from tests.support.raw import RawClient
@@ -209,6 +211,26 @@ def test_a_clock_that_was_moved(with_tls: Settings) -> None:
     shown(invoke(with_tls.endpoint, "clock", "advance", "3h"))
     _, found = steps(with_tls.endpoint)
     assert "is 3h" in found["lifetimes"]["found"] or "2h 59m" in found["lifetimes"]["found"]
+
+
+def test_a_clock_that_is_held(tmp_path: Path) -> None:
+    """Data that a test clock has left an hour ahead, served without one."""
+    settings = Settings(data=tmp_path / "data", durability="off")
+    with running(replace(settings, test_clock=True)) as ahead:
+        shown(invoke(ahead.endpoint, "clock", "advance", "1h"))
+    with running(settings) as held:
+        _, found = steps(held.endpoint)
+        text = shown(invoke(held.endpoint, "clock", "show"))
+    assert "the clock is held until" in found["lifetimes"]["found"]
+    assert "with --test-clock time runs on" in found["lifetimes"]["hint"]
+    assert "held until the system's clock gets there, cannot be moved" in text
+
+
+def test_a_server_says_that_its_clock_is_held() -> None:
+    told = cli._banner(Settings(memory=True), 2_000_000_000.5)
+    assert "this data has seen 2033-05-18 03:33:20Z (2000000000); time stands still" in told
+    assert "--test-clock" in told
+    assert "WARNING" not in cli._banner(Settings(memory=True), None)
 
 
 def test_http_where_https_is_spoken(with_tls: Settings) -> None:

@@ -304,6 +304,7 @@ def test_clock_moves_forward(run: Run, clock: MovableClock) -> None:
         "now": to,
         "movable": True,
         "frozen": True,
+        "heldUntil": None,
     }
 
 
