@@ -154,7 +154,7 @@ async def _serve(settings: Settings) -> None:
         click.echo(_banner(settings, server.held_until))
     waiting.cancel()
     await running
-    click.echo("Stopped; everything acknowledged is stored.")
+    click.echo("Stopped." if settings.memory else "Stopped; everything acknowledged is stored.")
 
 
 def _banner(settings: Settings, held_until: float | None) -> str:
