@@ -89,6 +89,15 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ("SELECT * FROM c WHERE c.n = 1 OR c.even", "scan", None, 60, 31),
         ("SELECT VALUE COUNT(1) FROM c WHERE c.n < 10", "index", "/n/?", 10, 1),
         ("SELECT TOP 2 * FROM c ORDER BY c.tags", "order", "/tags/?", 60, 2),
+        # Where nothing is passed over, only what the page loaded was looked at.
+        ("SELECT TOP 2 * FROM c", "scan", None, 2, 2),
+        ("SELECT c.id FROM c OFFSET 3 LIMIT 2", "scan", None, 5, 2),
+        ("SELECT TOP 2 * FROM c WHERE c.n > 7", "index", "/n/?", 2, 2),
+        ("SELECT TOP 2 c.id FROM c WHERE c.pk = 'p1'", "key", None, 2, 2),
+        ("SELECT TOP 2 * FROM c WHERE c.n > 7 AND c.even", "index", "/even/?", 30, 2),
+        ("SELECT TOP 2 VALUE c.kind FROM c", "scan", None, 60, 2),
+        ("SELECT TOP 2 c.id FROM c JOIN t IN c.tags", "scan", None, 60, 2),
+        ("SELECT TOP 2 * FROM c WHERE LOWER(c.id) != 't07'", "scan", None, 60, 2),
     ],
 )
 def test_access(

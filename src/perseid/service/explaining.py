@@ -13,7 +13,7 @@ from perseid.query.nodes import Chain, Expr, Node
 from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan, pinned_key, plan_for
+from perseid.service.plans import Plan, paths_of, pinned_key, plan_for
 from perseid.service.queries import QueryPage, QueryRequest, run_page
 from perseid.store.protocol import Access, Scan
 
@@ -26,8 +26,8 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
     page = await run_page(op, plan, query, scope, None, limit)
     scan = scope._replace(where=query.bound_to(plan).where, indexable=plan.indexable)
     access = await op.store.access(op.container, scan, plan.order, plan.combined)
-    if access.way == "order":
-        access = access._replace(looked=len(page.loaded))
+    if access.way == "order" or _loads_what_it_looks_at(op, plan, access):
+        access = access._replace(looked=len(page.loaded))  # the page may have ended early
     pushed, evaluated = _divided(plan.compiled, query.parameters)
     return {
         "tree": "\n".join(_tree(op, plan, access, page, pushed, evaluated)),
@@ -44,6 +44,16 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
             (page.times.compiling + page.times.loading + page.times.evaluating) * 1000, 3
         ),
     }
+
+
+def _loads_what_it_looks_at(op: Operation, plan: Plan, access: Access) -> bool:
+    """Whether every item on the way gives a row: nothing passes one over, here or in the store."""
+    bound = plan.compiled.bound
+    gives_rows = plan.compiled.gives_items or (bound.shape != "VALUE" and bound.root is not None)
+    if plan.compiled.paging != "STREAM" or bound.has_joins or not gives_rows:
+        return False
+    settled = set(op.container.key.tokens) if access.way == "key" else {access.path}
+    return plan.pushdown.is_exact and paths_of(plan.pushdown.condition) <= settled
 
 
 def spec(path: Path) -> str:

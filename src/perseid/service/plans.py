@@ -71,7 +71,7 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]
     pushdown = push(bound, dict(zip(compiled.parameters, kinds, strict=True)))
     order = pushed_order(bound)
     together = combined(bound, is_filtered=pushdown.is_exact)
-    paths = _paths(pushdown.condition)
+    paths = paths_of(pushdown.condition)
     if order is not None:
         paths.add(order.path)
     if together is not None:
@@ -113,9 +113,10 @@ def is_indexable(container: Container, path: Path) -> bool:
     return point.scalar
 
 
-def _paths(condition: Condition) -> set[Path]:
+def paths_of(condition: Condition) -> set[Path]:
+    """What a condition is about."""
     if isinstance(condition, Every | Some):
-        return {path for term in condition.terms for path in _paths(term)}
+        return {path for term in condition.terms for path in paths_of(term)}
     if isinstance(condition, Not):
-        return _paths(condition.term)
+        return paths_of(condition.term)
     return {condition.path}
