@@ -9,10 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import AsyncIterator, Iterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, get_overloads
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,6 +36,7 @@ _MARKER = (
     "cosmos(partition_key='/pk', items=(), **properties): what the test's cosmos_container is"
     " like; properties are those of DatabaseProxy.create_container, as default_ttl."
 )
+_CONNECT_SECONDS = 10.0
 _numbers = itertools.count(1)
 
 
@@ -81,13 +86,18 @@ class PerseidClock:
         """Time runs on from where it stands."""
         return self._ask("POST", "resume")
 
-    def advance(self, seconds: float) -> float:
+    def advance(self, seconds: float | timedelta) -> float:
         """Moves forward; what ends in between is gone when this returns."""
-        return self._ask("POST", "advance", seconds=seconds)
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        return self._ask("POST", "advance", seconds=_number(seconds, "seconds or a timedelta"))
 
-    def set(self, instant: float) -> float:
-        """Moves forward to that second."""
-        return self._ask("POST", "set", to=instant)
+    def set(self, instant: float | datetime) -> float:
+        """Moves forward to that second since 1970, or date (UTC unless it says otherwise)."""
+        if isinstance(instant, datetime):
+            date = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+            instant = date.timestamp()
+        return self._ask("POST", "set", to=_number(instant, "seconds since 1970 or a datetime"))
 
     def _ask(self, method: str, *move: str, **body: float) -> float:
         import click
@@ -107,6 +117,12 @@ class PerseidClock:
         return now
 
 
+def _number(value: Any, wanted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"the clock takes {wanted}, not {value!r}")
+    return value
+
+
 @pytest.fixture(scope="session")
 def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
     """A server in memory on a free port, with a test clock; one for each process of a session."""
@@ -114,6 +130,7 @@ def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
 
     endpoint = _setting(pytestconfig, "perseid_endpoint")
     if endpoint:
+        _reach(endpoint)
         yield Perseid(endpoint, _setting(pytestconfig, "perseid_key") or WELL_KNOWN_KEY)
         return
     from perseid.embedded import running
@@ -163,6 +180,7 @@ def cosmos_container(
             raise pytest.UsageError("@pytest.mark.cosmos takes named arguments only.")
         properties |= marker.kwargs
     items = properties.pop("items", ())
+    _check_names(properties, cosmos_database.create_container)
     key = properties.pop("partition_key", "/pk")
     name = properties.pop("id", "items")
     made: ContainerProxy = cosmos_database.create_container(
@@ -208,6 +226,41 @@ def _setting(config: pytest.Config, name: str) -> str:
     """From the command line, else from the ini file."""
     given = config.getoption(name)
     return str(given if given is not None else config.getini(name))
+
+
+def _reach(endpoint: str) -> None:
+    """Connects once, or every test would wait for its client to give up."""
+    __tracebackhide__ = True
+    parts = urlsplit(endpoint)
+    ports = {"http": 80, "https": 443}
+    try:
+        if parts.scheme not in ports or not parts.hostname:
+            raise ValueError("it must look like http://127.0.0.1:8081/")
+        where = parts.hostname, parts.port or ports[parts.scheme]
+        socket.create_connection(where, timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise pytest.UsageError(
+            f"perseid_endpoint: no server answers at {endpoint}: {reason}."
+        ) from None
+
+
+def _check_names(properties: Mapping[str, Any], create: Callable[..., Any]) -> None:
+    """UsageError for a name that `create` does not list; it would fail far from here."""
+    __tracebackhide__ = True
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    known = dict.fromkeys(
+        name
+        for each in get_overloads(create) or [create]
+        for name, parameter in signature(each).parameters.items()
+        if parameter.kind in kinds and name not in ("self", "return_properties")
+    )
+    unknown = [name for name in properties if name not in known]
+    if known and unknown:
+        raise pytest.UsageError(
+            f"@pytest.mark.cosmos does not know '{unknown[0]}'; it takes"
+            f" {', '.join(['items', *known])}."
+        )
 
 
 def _server_settings(options: str) -> Any:

@@ -118,6 +118,8 @@ CONTAINERS = """
         assert list(cosmos_client.list_databases()) == []
 """
 CLOCK = """
+    from datetime import UTC, datetime, timedelta
+
     import pytest
     from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
@@ -135,6 +137,18 @@ CLOCK = """
             perseid_clock.advance(-1)
         with pytest.raises(ValueError, match="only moves forward"):
             perseid_clock.set(start)
+
+    def test_dates_and_differences(perseid_clock):
+        start = perseid_clock.now()
+        assert perseid_clock.advance(timedelta(minutes=2)) == start + 120
+        later = datetime.fromtimestamp(start + 180, UTC)
+        assert perseid_clock.set(later) == start + 180
+        assert perseid_clock.set(later.replace(tzinfo=None) + timedelta(1)) == start + 180 + 86400
+        for value in ("1h", None, True, later):
+            with pytest.raises(TypeError, match="takes seconds or a timedelta, not"):
+                perseid_clock.advance(value)
+        with pytest.raises(TypeError, match="takes seconds since 1970 or a datetime, not '2030"):
+            perseid_clock.set("2030-01-01")
 
     def test_it_runs_afterwards(perseid):
         before = perseid.clock.now()
@@ -201,7 +215,7 @@ def test_the_fixtures(tmp_path: Path) -> None:
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, told = run(tmp_path)
     assert code == 0, told
-    assert "15 passed" in told
+    assert "16 passed" in told
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:
@@ -244,6 +258,22 @@ def test_a_server_that_runs_already(tmp_path: Path, endpoint: str) -> None:
             "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
             "",
             "takes named arguments only",
+        ),
+        (
+            "import pytest\n@pytest.mark.cosmos(patrition_key='/pk')\n"
+            "def test(cosmos_container): ...",
+            "",
+            "does not know 'patrition_key'; it takes items, id, partition_key, ",
+        ),
+        (
+            "def test(perseid): ...",
+            "--perseid-endpoint=http://127.0.0.1:1/",
+            "no server answers at http://127.0.0.1:1/: Connection refused.",
+        ),
+        (
+            "def test(perseid): ...",
+            "--perseid-endpoint=localhost:8081",
+            "it must look like http://127.0.0.1:8081/",
         ),
     ],
 )
