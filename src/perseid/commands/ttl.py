@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import click
 
-from perseid.commands.admin_client import AdminClient, talks_to_server
+from perseid.commands.admin_client import AdminClient, Refused, talks_to_server
 from perseid.commands.clock import duration_text, instant_text, parse_duration
 from perseid.commands.output import bytes_text, json_text, plain, printed, show, show_table
 from perseid.commands.query import parse_key
@@ -177,7 +177,14 @@ def explain(
     body: dict[str, Any] = {"id": id, "partitionKey": parse_key(partition_key)}
     if proposed is not None:
         body["ttl"] = proposed
-    answer = client.post("ttl", database, container, "explain", body=body)
+    try:
+        answer = client.post("ttl", database, container, "explain", body=body)
+    except Refused as exc:
+        if exc.status != 404 or not exc.message.startswith(_NO_ITEM):
+            raise
+        raise click.ClickException(
+            "There is no such item under this id and partition key, or it has been removed already."
+        ) from exc
     if printed(answer, as_json):
         return
     value = answer.value
@@ -186,7 +193,7 @@ def explain(
         ("last written", instant_text(value["_ts"])),
         ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
         ("state", value["because"] if value["live"] else f"dead: {value['because']}"),
-        ("rule", f"{value['rule']}, decided by the {_ORIGINS[value['origin']]}"),
+        ("decided by", _DECIDED_BY[value["rule"]]),
         ("ends", instant_text(value["expiresAt"])),
     ]
     if value["remainingSeconds"] is not None:
@@ -272,7 +279,13 @@ def audit(
     show(table)
 
 
-_ORIGINS: Final = {"item": "item", "container": "container", "none": "policy: it never ends"}
+_NO_ITEM: Final = "Entity with the specified id does not exist"
+_OFF: Final = "the container: time to live is off"
+_DECIDED_BY: Final = {  # by the cell of the matrix in docs/ttl.md, row by row
+    "T-020": _OFF, "T-021": "the container: it sets no lifetime", "T-022": "the container",
+    "T-023": _OFF, "T-024": "the item: it never ends", "T-025": "the item: it never ends",
+    "T-026": _OFF, "T-027": "the item", "T-028": "the item",
+}  # fmt: skip
 
 
 def _scope(database: str | None, container: str | None) -> tuple[str, ...]:

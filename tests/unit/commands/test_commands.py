@@ -193,7 +193,7 @@ def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableCl
         f"last written {instant_text(now)}",
         "its own ttl 5",
         "state alive under the current policy and every earlier one",
-        "rule T-028, decided by the item",
+        "decided by the item",
         f"ends {instant_text(now + 5)}",
         "remaining 5s",
     ):
@@ -205,6 +205,24 @@ def test_explain_the_dead(run: Run, stocked: tuple[str, str], clock: MovableCloc
     found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '["p"]')))
     assert "state dead: its own ttl has ended" in found
     assert "removed before it 0" in found
+
+
+@pytest.mark.parametrize(
+    ("id_", "default_ttl", "decided_by"),
+    [
+        ("old", 100, "the container"),
+        ("forever", 100, "the item: it never ends"),
+        ("forever", -1, "the item: it never ends"),
+        ("old", -1, "the container: it sets no lifetime"),
+        ("forever", None, "the container: time to live is off"),
+    ],
+)
+def test_explain_who_decided(
+    run: Run, raw: RawClient, stocked: tuple[str, str], id_: str, default_ttl: int, decided_by: str
+) -> None:
+    set_default(raw, stocked, default_ttl)
+    found = lines(shown(run("ttl", "explain", *stocked, id_, "--partition-key", '"p"')))
+    assert f"decided by {decided_by}" in found
 
 
 def test_explain_a_proposal(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
@@ -386,7 +404,7 @@ def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str)
     [
         (("forecast", "--bucket", "fortnight"), "bucket is one of second, minute, hour"),
         (("forecast", "--count", "0"), "count is a whole number from 1 to 1000"),
-        (("explain", "nobody", "--partition-key", '"p"'), "Entity with the specified id"),
+        (("explain", "nobody", "--partition-key", '"p"'), "There is no such item under this id"),
         (("explain", "old", "--partition-key", '"p"', "--ttl", "0"), "The input ttl '0'"),
         (("undo",), "There is no change of defaultTtl to undo."),
     ],
