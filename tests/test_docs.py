@@ -12,11 +12,12 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from perseid import pytest_plugin, start_file
 from perseid.cli import main
 from perseid.clock import MovableClock
-from perseid.commands import shell
+from perseid.commands import clock, shell, ttl
 from perseid.config import Settings
 from perseid.http import admin
 from perseid.query import CallContext, compile_query, run
@@ -135,6 +136,17 @@ def test_every_command_and_option_explains_itself(name: str) -> None:
     for option in command.params:
         if isinstance(option, click.Option):
             assert (option.help or "").endswith("."), f"{name} {option.opts}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example(name: str) -> None:
+    assert re.search(r"\bExamples?:\n +\S", COMMANDS[name].help or "")
+
+
+@pytest.mark.parametrize("group", [main, clock.clock, ttl.ttl])
+def test_no_description_is_cut(group: click.Group) -> None:
+    listed = CliRunner().invoke(group, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert "..." not in listed.partition("Commands:")[2]
 
 
 def test_every_command_of_the_shell_is_documented() -> None:

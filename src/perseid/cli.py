@@ -120,7 +120,13 @@ def _settings_options(command: F) -> F:
 @main.command()
 @_settings_options
 def serve(**options: Any) -> None:
-    """Run the server until Ctrl-C."""
+    """Run the server until Ctrl-C.
+
+    \b
+    Examples:
+      perseid serve --data /var/lib/perseid --port 9000
+      perseid serve --memory --test-clock --init start.yaml
+    """
     settings = Settings(**options)
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"

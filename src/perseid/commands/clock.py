@@ -62,27 +62,47 @@ def clock() -> None:
 
     The clock decides `_ts` and expiry. It only moves forward, and only if the server was started
     with --test-clock.
+
+    \b
+    Examples:
+      perseid clock freeze
+      perseid clock advance 59m
     """
 
 
 @clock.command()
 @talks_to_server
 def show(client: AdminClient, as_json: bool) -> None:
-    """Show the server's time."""
+    """Show the server's time.
+
+    \b
+    Example:
+      perseid clock show
+    """
     _print(client.get("clock"), as_json)
 
 
 @clock.command()
 @talks_to_server
 def freeze(client: AdminClient, as_json: bool) -> None:
-    """Make time stand still."""
+    """Make time stand still.
+
+    \b
+    Example:
+      perseid clock freeze
+    """
     _move(client, as_json, "freeze")
 
 
 @clock.command()
 @talks_to_server
 def resume(client: AdminClient, as_json: bool) -> None:
-    """Let time run on from where it stands."""
+    """Let time run on from where it stands.
+
+    \b
+    Example:
+      perseid clock resume
+    """
     _move(client, as_json, "resume")
 
 
@@ -90,7 +110,12 @@ def resume(client: AdminClient, as_json: bool) -> None:
 @click.argument("seconds", type=parse_duration)
 @talks_to_server
 def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
-    """Move time forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w."""
+    """Move time forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w.
+
+    \b
+    Example:
+      perseid clock advance 15m
+    """
     _move(client, as_json, "advance", {"seconds": seconds})
 
 
@@ -98,7 +123,14 @@ def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
 @click.argument("instant", type=parse_instant)
 @talks_to_server
 def set_(client: AdminClient, as_json: bool, instant: float) -> None:
-    """Move time forward to INSTANT: seconds since 1970, or an ISO date (UTC unless it says)."""
+    """Move time forward to INSTANT.
+
+    That is seconds since 1970, or an ISO date, which is UTC unless it says otherwise.
+
+    \b
+    Example:
+      perseid clock set 2030-01-31T12:00:00Z
+    """
     _move(client, as_json, "set", {"to": instant})
 
 

@@ -98,10 +98,11 @@ def export_items(
     restart: bool,
     as_json: bool,
 ) -> None:
-    """Write the live items of a container to FILE, or to standard output.
+    """Write the live items of a container to a file.
 
-    Items come out as they were sent, ttl included, in the order of their creation. After Ctrl-C
-    the same command goes on where it ended; FILE appears when it is complete.
+    Without FILE they go to standard output. Items come out as they were sent, ttl included, in the
+    order of their creation. After Ctrl-C the same command goes on where it ended; FILE appears
+    when it is complete.
 
     \b
     Example:

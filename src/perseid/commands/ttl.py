@@ -32,7 +32,13 @@ def parse_default_ttl(text: str) -> float | None:
 
 @click.group()
 def ttl() -> None:
-    """Look at lifetimes: preview, forecast, explain, undo, drain, audit."""
+    """Look at lifetimes, and undo or hasten their ends.
+
+    \b
+    Examples:
+      perseid ttl status shop sessions
+      perseid ttl audit
+    """
 
 
 @ttl.command()
@@ -40,7 +46,12 @@ def ttl() -> None:
 @click.argument("container")
 @talks_to_server
 def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Show the policy, who lives under it, and who waits to be removed."""
+    """Show the policy, the living, and the dead not removed yet.
+
+    \b
+    Example:
+      perseid ttl status shop sessions
+    """
     answer = client.get("ttl", database, container)
     if printed(answer, as_json):
         return
@@ -75,7 +86,15 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
 def preview(
     client: AdminClient, *, as_json: bool, database: str, container: str, default_ttl: str
 ) -> None:
-    """Show what another default ttl would do now, without changing anything."""
+    """Show what another default ttl would do now.
+
+    Nothing is changed.
+
+    \b
+    Examples:
+      perseid ttl preview shop sessions --default-ttl 30m
+      perseid ttl preview shop sessions --default-ttl off
+    """
     proposed = parse_default_ttl(default_ttl)
     answer = client.post("ttl", database, container, "preview", body={"defaultTtl": proposed})
     if printed(answer, as_json):
@@ -125,7 +144,12 @@ def preview(
 def forecast(
     client: AdminClient, *, as_json: bool, database: str, container: str, bucket: str, count: int
 ) -> None:
-    """Show who dies when, under the policy as it is."""
+    """Show who dies when, under the policy as it is.
+
+    \b
+    Example:
+      perseid ttl forecast shop sessions --bucket minute --count 60
+    """
     answer = client.get("ttl", database, container, "forecast", bucket=bucket, count=count)
     if printed(answer, as_json):
         return
@@ -173,7 +197,14 @@ def explain(
     partition_key: str,
     proposed: float | None,
 ) -> None:
-    """Say why an item is alive or dead, and until when; dead ones too, never their bodies."""
+    """Say why an item is alive or dead, and until when.
+
+    Those that are dead and not removed yet too; never their bodies.
+
+    \b
+    Example:
+      perseid ttl explain shop sessions s1 --partition-key '"ada"'
+    """
     body: dict[str, Any] = {"id": id, "partitionKey": parse_key(partition_key)}
     if proposed is not None:
         body["ttl"] = proposed
@@ -211,7 +242,14 @@ def explain(
 @click.argument("container")
 @talks_to_server
 def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Revert the last change of the default ttl; what is not removed yet lives again."""
+    """Revert the last change of the default ttl.
+
+    What that has ended and is not removed yet lives again.
+
+    \b
+    Example:
+      perseid ttl undo shop sessions
+    """
     answer = client.post("ttl", database, container, "undo")
     if printed(answer, as_json):
         return
@@ -234,7 +272,15 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
 def drain(
     client: AdminClient, *, as_json: bool, database: str | None, container: str | None
 ) -> None:
-    """Remove everything dead now, in one container or in all, and wait for it."""
+    """Remove everything dead now, and wait for it.
+
+    In one container, or in all of them.
+
+    \b
+    Examples:
+      perseid ttl drain shop sessions
+      perseid ttl drain
+    """
     answer = client.post("ttl", *_scope(database, container), "drain")
     if printed(answer, as_json):
         return
@@ -260,7 +306,14 @@ def audit(
     after: int,
     limit: int,
 ) -> None:
-    """Show the log of policy changes, of one container or of all."""
+    """Show the log of policy changes.
+
+    Of one container, or of all of them.
+
+    \b
+    Example:
+      perseid ttl audit shop sessions --limit 10
+    """
     answer = client.get("ttl", *_scope(database, container), "audit", after=after, limit=limit)
     if printed(answer, as_json):
         return
