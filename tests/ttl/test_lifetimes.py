@@ -1335,6 +1335,7 @@ def test_audit_of_a_change(shelves: Shelves) -> None:
     shared = {
         "ts": shelves.now,
         "containerRid": rid,
+        "container": shelf.path.removeprefix("/"),
         "defaultTtl": {"old": -1, "new": 30},
         "caller": "primary",
     }

@@ -62,6 +62,10 @@ def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
     show(table)
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def bytes_text(size: float) -> str:
     for unit in _BYTES:
         if size < 1024 or unit == _BYTES[-1]:

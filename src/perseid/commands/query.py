@@ -12,7 +12,7 @@ import click
 
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.connection import Connection, Refused
-from perseid.commands.output import json_text, plain, print_json, show
+from perseid.commands.output import json_text, plain, plural, print_json, show
 from perseid.commands.wire_client import QueryPage, query_page
 
 FORMATS: Final = ("table", "json", "lines")
@@ -224,10 +224,6 @@ SHOWN: Final[dict[str, Callable[[list[Any], int, float, int], None]]] = {
     "json": show_json,
     "lines": show_lines,
 }
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def table_of(rows: list[Any]) -> Any:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import click
 
 from perseid.commands.admin_client import AdminClient, Refused, talks_to_server
 from perseid.commands.clock import duration_text, instant_text, parse_duration
-from perseid.commands.output import bytes_text, json_text, plain, printed, show, show_table
+from perseid.commands.output import (
+    bytes_text,
+    console,
+    json_text,
+    plain,
+    plural,
+    printed,
+    show,
+    show_table,
+)
 from perseid.commands.query import parse_key
-
-if TYPE_CHECKING:
-    pass
 
 _BAR_WIDTH: Final = 24
 
@@ -27,7 +33,13 @@ def parse_lifetime(text: str) -> float:
 def parse_default_ttl(text: str) -> float | None:
     """A container's setting: a lifetime, `none` for on without a default, `off` for None."""
     word = text.lower()
-    return None if word == "off" else parse_lifetime("-1" if word == "none" else text)
+    try:
+        return None if word == "off" else parse_lifetime("-1" if word == "none" else text)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"'{text}' is not a duration like 90, 90s, 15m, 2h or 3d, nor -1, none or off.",
+            param_hint="--default-ttl",
+        ) from None
 
 
 @click.group()
@@ -317,6 +329,9 @@ def audit(
     answer = client.get("ttl", *_scope(database, container), "audit", after=after, limit=limit)
     if printed(answer, as_json):
         return
+    if not answer.value["entries"]:
+        click.echo("no changes")
+        return
     from rich.table import Table
 
     table = Table("line", "when", "container", "event", "by", "what")
@@ -324,7 +339,7 @@ def audit(
         table.add_row(
             str(entry["line"]),
             instant_text(entry["ts"]),
-            entry["containerRid"],
+            plain(_name(entry)) if entry.get("container") else entry["containerRid"],
             entry["event"],
             entry.get("caller", ""),
             _entry_text(entry),
@@ -364,20 +379,33 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
         box=None,
         padding=(0, 2, 0, 0),
     )
-    table.add_column("from", no_wrap=True)
+    table.add_column("from")
     table.add_column("items", justify="right", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
+    rows = [
+        (instant_text(bar["from"]), str(bar["items"]), bytes_text(bar["bytes"])) for bar in bars
+    ]
+    if not _has_room_for_bars(rows):  # the figures are what counts
+        for row in rows:
+            table.add_row(*row)
+        show(table)
+        return
     table.add_column(no_wrap=True)
     most = max((bar["items"] for bar in bars), default=0) or 1
     least = most / (2 * _BAR_WIDTH)  # half a cell: what is there can be seen
-    for bar in bars:
+    for bar, row in zip(bars, rows, strict=True):
         items = bar["items"]
         length = max(items, least) if items else 0
         drawn = ProgressBar(
             total=most, completed=length, width=_BAR_WIDTH, finished_style="bar.complete"
         )
-        table.add_row(instant_text(bar["from"]), str(items), bytes_text(bar["bytes"]), drawn)
+        table.add_row(*row, drawn)
     show(table)
+
+
+def _has_room_for_bars(rows: Sequence[tuple[str, ...]]) -> bool:
+    widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return sum(max(width, 5) + 2 for width in widths) + _BAR_WIDTH <= console().width
 
 
 def _name(value: Mapping[str, Any]) -> str:
@@ -395,7 +423,7 @@ def _policy_text(default_ttl: float | None) -> str:
 
 
 def _count_text(count: Mapping[str, int]) -> str:
-    return f"{count['items']} items, {bytes_text(count['bytes'])}"
+    return f"{plural(count['items'], 'item')}, {bytes_text(count['bytes'])}"
 
 
 def _sample_text(sample: Sequence[Mapping[str, Any]]) -> str:

@@ -166,9 +166,21 @@ async def audit(
     """The lines of the log behind `after`, oldest first."""
     rid = None if container is None else container.rid
     return [
-        {"line": line, "ts": note.ts, "containerRid": note.container, **note.entry}
+        {
+            "line": line,
+            "ts": note.ts,
+            "containerRid": note.container,
+            "container": _path_of(account, note.container),
+            **note.entry,
+        }
         for line, note in await account.store.notes(rid, after, limit)
     ]
+
+
+def _path_of(account: Account, rid: str) -> str | None:
+    """Of a container that is still there."""
+    container = account.catalog.container_by_rid(rid)
+    return None if container is None else container.path
 
 
 # Undo, hold and guard settings

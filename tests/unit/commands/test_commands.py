@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import threading
@@ -128,7 +129,7 @@ def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None
         assert line in found
     assert any(line.startswith("live 4 items, ") for line in found)
     assert any(line.startswith("will expire 3 items, ") for line in found)
-    assert any(line.startswith("never expire 1 items, ") for line in found)
+    assert any(line.startswith("never expire 1 item, ") for line in found)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_preview(
 ) -> None:
     found = lines(shown(run("ttl", "preview", *stocked, "--default-ttl", given)))
     assert f"default ttl {policy}" in found
-    assert any(line.startswith(f"would die at once {dies} items, ") for line in found)
+    assert any(line.startswith(f"would die at once {dies} item") for line in found)
     assert f"would become mortal {mortal}" in found
     assert f"would become immortal {immortal}" in found
     assert any(line.startswith("first of them old") for line in found) == bool(dies)
@@ -179,9 +180,17 @@ def test_forecast_draws_bars_to_scale(
     assert f"{instant_text(now + 120)} 0 0 bytes" in found
     assert [line.count("━") for line in text.splitlines() if "━" in line] == [12, 24]
     assert "die later 0 items, 0 bytes" in found
-    assert any(line.startswith("never die 1 items, ") for line in found)
+    assert any(line.startswith("never die 1 item, ") for line in found)
     assert "dead, not removed yet 0 items, 0 bytes" in found
     assert "removing those takes about 0s" in found
+
+
+def test_figures_have_precedence_over_bars(endpoint: str, stocked: tuple[str, str]) -> None:
+    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "40"}
+    command = ["ttl", "forecast", *stocked, "--bucket", "minute", "--count", "2"]
+    found = lines(shown(CliRunner().invoke(program, command, env=environment)))
+    figures = [line for line in found if re.search(r"Z \d+ \d+ bytes$", line)]
+    assert len(figures) == 2, found
 
 
 def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
@@ -236,7 +245,7 @@ def test_undo(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
     found = lines(shown(run("ttl", "undo", *stocked)))
     assert found[0] == f"{stocked[0]}/c"
     assert "default ttl 100 s (1m 40s)" in found
-    assert any(line.startswith("live again 1 items, ") for line in found)
+    assert any(line.startswith("live again 1 item, ") for line in found)
 
 
 def test_drain_one_and_all(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
@@ -255,9 +264,11 @@ def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, s
         text = shown(run("ttl", "audit", *scope))
         assert "policy" in text
         assert "primary" in text
+        assert "/".join(stocked) in text
     last = json.loads(shown(run("ttl", "audit", *stocked, "--json")))["entries"][-1]["line"]
     after = json.loads(shown(run("ttl", "audit", *stocked, "--after", str(last), "--json")))
     assert after == {"entries": []}
+    assert shown(run("ttl", "audit", *stocked, "--after", str(last))) == "no changes\n"
     one = json.loads(shown(run("ttl", "audit", *stocked, "--limit", "1", "--json")))["entries"]
     assert len(one) == 1
 
@@ -373,6 +384,11 @@ def fixed_clock() -> Iterator[Settings]:
         (("ttl", "preview", "nowhere", "c", "--default-ttl", "5"), 1, "does not exist"),
         (("ttl", "preview", "nowhere", "c", "--default-ttl", "0"), 1, "The input defaultTtl '0'"),
         (("ttl", "preview", "d", "c", "--default-ttl", "soon"), 2, "'soon' is not a duration"),
+        (
+            ("ttl", "preview", "d", "c", "--default-ttl", "-5"),
+            2,
+            "--default-ttl: '-5' is not a duration like 90, 90s, 15m, 2h or 3d, nor -1, none",
+        ),
         (("ttl", "preview", "d", "c"), 2, "Missing option '--default-ttl'"),
         (("ttl", "status", "d"), 2, "Missing argument 'CONTAINER'"),
         (("ttl", "drain", "d"), 2, "Give a DATABASE and a CONTAINER, or neither."),
