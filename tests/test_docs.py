@@ -140,7 +140,9 @@ def test_every_command_and_option_explains_itself(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example(name: str) -> None:
-    assert re.search(r"\bExamples?:\n +\S", COMMANDS[name].help or "")
+    _, title, examples = (COMMANDS[name].help or "").partition("Example")
+    assert title
+    assert name in examples
 
 
 @pytest.mark.parametrize("group", [main, clock.clock, ttl.ttl])

@@ -32,13 +32,11 @@ def parse_key(text: str) -> list[Any]:
     return key if isinstance(key, list) else [key]
 
 
-def parse_parameter(text: str) -> tuple[str, Any]:
+def parse_parameter(text: str, said_by: str = "--parameter") -> tuple[str, Any]:
     """`@name=value`; the value is JSON if it can be read as such, else a string."""
     name, equals, value = text.partition("=")
     if not equals or not name.lstrip("@"):
-        raise click.BadParameter(
-            f"'{text}' is not of the form @name=value.", param_hint="--parameter"
-        )
+        raise click.BadParameter(f"'{text}' is not of the form @name=value.", param_hint=said_by)
     return f"@{name.lstrip('@')}", value_of(value)
 
 
@@ -47,6 +45,20 @@ def value_of(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def parameters_of(text: str) -> list[str]:
+    """The names in a query that want a value; none if it cannot be read, as its server will say."""
+    if "@" not in text:
+        return []
+    from perseid.errors import CosmosError
+    from perseid.query.lexer import PARAMETER, tokenize  # only now: it takes long to import
+
+    try:
+        tokens = tokenize(text)
+    except CosmosError:
+        return []
+    return [*dict.fromkeys(token.text for token in tokens if token.kind == PARAMETER)]
 
 
 @dataclass(slots=True)
@@ -69,6 +81,7 @@ class Desk:
         return self.database, self.container
 
     def pages(self, text: str) -> Iterator[QueryPage]:
+        self._tell_missing(text)
         token: str | None = None
         while True:
             page = query_page(
@@ -88,7 +101,14 @@ class Desk:
     def listed_parameters(self) -> list[dict[str, Any]]:
         return [{"name": name, "value": value} for name, value in self.parameters.items()]
 
+    def _tell_missing(self, text: str) -> None:
+        """A parameter without a value is undefined, which finds nothing and says nothing."""
+        missing = [name for name in parameters_of(text) if name not in self.parameters]
+        if missing:
+            click.echo(f"No value was given for {plain(', '.join(missing))}.", err=True)
+
     def explain(self, text: str) -> dict[str, Any]:
+        self._tell_missing(text)
         database, container = self.place
         body: dict[str, Any] = {
             "database": database,

@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from perseid.commands.connection import Refused
 from perseid.commands.output import json_text, plain
 from perseid.commands.query import (
     FORMATS,
@@ -21,9 +22,15 @@ from perseid.commands.query import (
     show_plan,
     show_results,
 )
-from perseid.commands.wire_client import QueryPage, container_names, database_names
+from perseid.commands.wire_client import (
+    QueryPage,
+    container_names,
+    database_names,
+    read_container,
+)
 
 _HISTORY_LINES: Final = 2000
+_WORDS_OF_OTHERS: Final = {"exit": "quit", "quit": "quit", "help": "help"}
 _WORDS: Final = (
     "SELECT", "VALUE", "DISTINCT", "TOP", "FROM", "JOIN", "IN", "WHERE", "AND", "OR", "NOT",
     "BETWEEN", "LIKE", "EXISTS", "ARRAY", "GROUP BY", "ORDER BY", "ASC", "DESC", "OFFSET", "LIMIT",
@@ -53,6 +60,8 @@ class Shell:
         try:
             if line.startswith("."):
                 self._command(line)
+            elif line.lower() in _WORDS_OF_OTHERS:
+                raise click.ClickException(f"Say .{_WORDS_OF_OTHERS[line.lower()]}.")
             else:
                 self._rest = self.desk.pages(line)
                 self._more()
@@ -87,6 +96,16 @@ class Shell:
         names = rest.split()
         if len(names) not in (1, 2):
             raise click.ClickException("Say .use DATABASE CONTAINER.")
+        try:
+            if len(names) == 2:
+                read_container(self.desk.connection, *names)
+            else:
+                container_names(self.desk.connection, *names)
+        except Refused as exc:
+            if exc.status != 404:
+                raise
+            kind = "container" if len(names) == 2 else "database"
+            raise click.ClickException(f"There is no {kind} {plain('/'.join(names))}.") from exc
         self.desk.database = names[0]
         self.desk.container = names[1] if len(names) == 2 else None
 
@@ -107,7 +126,7 @@ class Shell:
     def _set(self, rest: str) -> None:
         """@NAME=VALUE: a parameter for all queries that follow; alone: shows them"""
         if rest:
-            name, value = parse_parameter(rest)
+            name, value = parse_parameter(rest, ".set")
             self.desk.parameters[name] = value
         for name, value in self.desk.parameters.items():
             click.echo(f"{plain(name)} = {json_text(value)}")

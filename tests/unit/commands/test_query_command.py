@@ -8,9 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
 
 from perseid.commands.admin_client import AdminClient
@@ -202,8 +200,19 @@ def test_the_shell_remembers_parameters_and_keys(
     out, _ = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n")
     assert json.loads(out)["items"] == ["dee"]
     say(shell, capsys, ".partition-key", ".unset @n")
-    out, _ = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n")
+    out, err = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n OR c.n = '@m'")
     assert json.loads(out)["items"] == []
+    assert err == "No value was given for @n.\n"
+    err = say(shell, capsys, ".set @n")[1]
+    assert "'@n' is not of the form @name=value." in err
+    assert "--parameter" not in err
+
+
+@pytest.mark.parametrize(("word", "hint"), [("exit", "quit"), ("QUIT;", "quit"), ("help", "help")])
+def test_the_shell_knows_what_others_call_it(
+    shell: Shell, capsys: pytest.CaptureFixture[str], word: str, hint: str
+) -> None:
+    assert say(shell, capsys, word) == ("", f"Say .{hint}.\n")
 
 
 def test_the_shell_finds_its_way(
@@ -211,8 +220,11 @@ def test_the_shell_finds_its_way(
 ) -> None:
     assert place[0] in say(shell, capsys, ".databases")[0].split()
     assert say(shell, capsys, ".containers")[0] == "c\n"
-    say(shell, capsys, ".use other")
-    assert shell.prompt == "other> "
+    assert say(shell, capsys, ".use other")[1] == "There is no database other.\n"
+    assert say(shell, capsys, f".use {place[0]} d")[1] == f"There is no container {place[0]}/d.\n"
+    assert shell.prompt == "{}/{}> ".format(*place)
+    say(shell, capsys, f".use {place[0]}")
+    assert shell.prompt == f"{place[0]}> "
     assert "Say which container" in say(shell, capsys, "SELECT 1")[1]
     say(shell, capsys, ".use {} {}".format(*place))
     assert say(shell, capsys, ".format json", "SELECT VALUE 1")[0] != ""
@@ -309,14 +321,3 @@ def test_keys_that_are_no_keys(run: Run) -> None:
     with running(Settings(memory=True, read_only_key=OTHER_KEY)) as found:
         assert invoke(found.endpoint, "query", "d", "c", "SELECT 1", key=OTHER_KEY).exit_code == 1
     assert run("query", "d", "c", "SELECT 1", key="no base64").exit_code == 2
-
-
-def test_every_command_has_help_with_an_example() -> None:
-    from perseid.cli import main
-
-    for name in ("import", "export", "query", "portal", "check", "doctor", "completion"):
-        command = main.commands[name]
-        assert isinstance(command, click.Command)
-        text: Any = command.help
-        assert "Example" in text, name
-        assert f"perseid {name}" in text, name
