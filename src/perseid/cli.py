@@ -90,12 +90,13 @@ def _settings_options(command: F) -> F:
         kind = hints[setting.name]
         choices = setting.metadata.get("choices")
         is_secret = setting.metadata.get("secret", False)
+        has_default = setting.default is not None and setting.default is not False  # 0 is one
         option: dict[str, Any] = {
             "default": setting.default,
             "help": setting.metadata["help"],
             "envvar": f"PERSEID_{setting.name.upper()}",
             "show_envvar": True,
-            "show_default": not is_secret and setting.default not in (None, False),
+            "show_default": not is_secret and has_default,
         }
         if kind is bool:
             option["is_flag"] = True
