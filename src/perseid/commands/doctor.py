@@ -25,7 +25,7 @@ from perseid import __version__, clock
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.clock import duration_text, instant_text
 from perseid.commands.connection import Reply, open_connection, plain_message, split
-from perseid.commands.output import plain, print_json
+from perseid.commands.output import plain, plural, print_json
 
 Verdict = Literal["ok", "warning", "failed"]
 _SECONDS: Final = 5.0
@@ -264,7 +264,7 @@ def _sdk(visit: Visit) -> Iterator[Step]:
         importlib.util.find_spec("azure") is None
         or importlib.util.find_spec("azure.cosmos") is None
     ):
-        yield Step("SDK", "ok", "azure-cosmos is not installed here; not tried")
+        yield Step("SDK", "warning", "azure-cosmos is not installed here; not tried")
         return
     from azure.cosmos import CosmosClient
     from azure.cosmos import __version__ as sdk_version
@@ -278,13 +278,13 @@ def _sdk(visit: Visit) -> Iterator[Step]:
                 visit.client.endpoint, visit.client.key, connection_timeout=_SECONDS, **options
             ) as cosmos,
         ):
-            count = len(list(cosmos.list_databases()))
+            seen = plural(len(list(cosmos.list_databases())), "database")
     except Exception as exc:  # whatever it says is the answer to why it cannot connect
         raise Ended(
             "SDK", f"azure-cosmos {sdk_version} fails: {str(exc).splitlines()[0]}",
             "Everything before this step works, so the reason is in the client's own settings.",
         ) from None  # fmt: skip
-    yield Step("SDK", "ok", f"azure-cosmos {sdk_version} connects and sees {count} databases")
+    yield Step("SDK", "ok", f"azure-cosmos {sdk_version} connects and sees {seen}")
 
 
 STEPS: Final[tuple[Callable[[Visit], Iterator[Step]], ...]] = (

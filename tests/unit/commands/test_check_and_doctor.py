@@ -253,6 +253,12 @@ def test_a_wrong_key(endpoint: str) -> None:
     assert (bad.exit_code, "must be base64" in bad.stderr) == (2, True)
 
 
+def test_an_sdk_that_is_not_here(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    text = invoke(endpoint, "doctor").stdout
+    assert "note    SDK        azure-cosmos is not installed here; not tried" in text
+
+
 def test_nothing_listens() -> None:
     code, found = steps(f"http://127.0.0.1:{free_port()}/")
     assert (code, [*found]) == (1, ["name", "port"])
