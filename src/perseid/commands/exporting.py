@@ -22,7 +22,7 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.checkpoint import Checkpoint, resumable
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.importing import INTERRUPTED, interruptible
-from perseid.commands.output import print_json, show_table
+from perseid.commands.output import plural, print_json, show_table
 from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import page_records
@@ -110,6 +110,8 @@ def export_items(
       perseid export shop orders | jq .total
     """
     path = None if str(file) == "-" else file
+    if path is None and as_json:
+        raise click.UsageError("Standard output takes the items: give a FILE, or leave out --json.")
     names = file.name.lower().removesuffix(".gz")
     is_array = shape == "array" or (shape is None and names.endswith(".json"))
     if is_gzip is None:
@@ -189,10 +191,8 @@ def _into_file(
             writer.close()
             os.fsync(stream.fileno())
     if not is_whole:
-        click.echo(
-            f"Interrupted after {writer.items} items. Run the same command again to go on.",
-            err=True,
-        )
+        so_far = plural(writer.items, "item")
+        click.echo(f"Interrupted after {so_far}. Run the same command again to go on.", err=True)
         raise SystemExit(INTERRUPTED)
     os.replace(part, path)
     mark.remove()

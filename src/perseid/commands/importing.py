@@ -75,7 +75,9 @@ class Ledger:
                 self.counts[name] += answer[name]
             for refusal in answer["refused"]:
                 record = batch.records[refusal["line"] - 1]
-                self._refuse(record, refusal["id"], refusal["message"])
+                # Each item travels on a line of its own; the one that counts is the file's.
+                message = refusal["message"].replace(" at line 1, column ", " at column ")
+                self._refuse(record, refusal["id"], message)
             self._under_way.discard(batch.first)
 
     def refuse(self, record: Record, message: str) -> None:

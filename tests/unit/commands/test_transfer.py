@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -141,6 +142,8 @@ def test_refused_items_are_named(
     assert told[0].startswith("line 2 (b): The input ttl '0' is invalid")
     assert told[1] == "line 3 (large): An item holds at most 2 MB."
     assert told[2].startswith("line 4: The request body is not valid JSON")
+    assert re.search(r" at column \d+\.$", told[2])
+    assert "line 1" not in told[2]
     assert set(stored(raw, place)) == {"a"}
 
 
@@ -297,6 +300,7 @@ def test_export_goes_on_where_it_ended(
         (("import", "d", "c", "-", "--age", "soon"), 2, "'soon' is not a duration"),
         (("import", "d", "c"), 2, "Missing argument 'FILE'"),
         (("export", "d", "c", "--format", "xml"), 2, "'xml' is not one of"),
+        (("export", "d", "c", "--json"), 2, "give a FILE, or leave out --json"),
     ],
 )
 def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
