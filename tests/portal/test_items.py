@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from itertools import product
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from perseid import ttl
-from perseid.clock import MovableClock
+from perseid.clock import MovableClock, wall
+from perseid.config import Settings
 from perseid.ttl import Policy
-from tests.portal.browsing import answered
-from tests.portal.scenes import visit
+from tests.portal.browsing import answered, tab
+from tests.portal.scenes import enter, visit
 from tests.support.raw import RawClient
+from tests.support.running import running
 
 
 def put(raw: RawClient, container: str, id_: str, **rest: Any) -> dict[str, Any]:
@@ -132,6 +135,38 @@ def test_a_running_clock_counts_down(page: Page, raw: RawClient, container: str)
     expect(row_behind(page, "mayfly")).to_contain_text(re.compile("1m 3[0-8]s"))
     page.get_by_role("button", name="Freeze").click()
     expect(page.get_by_role("button", name="Let it run")).to_be_visible()
+
+
+def test_a_server_whose_clock_is_behind_is_not_asked_all_the_time(chromium: Browser) -> None:
+    """The page does not get to know the server's clock: by its own, the item is long gone."""
+    time = MovableClock(lambda: wall() - 3600)
+    time.freeze()
+    with (
+        running(Settings(memory=True), time) as found,
+        closing(RawClient(found.endpoint, found.key)) as raw,
+        tab(chromium) as (page, wrong),
+    ):
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        key = {"paths": ["/pk"], "kind": "Hash"}
+        body = {"id": "c", "partitionKey": key, "defaultTtl": 60}
+        assert raw.post("/dbs/d/colls", body).status == 201
+        put(raw, "/dbs/d/colls/c", "late")
+        page.route("**/_perseid/clock", lambda route: route.abort())
+        enter(page, found.endpoint, found.key)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        visit(page, "d/c/items")
+        expect(row(page, "late")).to_contain_text("gone")
+        page.evaluate(
+            """async () => {
+                const { clock } = await import("./clock.js");
+                for (let ticks = 0; ticks < 4; ticks++)
+                    await new Promise((go) => clock.addEventListener("tick", go, { once: true }));
+            }"""
+        )
+        assert 2 <= len([url for url in asked if url.endswith("/docs")]) <= 4
+        expect(row(page, "late")).to_be_visible()  # the server has it still
+        assert not wrong
 
 
 def test_pages_and_the_filter(page: Page, raw: RawClient, container: str) -> None:

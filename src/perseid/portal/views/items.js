@@ -14,6 +14,7 @@ const LARGEST_REFRESH = 1000;
 const EVERY = 10_000; // others write too
 const LEAVING = 700; // milliseconds a dead row takes to go; the same as in the style sheet
 const SOON = 60;
+const ASKS = 2; // at a row's end, and a second later: the page's clock may be a little ahead
 
 const REASONS = { item: "item", container: "container", none: "never" };
 
@@ -122,8 +123,9 @@ export function itemsView(body, place) {
       const row = known.get(name) ?? add(name, item, key);
       row.item = item;
       row.place = number++;
-      Object.assign(row, lifetime(item, defaultTtl));
-      row.node.classList.remove("ended");
+      const { origin, ends } = lifetime(item, defaultTtl);
+      if (ends !== row.ends) row.asks = 0;
+      Object.assign(row, { origin, ends });
       draw(row);
     }
     if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row);
@@ -138,7 +140,7 @@ export function itemsView(body, place) {
       fill(state, empty("No items", "Create one here, or connect an application.",
         button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" })));
     }
-    tick();
+    countDown();
   }
 
   /** Rows in the order of their ends, or as the server gives them. */
@@ -158,6 +160,7 @@ export function itemsView(body, place) {
     const row = {
       item,
       address,
+      asks: 0, // loads that its end has caused
       left: h("span", { class: "left" }),
       meter: h("span", { class: "meter", "aria-hidden": "true" }, h("i", {})),
       reason: h("span", { class: "chip" }),
@@ -195,26 +198,33 @@ export function itemsView(body, place) {
     table.hidden = false;
   }
 
-  function tick() {
+  function countDown() {
     const now = clock.now();
-    let hasEnded = false;
     for (const row of known.values()) {
       if (row.ends === null) {
         row.left.textContent = "never";
         row.end.className = "end never";
+        row.node.classList.remove("ended");
         continue;
       }
       const left = row.ends - now;
       row.left.textContent = left > 0 ? countdown(left) : "gone";
       row.end.className = `end ${left <= SOON ? "soon" : ""}`;
       row.meter.firstChild.style.width = `${Math.max(0, Math.min(1, left / (row.ends - row.item._ts))) * 100}%`;
-      if (left <= 0 && !row.node.classList.contains("ended")) {
-        row.node.classList.add("ended");
-        hasEnded = true;
-      }
+      row.node.classList.toggle("ended", left <= 0);
     }
-    // The server has the last word: somebody may have given them more time.
-    if (hasEnded) load();
+  }
+
+  /**
+   * At a row's end the server has the last word: somebody may have given it more time. Where the
+   * server's clock is behind, the row stays; then it is asked no more often than at other times.
+   */
+  function tick() {
+    countDown();
+    const now = clock.now();
+    const doubtful = [...known.values()].filter((row) => row.ends !== null && row.ends <= now && row.asks < ASKS);
+    for (const row of doubtful) row.asks++;
+    if (doubtful.length) load();
   }
 
   function edit({ rest }) {
