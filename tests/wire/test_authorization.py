@@ -19,6 +19,7 @@ import pytest
 from perseid import clock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import Forbidden, Unauthorized
+from perseid.http import admin
 from perseid.http.auth import Guard
 from perseid.http.request import Request
 from tests.support.raw import RawClient, Reply, sign
@@ -476,6 +477,7 @@ READS: list[tuple[str, str, Any, dict[str, str]]] = [
     ("POST", "/dbs/d/users", ALL, QUERY),
     ("GET", "/dbs/d/colls/c/sprocs", None, {}),
     ("GET", "/dbs/d/colls/c/conflicts", None, {}),
+    ("GET", "/_perseid/clock", None, {}),
 ]
 WRITES: list[tuple[str, str, Any, dict[str, str]]] = [
     ("POST", "/dbs", {"id": "new"}, {}),
@@ -544,6 +546,17 @@ def test_read_only_keys_do_not_write(
         "c"
     ]
     assert anyone.get("/offers").json["Offers"][0]["content"]["offerThroughput"] == 400
+
+
+@pytest.mark.parametrize("name", sorted(set(admin.ROUTES) - admin.OPEN - admin.READS))
+def test_of_administration_read_only_keys_see_the_clock_alone(
+    anyone: RawClient, keys: Keys, name: str
+) -> None:
+    for method in admin.ROUTES[name]:
+        path = admin.PREFIX + name.replace("*/*", "d/c")
+        reply = anyone.request(method, path, {}, sign_with=keys.reader)
+        # The moves of the clock are not there without --test-clock.
+        assert reply.status == (404 if name.startswith("clock/") else 403), path
 
 
 def test_secondary_key_writes(anyone: RawClient, keys: Keys, name: str) -> None:

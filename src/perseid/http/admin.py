@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qs
 
 from perseid import __version__, ttl
@@ -334,12 +334,21 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "metrics.json": {"GET": read_metrics_json},
 }
 OPEN: Final = frozenset(("certificate.pem", "health", "ready"))  # need no signature
+READS: Final = frozenset(("clock",))  # a key that can only read will do
 _ABOUT_CONTAINERS: Final = frozenset(("import", "ttl"))  # followed by the names of one
 _CLOCK_MOVES: Final = frozenset(("clock/freeze", "clock/resume", "clock/advance", "clock/set"))
 
 
-def route(office: Office, request: Request) -> tuple[Handler, bool]:
-    """The handler, and whether anyone may call it; sets the names in the path."""
+class Found(NamedTuple):
+    """Who answers a request, and who may make it."""
+
+    handler: Handler
+    is_open: bool
+    is_read: bool
+
+
+def route(office: Office, request: Request) -> Found:
+    """Finds who answers; sets the names in the path."""
     parts = request.path[len(PREFIX) :].rstrip("/").split("/")
     name = "/".join(parts)
     if name not in ROUTES and parts[0] in _ABOUT_CONTAINERS and len(parts) >= 3:
@@ -354,7 +363,7 @@ def route(office: Office, request: Request) -> tuple[Handler, bool]:
         raise MethodNotAllowed(
             f"'{request.path[:200]}' does not take {request.method}; it takes {', '.join(methods)}."
         )
-    return handler, name in OPEN
+    return Found(handler, name in OPEN, name in READS)
 
 
 def _container(office: Office, request: Request) -> Container:

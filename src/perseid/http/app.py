@@ -248,15 +248,16 @@ class App:
 
     async def _administer(self, request: Request) -> Response:
         office = admin.Office(self._account, self._sweeper)
-        handler, is_open = admin.route(office, request)
-        if not is_open:
+        found = admin.route(office, request)
+        if not found.is_open:
             if request.now > self._account.clock_mark:
                 await self._reach(request)
-            token = self._guard.check(request, "_perseid", request.path.strip("/"), is_read=False)
+            link = request.path.strip("/")
+            token = self._guard.check(request, "_perseid", link, is_read=found.is_read)
             if token is not None:
                 raise Forbidden("Administration takes a key of the account, not a resource token.")
             await confirm(self._account, request)
-        return await handler(office, request)
+        return await found.handler(office, request)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
