@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
+from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.portal.browsing import tab
-from tests.portal.scenes import enter
+from tests.portal.scenes import NOON, enter
 from tests.support.running import running
 
 OTHER_KEY = base64.b64encode(b"somebody else's key").decode()
@@ -118,6 +119,33 @@ def test_a_read_only_key_sees_items_and_is_told_what_it_may_not_do(chromium: Bro
         page.get_by_role("dialog").get_by_label("Name").fill("mine")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("alert")).to_contain_text("The key used can only read")
+        assert not wrong
+
+
+def test_a_read_only_key_is_shown_the_servers_clock(chromium: Browser) -> None:
+    time = MovableClock()
+    time.freeze()
+    time.set(NOON)
+    with (
+        running(Settings(memory=True, read_only_key=OTHER_KEY), time) as found,
+        tab(chromium) as (page, wrong),
+    ):
+        enter(page, found.endpoint, OTHER_KEY)
+        page.get_by_role("button", name="Server clock 2031-05-03 12:00:00").click()
+        expect(page.get_by_role("dialog")).to_contain_text("It stands still.")
+        assert not wrong
+
+
+def test_a_clock_that_may_not_be_asked_for_is_said_to_be_this_machines(
+    chromium: Browser, endpoint: str, key: str
+) -> None:
+    with tab(chromium) as (page, wrong):
+        page.route("**/_perseid/clock", lambda route: route.fulfill(status=403, body="{}"))
+        enter(page, endpoint, key)
+        page.get_by_role("button", name="Server clock").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("This is this machine's clock, because this key may not ask")
+        expect(dialog).not_to_contain_text("follows the system")
         assert not wrong
 
 

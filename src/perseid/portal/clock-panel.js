@@ -34,11 +34,10 @@ function panel() {
     let drawnFor = null;
     const draw = () => {
       time.textContent = moment(clock.now());
-      if (drawnFor === `${clock.isMovable} ${clock.isFrozen}`) return;
-      drawnFor = `${clock.isMovable} ${clock.isFrozen}`;
-      state.textContent = !clock.isMovable
-        ? "It follows the system. Start the server with --test-clock to stop it and move it forward."
-        : clock.isFrozen ? "It stands still." : "It runs.";
+      const wanted = `${clock.isMovable} ${standing()}`;
+      if (drawnFor === wanted) return; // buttons keep their focus
+      drawnFor = wanted;
+      state.textContent = standing();
       fill(controls, clock.isMovable && movable());
     };
     const update = () => {
@@ -54,6 +53,13 @@ function panel() {
     clock.addEventListener("change", update);
     return body;
   });
+}
+
+/** What can be said of the time that is shown. */
+function standing() {
+  if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
+  if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
+  return clock.isFrozen ? "It stands still." : "It runs.";
 }
 
 async function move(how, body) {

@@ -8,7 +8,7 @@ const SELDOM = 15_000;
 class ServerClock extends EventTarget {
   isMovable = false;
   isFrozen = false;
-  isKnown = false; // false for keys that may not ask
+  isKnown = false; // until it has answered, and for keys that may not ask: then this machine's stands in
   #offset = 0; // seconds from this page's own counter to the server's time
   #stoodAt = 0;
   #polling = 0;
@@ -21,6 +21,7 @@ class ServerClock extends EventTarget {
 
   start() {
     this.stop();
+    this.isKnown = this.isMovable = this.isFrozen = false;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -44,10 +45,9 @@ class ServerClock extends EventTarget {
   async sync() {
     const sent = performance.now();
     try {
-      const answer = await admin("GET", ["clock"]);
-      this.#take(answer, sent);
+      this.#take(await admin("GET", ["clock"]), sent);
     } catch {
-      this.isKnown = false; // this machine's time is the best guess left
+      // What was known last, or else this machine's time, is the best guess left.
     }
     this.dispatchEvent(new Event("change"));
   }
