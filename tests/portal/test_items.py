@@ -340,6 +340,47 @@ def test_changes_are_not_lost_by_a_click(page: Page, raw: RawClient, container: 
     expect(page.get_by_role("button", name="Run")).to_be_visible()
 
 
+def test_a_key_that_is_refused_costs_no_text(
+    page: Page, raw: RawClient, container: str, key: str
+) -> None:
+    put(raw, container, "a")
+    put(raw, container, "b")
+    editor = edit(page, container, "a")
+    typed = '{"id": "a", "pk": "p", "much": "work"}'
+    editor.fill(typed)
+    page.route("**/dbs/**", lambda route: route.fulfill(status=401, body="{}"))
+    page.get_by_role("button", name="Save").click()
+    dialog = page.get_by_role("dialog", name="Sign in again")
+    expect(dialog.get_by_label("Account key")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(editor).to_have_value(typed)
+    page.get_by_role("button", name="Save").click()  # still nobody: asks again
+    page.unroute("**/dbs/**")
+    dialog.get_by_label("Account key").fill(key)
+    dialog.get_by_role("button", name="Connect").click()
+    expect(dialog).to_have_count(0)
+    expect(editor).to_have_value(typed)
+    expect(row(page, "b")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+    assert read(raw, container, "a")["much"] == "work"
+
+
+def test_the_key_is_not_forgotten_over_unsaved_text(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill("{}")
+    page.get_by_role("button", name="Forget the key").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(editor).to_have_value("{}")
+    page.get_by_role("button", name="Forget the key").click()
+    page.get_by_role("button", name="Discard changes").click()
+    expect(page.get_by_label("Account key")).to_be_visible()
+
+
 def test_the_server_explains_an_item(page: Page, raw: RawClient, container: str) -> None:
     set_default(raw, container, 60)
     put(raw, container, "a")

@@ -94,6 +94,7 @@ async function matchClocks() {
  */
 export async function call(method, names, { body, headers = {}, search = "", signal } = {}) {
   const sent = { "x-ms-version": "2020-07-15", ...headers };
+  const signed = sign; // a late answer says nothing about a key that came after it
   if (sign) {
     const date = new Date(Date.now() + skew).toUTCString();
     const [kind, link] = signedFor(names);
@@ -115,7 +116,9 @@ export async function call(method, names, { body, headers = {}, search = "", sig
   }
   if (response.status >= 400) {
     const refusal = new Refusal(response.status, parsed(text));
-    if (response.status === 401 && sign && !isTrying) {
+    // Without a key, who wants to write is asked for one; what the page reads by itself is not worth it.
+    const isMissed = sign || (method !== "GET" && !headers["x-ms-documentdb-isquery"]);
+    if (response.status === 401 && isMissed && sign === signed && !isTrying) {
       document.dispatchEvent(new CustomEvent("unauthorized", { detail: refusal }));
     }
     throw refusal;

@@ -6,7 +6,7 @@ import { clockButton } from "./clock-panel.js";
 import { confirm, failure, fill, h, iconButton, loading } from "./dom.js";
 import { link, parse, TABS } from "./routes.js";
 import { tree } from "./tree.js";
-import { connectView } from "./views/connect.js";
+import { connectView, reconnect } from "./views/connect.js";
 import { databaseView } from "./views/database.js";
 import { homeView } from "./views/home.js";
 import { itemsView } from "./views/items.js";
@@ -17,7 +17,7 @@ import { settingsView } from "./views/settings.js";
 const app = document.getElementById("app");
 const VIEWS = { items: itemsView, query: queryView, settings: settingsView, lifetimes: lifetimesView };
 
-let view = null; // {dispose?, canLeave?, update?} of what is on the screen
+let view = null; // {dispose?, canLeave?, update?, refresh?} of what is on the screen
 let shown = null; // its address
 
 /** A key handed over in the address is taken out of it before anything else happens. */
@@ -77,7 +77,8 @@ function open() {
       h("div", { class: "grow" }),
       clockButton(),
       api.isSigned()
-        ? iconButton("out", "Forget the key", () => {
+        ? iconButton("out", "Forget the key", async () => {
+          if (isUnsaved() && !(await mayDiscard())) return;
           api.signOut();
           connect();
         })
@@ -98,18 +99,17 @@ function open() {
 
   window.onhashchange = async () => {
     if (location.hash === shown) return;
-    if (view?.canLeave && !view.canLeave()) {
+    if (isUnsaved()) {
       const wanted = location.hash;
       history.replaceState(null, "", shown || location.pathname);
-      const isSure = await confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
-      if (!isSure) return;
+      if (!(await mayDiscard())) return;
       leave();
       history.pushState(null, "", wanted);
     }
     show();
   };
   window.onbeforeunload = (event) => {
-    if (view?.canLeave && !view.canLeave()) event.preventDefault();
+    if (isUnsaved()) event.preventDefault();
   };
 
   function show() {
@@ -136,6 +136,9 @@ function open() {
   show();
 }
 
+const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
+const mayDiscard = () => confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
+
 function leave() {
   view?.dispose?.();
   view = null;
@@ -154,9 +157,21 @@ function tabs(place) {
       h("a", { href: link({ ...place, tab, rest: [] }), "aria-current": tab === place.tab ? "page" : null }, label)));
 }
 
-document.addEventListener("unauthorized", ({ detail }) => {
+let isAsking = false;
+
+/** The key is no longer good. Text that is not saved, here or in a dialog, outlives the next one. */
+async function refused({ detail }) {
   api.signOut();
-  connect(detail.message);
-});
+  if (!isUnsaved() && !document.querySelector("dialog[open]")) return connect(detail.message);
+  if (isAsking) return;
+  isAsking = true;
+  const isBack = await reconnect(detail.message);
+  isAsking = false;
+  if (!isBack) return; // the next attempt to save asks again
+  view?.refresh?.();
+  document.dispatchEvent(new Event("catalog"));
+}
+
+document.addEventListener("unauthorized", refused);
 
 start();

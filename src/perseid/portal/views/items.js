@@ -268,6 +268,7 @@ export function itemsView(body, place) {
       editor?.dispose();
     },
     canLeave: () => !editor?.isDirty(),
+    refresh: () => load(),
     update(next) {
       place = next;
       if (definition) edit(next);
