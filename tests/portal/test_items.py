@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from perseid import ttl
 from perseid.clock import MovableClock, wall
 from perseid.config import Settings
+from perseid.errors import BadRequest
 from perseid.ttl import Policy
 from tests.portal.browsing import answered, tab
 from tests.portal.scenes import enter, visit
@@ -424,3 +425,38 @@ def test_the_countdown_follows_the_servers_rule(page: Page) -> None:
         [[document, default_ttl] for document, default_ttl, _ in cases],
     )
     assert found == [end for _, _, end in cases]
+
+
+def test_the_editor_foresees_which_ttl_is_refused(page: Page) -> None:
+    """lifetime.js refuses what ttl.py refuses."""
+    documents = [{} if value == "absent" else {"ttl": value} for value in TTLS]
+    cases = list(product(documents, (None, -1, 10)))
+    found = page.evaluate(
+        """async (cases) => {
+            const { isTtlTaken } = await import("./lifetime.js");
+            return cases.map(([item, defaultTtl]) => isTtlTaken(item, defaultTtl));
+        }""",
+        cases,
+    )
+    assert found == [is_stored(document, default_ttl) for document, default_ttl in cases]
+
+
+def is_stored(document: dict[str, Any], default_ttl: int | None) -> bool:
+    try:
+        ttl.stored_item_ttl(document, Policy(default_ttl))
+    except BadRequest:
+        return False
+    return True
+
+
+def test_a_ttl_that_will_be_refused_is_told_from_others_while_typing(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    set_default(raw, container, 3600)
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    effect = page.get_by_role("region", name="Lifetime").get_by_role("status")
+    editor.fill('{"id": "a", "pk": "p", "ttl": 0}')
+    expect(effect).to_contain_text("The server will refuse this ttl")
+    editor.fill('{"id": "a", "pk": "p", "ttl": 60}')
+    expect(effect).to_have_text("After saving: ends 1 minute later, because of its own ttl.")

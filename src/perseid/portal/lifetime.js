@@ -11,6 +11,11 @@ export function ownTtl(item) {
   return value === NEVER || (value >= 1 && value <= LONGEST) ? value : null;
 }
 
+/** Whether the server would store the item's ttl; where TTL is off it takes any. */
+export function isTtlTaken(item, defaultTtl) {
+  return defaultTtl === null || !Object.hasOwn(item, "ttl") || ownTtl(item) !== null;
+}
+
 /** {origin: "item" | "container" | "none", ends: second or null}; `defaultTtl` null means off. */
 export function lifetime(item, defaultTtl) {
   if (defaultTtl === null) return { origin: "none", ends: null };

@@ -6,7 +6,7 @@ import { codeBox } from "../codebox.js";
 import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, toast } from "../dom.js";
 import { flaw, joined, jsonSpans, parts, pretty } from "../json.js";
 import { blank, keyOf, keyText } from "../keys.js";
-import { because, countdown, lifetime, span } from "../lifetime.js";
+import { because, countdown, isTtlTaken, lifetime, span } from "../lifetime.js";
 import { link } from "../routes.js";
 
 const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
@@ -109,10 +109,16 @@ export function itemEditor(pane, { database, container, definition, target, onch
     if (wrong || !isDirty()) return;
     const item = JSON.parse(box.value);
     if (item === null || typeof item !== "object" || defaultTtl === null) return;
-    const next = lifetime({ ...item, _ts: Math.floor(clock.now()) }, defaultTtl);
-    effect.textContent = next.ends === null
-      ? "After saving: never ends."
-      : `After saving: ends ${span(next.ends - Math.floor(clock.now()))} later, because of ${next.origin === "item" ? "its own ttl" : "the container's default"}.`;
+    const isTaken = isTtlTaken(item, defaultTtl);
+    effect.classList.toggle("bad", !isTaken);
+    effect.textContent = isTaken ? meaning(item) : "The server will refuse this ttl: it takes -1, or a whole number from 1 to 2147483647.";
+  }
+
+  function meaning(item) {
+    const now = Math.floor(clock.now());
+    const next = lifetime({ ...item, _ts: now }, defaultTtl);
+    if (next.ends === null) return "After saving: never ends.";
+    return `After saving: ends ${span(next.ends - now)} later, because of ${next.origin === "item" ? "its own ttl" : "the container's default"}.`;
   }
 
   function tick() {
