@@ -34,7 +34,7 @@ def test_a_visitor_is_asked_for_the_key_once(fresh: Page, endpoint: str, key: st
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (OTHER_KEY, "The input authorization token can't serve the request"),
+        (OTHER_KEY, "The server does not accept this key."),
         ("not base64!", "keys are base64"),
     ],
 )
@@ -45,7 +45,25 @@ def test_a_wrong_key_is_refused_with_the_reason(
     fresh.get_by_label("Account key").fill(typed)
     fresh.get_by_role("button", name="Connect").click()
     expect(fresh.get_by_role("alert")).to_contain_text(said)
+    expect(fresh.get_by_role("alert")).not_to_contain_text("payload")
     assert fresh.evaluate("sessionStorage.length") == 0
+
+
+def test_a_date_that_is_refused_is_not_blamed_on_the_key(
+    chromium: Browser, endpoint: str, key: str
+) -> None:
+    with tab(chromium) as (page, _):
+        # The page takes the server's date from health; another one makes it sign for long ago.
+        page.route(
+            "**/_perseid/health",
+            lambda route: route.fulfill(
+                body="{}", headers={"date": "Sat, 01 Jan 2000 00:00:00 GMT"}
+            ),
+        )
+        page.goto(f"{endpoint}_explorer/")
+        page.get_by_label("Account key").fill(key)
+        page.get_by_role("button", name="Connect").click()
+        expect(page.get_by_role("alert")).to_contain_text("not valid at the current time")
 
 
 def test_a_connection_string_holds_a_key(fresh: Page, endpoint: str, key: str) -> None:

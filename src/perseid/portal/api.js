@@ -7,7 +7,7 @@ const STORED = "perseid.key"; // session storage: the key lives as long as the t
 /** An answer that says no, in the server's own words. */
 export class Refusal extends Error {
   constructor(status, body) {
-    super(readable(body) || `The server answered ${status}.`);
+    super((status === 401 && unknownKey(body)) || readable(body) || `The server answered ${status}.`);
     this.status = status;
     this.body = body;
     this.findings = findings(body);
@@ -32,6 +32,12 @@ function readable(body) {
   const found = findings(body);
   if (found.length) return found.map((each) => each.message).join("\n");
   return (body?.message ?? "").replace(/\r?\nActivityId:.*$/s, "").replace(/^Message: /, "");
+}
+
+/** What a wrong key means; the protocol's text is for those who build signatures. */
+function unknownKey(body) {
+  if (/current time/.test(body?.message)) return null; // the key may be right, and the date is not
+  return sign ? "The server does not accept this key." : "The server asks for a key. Sign in first.";
 }
 
 let sign = null; // null while nobody is signed in, and when the server asks for no signature
