@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -173,6 +174,15 @@ def test_a_server_that_is_gone_is_said_to_be_gone(chromium: Browser) -> None:
             enter(page, found.endpoint, found.key)
         page.get_by_role("button", name="Refresh").click()
         expect(page.get_by_text("The server does not answer").first).to_be_visible()
+
+
+def test_the_clock_says_when_the_server_gives_no_answer(page: Page) -> None:
+    clock = page.get_by_role("button", name="Server clock")
+    expect(clock).to_have_text(re.compile(r"\d\d:\d\d:\d\d$"))
+    page.route("**/_perseid/clock", lambda route: route.abort())
+    expect(clock).to_have_text("no answer")
+    page.unroute("**/_perseid/clock")
+    expect(clock).to_have_text(re.compile(r"\d\d:\d\d:\d\d$"))
 
 
 MESSAGES: list[Any] = ["", "abc", "x" * 55, "x" * 56, "x" * 64, "x" * 200, "žluťoučký kůň"]

@@ -14,15 +14,24 @@ export function clockButton() {
       return;
     }
     const [day, time] = moment(clock.now()).split(" ");
-    fill(text, h("span", { class: "day" }, `${day} `), time);
-    node.classList.toggle("frozen", clock.isFrozen);
-    node.setAttribute("aria-label", `Server clock ${day} ${time}${clock.isFrozen ? ", standing still" : ""}`);
-    node.title = clock.isKnown ? (clock.isFrozen ? "The server's clock stands still" : "The server's clock") : "This machine's clock: the key may not ask for the server's";
+    if (clock.isSilent) fill(text, "no answer");
+    else fill(text, h("span", { class: "day" }, `${day} `), time);
+    node.classList.toggle("frozen", clock.isFrozen && !clock.isSilent);
+    node.classList.toggle("silent", clock.isSilent);
+    const said = clock.isFrozen ? `${day} ${time}, standing still` : `${day} ${time}`;
+    node.setAttribute("aria-label", `Server clock ${clock.isSilent ? "gives no answer" : said}`);
+    node.title = title();
   };
   clock.addEventListener("tick", update);
   clock.addEventListener("change", update);
   update();
   return node;
+}
+
+function title() {
+  if (clock.isSilent) return "The server does not answer";
+  if (!clock.isKnown) return "This machine's clock: the key may not ask for the server's";
+  return clock.isFrozen ? "The server's clock stands still" : "The server's clock";
 }
 
 function panel() {
@@ -57,6 +66,7 @@ function panel() {
 
 /** What can be said of the time that is shown. */
 function standing() {
+  if (clock.isSilent) return "The server does not answer. This is what its clock should say.";
   if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
   if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
   return clock.isFrozen ? "It stands still." : "It runs.";

@@ -1,14 +1,15 @@
 // The server's clock, followed closely enough for countdowns. It may stand still or leap ahead.
 
-import { admin } from "./api.js";
+import { admin, Unreachable } from "./api.js";
 
-const OFTEN = 2_000; // a clock that tests can move is looked at more often
+const OFTEN = 2_000; // for a clock that tests can move, and for a server that may be back any moment
 const SELDOM = 15_000;
 
 class ServerClock extends EventTarget {
   isMovable = false;
   isFrozen = false;
   isKnown = false; // until it has answered, and for keys that may not ask: then this machine's stands in
+  isSilent = false; // the server did not answer the last time
   #offset = 0; // seconds from this page's own counter to the server's time
   #stoodAt = 0;
   #polling = 0;
@@ -39,15 +40,17 @@ class ServerClock extends EventTarget {
     if (document.hidden) return;
     await this.sync();
     clearTimeout(this.#polling);
-    this.#polling = setTimeout(this.#look, this.isMovable ? OFTEN : SELDOM);
+    this.#polling = setTimeout(this.#look, this.isMovable || this.isSilent ? OFTEN : SELDOM);
   };
 
   async sync() {
     const sent = performance.now();
     try {
       this.#take(await admin("GET", ["clock"]), sent);
-    } catch {
+      this.isSilent = false;
+    } catch (error) {
       // What was known last, or else this machine's time, is the best guess left.
+      this.isSilent = error instanceof Unreachable;
     }
     this.dispatchEvent(new Event("change"));
   }
