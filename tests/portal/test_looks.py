@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -84,7 +85,46 @@ def test_the_figures_beside_a_long_name_are_seen(shop: Settings, chromium: Brows
         with tab(chromium) as (page, _):
             enter(page, shop.endpoint, shop.key)
             expect(page.get_by_role("columnheader", name="To remove")).to_be_in_viewport()
+            figures = page.get_by_role("row", name="shop / sessions").locator(".num")
+            boxes = [figure.bounding_box() for figure in figures.all()]
+            assert all(box and box["height"] < 45 for box in boxes)  # each on one line
         assert raw.delete(f"/dbs/telemetry/colls/{name}").status == 204
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_longest_names_fit_on_the_page_of_a_database(
+    shop: Settings, chromium: Browser, size: dict[str, int]
+) -> None:
+    name = "d" * 255
+    key = {"paths": ["/customer/identifier/of/the/tenant/" + "x" * 30], "kind": "Hash"}
+    with (
+        closing(RawClient(shop.endpoint, shop.key)) as raw,
+        tab(chromium, size=size) as (page, wrong),
+    ):
+        assert raw.post("/dbs", {"id": name}).status == 201
+        body = {"id": "c" * 255, "partitionKey": key, "defaultTtl": 3600}
+        assert raw.post(f"/dbs/{name}/colls", body).status == 201
+        enter(page, shop.endpoint, shop.key)
+        visit(page, name)
+        expect(page.get_by_text("1 hour")).to_be_in_viewport(ratio=1)
+        assert page.evaluate(TOO_WIDE) == []
+        assert not wrong
+        assert raw.delete(f"/dbs/{name}").status == 204
+
+
+def test_equal_ids_in_two_partitions_differ_on_a_phone(shop: Settings, chromium: Browser) -> None:
+    with (
+        closing(RawClient(shop.endpoint, shop.key)) as raw,
+        tab(chromium, size=PHONE) as (page, _),
+    ):
+        for user in ("ada", "bela"):
+            path, pk = "/dbs/shop/colls/carts/docs", json.dumps([user])
+            assert raw.post(path, {"id": "cart", "user": user}, pk=pk).status == 201
+        enter(page, shop.endpoint, shop.key)
+        visit(page, "shop/carts/items")
+        rows = page.get_by_role("rowheader")
+        expect(rows).to_have_count(2)
+        assert sorted(rows.all_inner_texts()) == ["cart\nada", "cart\nbela"]
 
 
 def leave(page: Page) -> None:

@@ -170,7 +170,8 @@ export function itemsView(body, place) {
     row.node = h("tr", { onclick: (event) => {
       if (!event.target.closest("a")) location.hash = address;
     } },
-    h("th", { scope: "row" }, h("a", { href: address }, item.id)),
+    // Where the column of keys has no room, equal ids in two partitions still differ.
+    h("th", { scope: "row" }, h("a", { href: address }, item.id), h("small", { class: "key-below" }, keyText(key))),
     h("td", { class: "key" }, keyText(key)),
     row.end, h("td", { class: "reason" }, row.reason), row.changed);
     rows.append(row.node);
