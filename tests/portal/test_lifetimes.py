@@ -57,3 +57,5 @@ def test_with_time_to_live_off_it_says_so(page: Page, container: str) -> None:
     visit(page, f"{database}/{name}/lifetimes")
     expect(page.get_by_text("Time to Live is off in this container")).to_be_visible()
     expect(figure(page, "Next end")).to_have_text("–")
+    expect(page.get_by_role("group", name="Items and bytes that end")).to_be_hidden()
+    expect(page.get_by_label("Width of a bar")).to_be_hidden()

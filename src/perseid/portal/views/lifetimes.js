@@ -26,14 +26,15 @@ export function lifetimesView(body, { database, container }) {
   const rows = h("tbody");
   const sweeper = h("div", { class: "row wrap" });
   const none = h("p", { class: "note", hidden: true });
+  const forecasts = h("div", { class: "stack" }, chart.node, outside,
+    h("details", {}, h("summary", {}, "As a table"),
+      h("div", { class: "table-wrap" }, h("table", {}, h("thead", {}, h("tr", {}, ["From", "Items", "Bytes"].map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name)))), rows))));
   const view = h("div", { class: "cards one" },
     figures,
     h("section", { class: "card" },
       h("div", { class: "bar" }, h("h2", {}, "Forecast"), h("div", { class: "grow" }), bucket,
         h("label", { class: "check" }, live, "Live")),
-      none, chart.node, outside,
-      h("details", {}, h("summary", {}, "As a table"),
-        h("div", { class: "table-wrap" }, h("table", {}, h("thead", {}, h("tr", {}, ["From", "Items", "Bytes"].map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name)))), rows)))),
+      none, forecasts),
     h("section", { class: "card" }, h("h2", {}, "Removal"), sweeper));
   fill(body, loading("Counting"));
 
@@ -82,8 +83,10 @@ export function lifetimesView(body, { database, container }) {
       h("div", {}, h("dt", {}, "Removed so far"), h("dd", {}, number(status.purgedTotal), h("small", {}, ` ${bytes(status.purgedBytes)}`))),
       h("div", {}, h("dt", {}, "Next end"), h("dd", { class: "next" })));
     tick();
-    none.hidden = status.defaultTtl !== null;
-    if (status.defaultTtl === null) {
+    const isOff = status.defaultTtl === null;
+    none.hidden = !isOff;
+    bucket.hidden = forecasts.hidden = isOff; // bars would only say the same once more
+    if (isOff) {
       fill(none, "Time to Live is off in this container: nothing ends. ", h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"));
     }
     chart.show(forecast.buckets);
