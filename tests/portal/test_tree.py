@@ -55,14 +55,23 @@ def test_a_database_and_a_container_are_created_and_deleted(
     assert raw.get(f"/dbs/{name}").status == 404
 
 
-def test_a_refusal_stays_in_the_dialog(page: Page, database: str, raw: RawClient) -> None:
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no slash", "A path must begin with /, as in /no slash"),
+        ("/trailing/", "Partition key paths must contain only valid characters"),
+    ],
+)
+def test_a_refusal_stays_in_the_dialog(
+    page: Page, database: str, raw: RawClient, path: str, said: str
+) -> None:
     visit(page, database.removeprefix("/dbs/"))
     page.get_by_role("button", name="New container", exact=True).first.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("c")
-    dialog.get_by_label("Partition key").fill("no slash")
+    dialog.get_by_label("Partition key").fill(path)
     dialog.get_by_role("button", name="Create").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("Partition key paths must contain")
+    expect(dialog.get_by_role("alert")).to_contain_text(said)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     assert raw.get(f"{database}/colls").json["_count"] == 0

@@ -34,13 +34,13 @@ export function newContainer(database) {
     const ttl = ttlChoice(null);
     const throughput = throughputChoice({ none: "Whatever the server gives" });
     return form(async () => {
-      const paths = listed(key.value);
+      const paths = checked(listed(key.value));
       const body = {
         id: name.value,
         partitionKey: { paths, kind: paths.length > 1 ? "MultiHash" : "Hash", version: 2 },
       };
       if (ttl.value !== undefined) body.defaultTtl = ttl.value;
-      const constraints = unique.value.split(";").map(listed).filter((each) => each.length);
+      const constraints = unique.value.split(";").map(listed).map(checked).filter((each) => each.length);
       if (constraints.length) body.uniqueKeyPolicy = { uniqueKeys: constraints.map((each) => ({ paths: each })) };
       await api.call("POST", [...api.database(database), "colls"], { body, headers: api.throughputHeaders(throughput.value) });
       changed();
@@ -55,6 +55,12 @@ export function newContainer(database) {
       field("Unique keys", unique, "Paths separated by commas belong together; a semicolon starts the next key.")),
     h("footer", {}, button("Cancel", () => close()), button("Create", null, { kind: "primary", type: "submit" })));
   });
+}
+
+function checked(paths) {
+  const wrong = paths.find((path) => !path.startsWith("/"));
+  if (wrong) throw new Error(`A path must begin with /, as in /${wrong}`);
+  return paths;
 }
 
 const listed = (text) => text.split(",").map((path) => path.trim()).filter(Boolean);
