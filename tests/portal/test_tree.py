@@ -79,8 +79,11 @@ def test_a_refusal_stays_in_the_dialog(
 
 def test_a_container_that_is_not_there(page: Page, database: str) -> None:
     visit(page, f"{database.removeprefix('/dbs/')}/nowhere/items")
-    expect(page.get_by_role("alert")).to_contain_text("That did not work")
+    expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    expect(page.get_by_role("button", name="New item")).to_be_disabled()
+    page.get_by_role("link", name="To the overview").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 @pytest.mark.parametrize("odd", ["with space", "ünï€ode", "50%", "a&b=c+d"])

@@ -1,5 +1,7 @@
 // Elements, dialogs and messages: the few pieces every view is made of.
 
+import { link } from "./routes.js";
+
 /** An element; props are attributes, `on…` listeners, or properties of the node. */
 export function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -173,10 +175,18 @@ export function empty(title, text, ...actions) {
 }
 
 export function failure(error, retry) {
+  if (error.status === 404) return missing(retry);
   return h("div", { class: "empty failed", role: "alert" },
     h("h2", {}, "That did not work"),
     h("p", {}, error.message),
     retry && h("div", { class: "row" }, button("Try again", retry)));
+}
+
+function missing(retry) {
+  return h("div", { class: "empty failed", role: "alert" },
+    h("h2", {}, "There is nothing at this address"),
+    h("p", {}, "It may have been deleted."),
+    h("div", { class: "row" }, button("Try again", retry), h("a", { class: "button", href: link({}) }, "To the overview")));
 }
 
 export function loading(what = "Loading") {

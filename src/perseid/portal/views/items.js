@@ -47,6 +47,7 @@ export function itemsView(body, place) {
       h("th", { scope: "col", class: "reason" }, "Because of"),
       h("th", { scope: "col", class: "changed" }, "Last change"))),
     rows));
+  const create = button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" });
   const state = h("div", {}, loading("Loading items"));
   const more = button("Load more", () => load({ isMore: true }), { hidden: true });
   const pane = h("section", { class: "pane", "aria-label": "Item", hidden: true });
@@ -54,8 +55,7 @@ export function itemsView(body, place) {
     h("div", { class: "split" },
       h("section", { class: "list", "aria-label": "Items" },
         h("div", { class: "bar" },
-          button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" }),
-          filter, count, h("div", { class: "grow" }),
+          create, filter, count, h("div", { class: "grow" }),
           iconButton("refresh", "Refresh", () => load())),
         state, table, more),
       pane));
@@ -78,6 +78,7 @@ export function itemsView(body, place) {
     clearTimeout(timer);
     try {
       definition = await api.readContainer(database, container, signal);
+      create.disabled = false;
       defaultTtl = definition.defaultTtl ?? null;
       const wanted = isMore ? PAGE : Math.min(LARGEST_REFRESH, Math.max(PAGE, known.size));
       const page = await read(wanted, isMore ? continuation : null);
@@ -88,6 +89,7 @@ export function itemsView(body, place) {
       if (error.name === "AbortError") return;
       table.hidden = true;
       more.hidden = true;
+      create.disabled = error.status === 404; // no container, no items
       fill(state, failure(error, () => load()));
     } finally {
       isLoading = false;
