@@ -86,6 +86,16 @@ def test_a_container_that_is_not_there(page: Page, database: str) -> None:
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
+@pytest.mark.parametrize("view", ["foo", "toString", "foo/bar"])
+def test_a_view_that_is_not_there_is_the_list_of_items(
+    page: Page, container: str, view: str
+) -> None:
+    _, _, database, _, name = container.split("/")
+    visit(page, f"{database}/{name}/{view}")
+    expect(page.get_by_role("heading", name="No items")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"#/{database}/{name}/items$"))
+
+
 @pytest.mark.parametrize("odd", ["with space", "ünï€ode", "50%", "a&b=c+d"])
 def test_names_that_need_escaping(page: Page, raw: RawClient, database: str, odd: str) -> None:
     body = {"id": odd, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}

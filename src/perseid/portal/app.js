@@ -114,6 +114,7 @@ function open() {
 
   function show() {
     const place = parse(location.hash);
+    if (place.isUnknown) history.replaceState(null, "", link(place)); // says what is shown instead
     const before = shown === null ? null : parse(shown);
     shown = location.hash;
     nav.select(place);

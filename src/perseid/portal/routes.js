@@ -19,8 +19,9 @@ export function parse(hash) {
   } catch {
     // An address nobody wrote: the overview will do.
   }
-  const [database, container, tab, ...rest] = names;
-  return { database, container, tab: tab in TABS ? tab : "items", rest };
+  const [database, container, tab = "items", ...rest] = names;
+  const isUnknown = !Object.hasOwn(TABS, tab);
+  return { database, container, tab: isUnknown ? "items" : tab, rest: isUnknown ? [] : rest, isUnknown };
 }
 
 export function go(place) {
