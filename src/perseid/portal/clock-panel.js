@@ -66,7 +66,7 @@ function panel() {
 
 /** What can be said of the time that is shown. */
 function standing() {
-  if (clock.isSilent) return "The server does not answer. This is what its clock should say.";
+  if (clock.isSilent) return `The server does not answer. This is ${clock.isKnown ? "what its clock should say" : "this machine's clock"}.`;
   if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
   if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
   return clock.isFrozen ? "It stands still." : "It runs.";
