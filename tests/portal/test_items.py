@@ -368,6 +368,22 @@ def test_a_key_that_is_refused_costs_no_text(
     assert read(raw, container, "a")["much"] == "work"
 
 
+def test_who_gives_no_other_key_is_asked_again_after_discarding(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    put(raw, container, "a")
+    edit(page, container, "a").fill("{}")
+    page.route("**/dbs/**", lambda route: route.fulfill(status=401, body="{}"))
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog", name="Sign in again")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.unroute("**/dbs/**")
+    page.get_by_role("link", name="Query").click()
+    page.get_by_role("button", name="Discard changes").click()
+    expect(page.get_by_label("Account key")).to_be_visible()
+
+
 def test_the_key_is_not_forgotten_over_unsaved_text(
     page: Page, raw: RawClient, container: str
 ) -> None:

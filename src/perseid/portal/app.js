@@ -19,6 +19,8 @@ const VIEWS = { items: itemsView, query: queryView, settings: settingsView, life
 
 let view = null; // {dispose?, canLeave?, update?, refresh?} of what is on the screen
 let shown = null; // its address
+let isAsking = false; // for another key, over the page
+let isLockedOut = false; // somebody would not give one, for the text's sake
 
 /** A key handed over in the address is taken out of it before anything else happens. */
 function handedOver() {
@@ -53,6 +55,7 @@ function connect(problem = "") {
 }
 
 function open() {
+  isLockedOut = false;
   const nav = tree();
   const main = h("main", { id: "main", tabindex: "-1" });
   const crumbs = h("nav", { class: "crumbs", "aria-label": "Where you are" });
@@ -113,6 +116,7 @@ function open() {
   };
 
   function show() {
+    if (isLockedOut) return connect();
     const place = parse(location.hash);
     if (place.isUnknown) history.replaceState(null, "", link(place)); // says what is shown instead
     const before = shown === null ? null : parse(shown);
@@ -158,19 +162,23 @@ function tabs(place) {
       h("a", { href: link({ ...place, tab, rest: [] }), "aria-current": tab === place.tab ? "page" : null }, label)));
 }
 
-let isAsking = false;
+const isHeld = () => isUnsaved() || document.querySelector("dialog[open]") !== null;
 
 /** The key is no longer good. Text that is not saved, here or in a dialog, outlives the next one. */
 async function refused({ detail }) {
   api.signOut();
-  if (!isUnsaved() && !document.querySelector("dialog[open]")) return connect(detail.message);
   if (isAsking) return;
+  if (!isHeld()) return connect(detail.message);
   isAsking = true;
   const isBack = await reconnect(detail.message);
   isAsking = false;
-  if (!isBack) return; // the next attempt to save asks again
-  view?.refresh?.();
-  document.dispatchEvent(new Event("catalog"));
+  isLockedOut = !isBack;
+  if (isBack) {
+    view?.refresh?.();
+    document.dispatchEvent(new Event("catalog"));
+  } else if (!isHeld()) {
+    connect(detail.message);
+  } // else the next attempt to save asks again, and so does leaving
 }
 
 document.addEventListener("unauthorized", refused);
