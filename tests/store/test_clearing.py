@@ -9,12 +9,25 @@ import pytest
 from perseid.errors import OwnerNotFound
 from perseid.model import Container, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Decision, PutResource, RemoveResource, Span, Store, View
+from perseid.store.filling import LARGEST_BURIAL
+from perseid.store.protocol import (
+    Change,
+    ChangeScan,
+    Decision,
+    PutResource,
+    RemoveResource,
+    Scan,
+    Span,
+    Store,
+    View,
+)
 from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
 from tests.store.rows import DATABASE, Run, claiming, container_resource, ids_in, insert, key
 
 A, B = b"\x08a\xff", b"\x08b\xff"
 RESOURCE = container_resource(7, unique=True)
+KEEPING = RESOURCE._replace(state=RESOURCE.state | {"keeps_versions": True})
+DEAD = Horizon(150, 150)  # what was written at 100
 COUNTS = pytest.mark.parametrize("count", [1, 1100])  # large ones may be removed later
 
 
@@ -24,15 +37,28 @@ def container(store: Store, run: Run[Any]) -> Container:
     return build_container(RESOURCE, DATABASE)
 
 
-async def fill(store: Store, container: Container, count: int, **rest: Any) -> None:
+@pytest.fixture
+def kept(store: Store, run: Run[Any]) -> Container:
+    """With a log of all versions."""
+    run(store.change([PutResource(KEEPING)]))
+    return build_container(KEEPING, DATABASE)
+
+
+async def fill(store: Store, container: Container, count: int, name: str = "", **rest: Any) -> None:
     for first in range(0, count, 200):
-        ids = [f"{number:05}" for number in range(first, min(first + 200, count))]
+        ids = [f"{name}{number:05}" for number in range(first, min(first + 200, count))]
         await insert(store, container, *ids, **rest)
 
 
 async def reap_all(store: Store) -> None:
     while await store.reap(100):
         pass
+
+
+async def log(store: Store, container: Container, after: int = 0) -> list[Change]:
+    page = await store.versions(container, ChangeScan(Scan(limit=100_000), 0, after), 0)
+    assert page.is_complete
+    return page.changes
 
 
 @COUNTS
@@ -85,7 +111,7 @@ def test_the_dead_are_swept_along(
     """T-092, T-184: they cost nothing, and count as removed for being dead."""
     run(fill(store, container, count, ts=100))
     run(insert(store, container, "alive", ts=200))
-    cleared = run(store.clear(container, 0, A, Horizon(150, 150)))
+    cleared = run(store.clear(container, 0, A, DEAD))
     assert sum(items for _, items, _ in cleared.live) == 1
     run(reap_all(store))
     used = run(store.usage(container, 0, EVERYTHING_LIVES))
@@ -117,3 +143,58 @@ def test_a_container_that_is_gone(store: Store, container: Container, run: Run[A
         run(ids_in(store, container))
     with pytest.raises(OwnerNotFound):
         run(store.read(container, 0, key("00001", A)))
+
+
+# In the log
+
+
+@COUNTS
+def test_a_clearing_is_logged_at_once(
+    store: Store, kept: Container, run: Run[Any], count: int
+) -> None:
+    """T-185: before whatever is written under the same key later."""
+    run(fill(store, kept, count, ts=200))
+    run(insert(store, kept, "dead", ts=100))
+    run(insert(store, kept, "k", pk=B))
+    before = run(store.lsns(kept))[0]
+    cleared = run(store.clear(kept, 0, A, DEAD))
+    changes = run(log(store, kept, before))
+    assert [(change.id, change.kind) for change in changes] == [
+        *((f"{number:05}", "delete") for number in range(count)),
+        ("dead", "expire"),
+    ]
+    assert [change.body is None for change in changes] == [False] * count + [True]
+    assert len({change.ts for change in changes}) == 1
+    # As many transactions as it takes for each to fit on a page.
+    steps = [before + 1 + at // LARGEST_BURIAL for at in range(count + 1)]
+    assert [change.lsn for change in changes] == steps
+    assert run(store.lsns(kept))[0] == cleared.lsn == steps[-1]
+    run(insert(store, kept, "00000"))
+    run(reap_all(store))
+    later = run(log(store, kept, cleared.lsn))
+    assert [(change.lsn, change.id, change.kind) for change in later] == [
+        (cleared.lsn + 1, "00000", "create")
+    ]
+    assert run(store.lsns(kept))[0] == cleared.lsn + 1
+
+
+@COUNTS
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_was_cleared_before_a_log_began_is_not_in_it(
+    store: Store, run: Run[Any], count: int, is_kept: bool
+) -> None:
+    """Nor in one that began anew."""
+    first = KEEPING if is_kept else RESOURCE
+    run(store.change([PutResource(first)]))
+    container = build_container(first, DATABASE)
+    run(fill(store, container, count))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    plain, kept = RESOURCE._replace(etag='"2"'), KEEPING._replace(etag='"3"')
+    run(store.change([PutResource(plain, replaces=first.etag)]))
+    run(store.change([PutResource(kept, replaces=plain.etag)]))
+    began = run(store.lsns(container))[0]
+    run(insert(store, container, "00000"))
+    run(reap_all(store))
+    assert [(change.id, change.kind) for change in run(log(store, container, began))] == [
+        ("00000", "create")
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
 from perseid.store import graves, schema
 from perseid.store.protocol import (
+    ChangeScan,
     Decision,
     Put,
     PutResource,
@@ -328,4 +330,48 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
     old.close()
     store = SqliteStore(path, durability="off")
     assert run(listed(store, build_container(RESOURCE, DATABASE))) == ["1"]
+    run(store.close())
+
+
+def bury_as_before(path: Path, *cleared: tuple[bytes, int, Horizon], version: int) -> None:
+    """Makes a file of an earlier release, with graves in it."""
+    with contextlib.closing(apsw.Connection(str(path))) as old:
+        old.execute("DROP TABLE graves")
+        schema._add_graves(old)
+        old.executemany(
+            "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
+            " VALUES (7, ?, 0, ?, ?, ?)",
+            [(pk, lsn, *horizon) for pk, lsn, horizon in cleared],
+        )
+        schema.show_standing(old, 7)
+        old.pragma("user_version", version)
+
+
+def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: Run[Any]) -> None:
+    """What has yet to be removed is in no log yet."""
+    resource = RESOURCE._replace(state=RESOURCE.state | {"keeps_versions": True})
+    container = build_container(resource, DATABASE)
+    store = SqliteStore(path, durability="off")
+    run(store.change([PutResource(resource)]))
+    run(put(store, container, "dead", ts=100))
+    run(fill(store, container, 120))
+    run(put(store, container, "b", pk=B))
+    run(put(store, container, "new", ts=300))  # its partition was cleared before that
+    run(store.close())
+    bury_as_before(path, (A, 121, DEAD), (B, 122, EVERYTHING_LIVES), version=3)
+
+    store = SqliteStore(path, durability="off")
+    page = run(store.versions(container, ChangeScan(Scan(), 0, 123), 0))
+    first, *others, last = page.changes
+    assert (first.lsn, first.kind, first.id, first.body) == (124, "expire", "dead", None)
+    assert [(each.lsn, each.kind, each.id) for each in others] == [
+        (124 + (at + 1) // 100, "delete", f"{at}") for at in range(120)
+    ]
+    assert (last.lsn, last.kind, last.id, last.body) == (126, "delete", "b", b'{"id":"b"}')
+    assert {each.ts for each in page.changes} == {300}
+    assert run(store.lsns(container))[0] == page.lsn == 126
+    run(reap_all(store, 50))
+    assert run(listed(store, container)) == ["new"]
+    assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
+    assert run(store.versions(container, ChangeScan(Scan(), 0, 126), 0)).changes == []
     run(store.close())

@@ -160,7 +160,7 @@ def follow(shelf: Shelf, mode: dict[str, str], etag: str | None) -> tuple[list[A
 @pytest.mark.parametrize("count", [3, 150])
 def test_delete_by_partition_key_in_the_change_feed(shelves: Shelves, count: int) -> None:
     """T-184: gone from the latest versions at once, a delete for each in all versions; those who
-    were dead by then had expired. Many follow in steps, so that they fit on pages."""
+    were dead by then had expired. Many are told in steps, so that they fit on pages."""
     shelf = shelves.make(-1, changeFeedPolicy={"retentionDuration": 60})
     _, start = follow(shelf, VERSIONS, "*")
     for number in range(count):

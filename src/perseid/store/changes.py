@@ -88,7 +88,9 @@ class ChangeLogs:
             ),
         )
 
-    def clear(self, number: int, range_index: int, lsn: int, items: Sequence[Hidden]) -> None:
+    def clear(
+        self, number: int, range_index: int, lsn: int, ts: int, items: Sequence[Hidden]
+    ) -> None:
         """Logs the removal of items with their partition; the dead among them had expired."""
         self._db.execute(
             f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?,"
@@ -100,7 +102,7 @@ class ChangeLogs:
             (
                 range_index,
                 lsn,
-                int(self._now()),
+                ts,
                 orjson.dumps([(item.number, item.is_live) for item in items]).decode(),
             ),
         )

@@ -53,10 +53,11 @@ def read_all(db: apsw.Connection) -> list[Grave]:
 
 
 def first_items(
-    db: apsw.Connection, container: int, pk: bytes, horizon: Horizon, limit: int
+    db: apsw.Connection, container: int, pk: bytes, horizon: Horizon, limit: int, after: int = -1
 ) -> list[Hidden]:
-    """Items of a partition that is to be cleared."""
-    return _select(db, f"standing_{container}", "pk = :pk", limit, horizon, pk=pk)
+    """Items of a partition that is to be cleared, from the oldest on; those behind one of them."""
+    condition = "pk = :pk AND number > :after"
+    return _select(db, f"standing_{container}", condition, limit, horizon, pk=pk, after=after)
 
 
 def hidden_items(db: apsw.Connection, grave: Grave, limit: int) -> list[Hidden]:
@@ -145,7 +146,8 @@ def _select(
     # the interpreter.
     found = db.execute(
         f"SELECT json_group_array(json_array(number, size, terms, {LIVE_SQL})) FROM"
-        f" (SELECT number, size, terms, ts, ttl FROM {table} WHERE {condition} LIMIT :limit)",
+        f" (SELECT number, size, terms, ts, ttl FROM {table} WHERE {condition}"
+        " ORDER BY number LIMIT :limit)",
         values | {"limit": limit} | horizon._asdict(),
     ).get
     return [*map(Hidden._make, orjson.loads(found))]

@@ -9,7 +9,9 @@ from typing import Final
 import apsw
 
 from perseid.model import RANGE_SHIFT
+from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.protocol import StoreError
+from perseid.ttl import LIVE_SQL
 
 APPLICATION_ID: Final = 0x50455253  # "PERS", so that `file` and sqlite3 know whose it is
 
@@ -96,11 +98,41 @@ def _add_graves(db: apsw.Connection) -> None:
         show_standing(db, int(table.removeprefix("items_")))
 
 
+def _log_graves(db: apsw.Connection) -> None:
+    """What lies in a grave is logged when that is dug. It was when the items were removed, so those
+    that are still there have yet to be: behind everything else, in the second of the last change.
+    """
+    for number, pk, part, lsn, inherited, own in db.execute(
+        "SELECT container, pk, range, lsn, inherited, own FROM graves"
+        " WHERE container IN (SELECT container FROM change_logs)"
+    ).fetchall():
+        db.execute(
+            f"INSERT INTO changes_{number} SELECT NULL, :range,"
+            f" (SELECT lsn FROM positions WHERE container = {number} AND range = :range)"
+            f" + 1 + place / {LARGEST_BURIAL}, COALESCE("
+            f"  (SELECT ts FROM changes_{number} ORDER BY entry DESC LIMIT 1),"
+            f"  (SELECT MAX(ts) FROM items_{number})),"
+            f" CASE WHEN {LIVE_SQL} THEN 'delete' ELSE 'expire' END, lsn, pk, id, epk,"
+            f" CASE WHEN {LIVE_SQL} THEN CAST(json(body) AS BLOB) END"
+            "  FROM (SELECT number AS hidden, ROW_NUMBER() OVER (ORDER BY number) - 1 AS place"
+            f"  FROM items_{number} WHERE pk = :pk AND lsn <= :lsn)"
+            f" CROSS JOIN items_{number} ON number = hidden ORDER BY place",
+            {"range": part, "pk": pk, "lsn": lsn, "inherited": inherited, "own": own},
+        )
+        db.execute(
+            "UPDATE positions SET lsn = MAX(lsn, COALESCE("
+            f"(SELECT MAX(lsn) FROM changes_{number} WHERE range = :range), 0))"
+            f" WHERE container = {number} AND range = :range",
+            {"range": part},
+        )
+
+
 # MIGRATIONS[n] brings a file of version n to version n + 1.
 MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     _create,
     _add_changes,
     _add_graves,
+    _log_graves,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -21,7 +21,7 @@ from perseid.model import Container, ItemKey, Row, Usage
 from perseid.store import graves, lifetimes, metadata, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.filling import LARGEST_BURIAL
-from perseid.store.graves import Grave, Hidden
+from perseid.store.graves import Grave
 from perseid.store.position import START, Position
 from perseid.store.property_indexes import IndexGone
 from perseid.store.protocol import (
@@ -355,17 +355,8 @@ class SqliteStore:
             if grave is not None and isinstance(change, Put):
                 graves.free_entries(self._write_db, grave, change.unique)
                 items = graves.hidden_item(self._write_db, grave, change.row.id)
-                position = self._remove_hidden(grave.place, items, position, steps=0)
+                position = graves.remove(self._write_db, grave.container, items, position, steps=0)
         return position
-
-    def _remove_hidden(
-        self, place: tuple[int, int], items: Sequence[Hidden], position: Position, *, steps: int
-    ) -> Position:
-        """Removes items with their partition; logged, if the container keeps a log."""
-        number, part = place
-        if items and number in self._logs.kept:
-            self._logs.clear(number, part, position.lsn + 1, items)
-        return graves.remove(self._write_db, number, items, position, steps=steps)
 
     def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
         execute = self._write_db.execute
@@ -503,25 +494,27 @@ class SqliteStore:
     async def clear(
         self, container: Container, range_index: int, pk: bytes, horizon: Horizon
     ) -> Cleared:
-        place = (container.number, range_index)
+        number = container.number
+        place = (number, range_index)
         # Until it is known what was in there: nothing is removed before that.
-        self._weighing.add((container.number, pk))
+        self._weighing.add((number, pk))
 
         def work() -> Cleared | tuple[Grave, int]:
-            position = self._positions.get(place, START)
-            most = LARGEST_BURIAL if container.number in self._logs.kept else graves.AT_ONCE
-            items = graves.first_items(self._write_db, container.number, pk, horizon, most + 1)
+            db, position = self._write_db, self._positions.get(place, START)
+            items = graves.first_items(db, number, pk, horizon, graves.AT_ONCE + 1)
             if not items:
                 return Cleared(position.lsn, [])
-            if len(items) > most:
-                grave = Grave(container.number, pk, range_index, position.lsn + 1, horizon)
-                earlier = self._graves.get(container.number, {}).get(pk)
-                graves.dig(self._write_db, grave)
+            is_logged = number in self._logs.kept
+            steps = self._log_clearing(place, pk, horizon, position.lsn) if is_logged else 1
+            if len(items) > graves.AT_ONCE:
+                grave = Grave(number, pk, range_index, position.lsn + steps, horizon)
+                earlier = self._graves.get(number, {}).get(pk)
+                graves.dig(db, grave)
                 self._open[place] = position._replace(lsn=grave.lsn)
                 self._open_graves.append((grave, True))
                 return grave, 0 if earlier is None else earlier.lsn
-            self._open[place] = self._remove_hidden(place, items, position, steps=1)
-            self._changed += [(container.number, item.number) for item in items]
+            self._open[place] = graves.remove(db, number, items, position, steps=steps)
+            self._changed += [(number, item.number) for item in items]
             live = [(item.size, 1, item.terms) for item in items if item.is_live]
             return Cleared(self._open[place].lsn, live)
 
@@ -533,7 +526,21 @@ class SqliteStore:
             live = await self._queries.in_thread(lambda db: graves.live_groups(db, grave, after))
             return Cleared(grave.lsn, live)
         finally:
-            self._weighing.discard((container.number, pk))
+            self._weighing.discard((number, pk))
+
+    def _log_clearing(self, place: tuple[int, int], pk: bytes, horizon: Horizon, lsn: int) -> int:
+        """Logs that a partition was cleared, as transactions behind `lsn`: how many it takes for
+        each to fit on a page."""
+        number, part = place
+        ts = int(self._now())
+        steps, last = 0, -1
+        while items := graves.first_items(
+            self._write_db, number, pk, horizon, LARGEST_BURIAL, after=last
+        ):
+            steps += 1
+            self._logs.clear(number, part, lsn + steps, ts, items)
+            last = items[-1].number
+        return steps
 
     async def reap(self, limit: int) -> bool:
         waiting = (
@@ -549,14 +556,13 @@ class SqliteStore:
         def work() -> None:
             if self._graves.get(grave.container, {}).get(grave.pk) != grave:
                 return  # the container was dropped, or the partition cleared once more
-            is_logged = grave.container in self._logs.kept
-            most = min(limit, LARGEST_BURIAL) if is_logged else limit
-            items = graves.hidden_items(self._write_db, grave, most)
+            items = graves.hidden_items(self._write_db, grave, limit)
             position = self._positions.get(grave.place, START)
-            # What is told in the log has an LSN of its own, as a purge has; else nobody sees this.
-            steps = 1 if is_logged and items else 0
-            self._open[grave.place] = self._remove_hidden(grave.place, items, position, steps=steps)
-            if len(items) < most:
+            # Nobody sees this, so it has no LSN.
+            self._open[grave.place] = graves.remove(
+                self._write_db, grave.container, items, position, steps=0
+            )
+            if len(items) < limit:
                 graves.close(self._write_db, grave)
                 self._open_graves.append((grave, False))
 
