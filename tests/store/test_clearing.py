@@ -145,6 +145,27 @@ def test_a_container_that_is_gone(store: Store, container: Container, run: Run[A
         run(store.read(container, 0, key("00001", A)))
 
 
+@COUNTS
+def test_each_clearing_tells_its_own_dead(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    """Who was alive when a client removed it has not expired, whatever is cleared later."""
+    run(fill(store, container, count, ts=100))
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(fill(store, container, count, "x", ts=100))
+    run(insert(store, container, "alive", ts=200))
+    cleared = run(store.clear(container, 0, A, DEAD))
+    assert sum(items for _, items, _ in cleared.live) == 1
+    run(fill(store, container, count, "y", ts=100))
+    assert run(store.usage(container, 0, EVERYTHING_LIVES)).items == count
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(insert(store, container, "00000", "x00000", "y00000"))
+    run(reap_all(store))
+    used = run(store.usage(container, 0, EVERYTHING_LIVES))
+    assert (used.items, used.purged_items) == (3, count)
+    assert run(ids_in(store, container)) == ["00000", "x00000", "y00000"]
+
+
 # In the log
 
 
@@ -176,6 +197,25 @@ def test_a_clearing_is_logged_at_once(
         (cleared.lsn + 1, "00000", "create")
     ]
     assert run(store.lsns(kept))[0] == cleared.lsn + 1
+
+
+@COUNTS
+def test_clearings_are_logged_one_after_the_other(
+    store: Store, kept: Container, run: Run[Any], count: int
+) -> None:
+    run(fill(store, kept, count, ts=100))
+    run(store.clear(kept, 0, A, EVERYTHING_LIVES))
+    run(fill(store, kept, count, "x", ts=100))
+    run(insert(store, kept, "00000", ts=200))
+    run(store.clear(kept, 0, A, DEAD))
+    run(reap_all(store))
+    told: dict[str, list[str]] = {}
+    for change in run(log(store, kept)):
+        told.setdefault(change.id, []).append(change.kind)
+    expected = {f"{number:05}": ["create", "delete"] for number in range(count)}
+    expected |= {f"x{number:05}": ["create", "expire"] for number in range(count)}
+    assert told == expected | {"00000": ["create", "delete"] * 2}
+    assert run(store.usage(kept, 0, EVERYTHING_LIVES)).purged_items == count
 
 
 @COUNTS

@@ -17,6 +17,7 @@ from perseid.service.catalog import build_container
 from perseid.store import graves, schema
 from perseid.store.protocol import (
     ChangeScan,
+    Cleared,
     Decision,
     Put,
     PutResource,
@@ -207,6 +208,70 @@ def test_cleared_again_before_it_was_removed(
     assert run(listed(store, container)) == ["last"]
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(usage(store, container))[:2] == (1, 100)
+
+
+async def bury_twice(store: SqliteStore, container: Container) -> None:
+    """Ten who were alive, and ten of whom all but the last were dead."""
+    for number in range(10):
+        await put(store, container, f"a{number}", ts=100, unique=b"u%d" % number)
+    await store.clear(container, 0, A, EVERYTHING_LIVES)
+    for number in range(10):
+        ts = 200 if number == 9 else 100
+        await put(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
+    cleared = await store.clear(container, 0, A, DEAD)
+    assert cleared == (22, [(30, 1, 2)])
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_two_graves_of_one_partition(
+    path: Path, store: SqliteStore, container: Container, run: Run[Any], is_reopened: bool
+) -> None:
+    """Each item is judged by the clearing that removed it."""
+    run(bury_twice(store, container))
+    assert rows_on_disk(store) == (20, 10, 2)
+    if is_reopened:
+        run(store.close())
+        store = SqliteStore(path, durability="off")
+    assert run(listed(store, container)) == []
+    assert run(usage(store, container))[:4] == (0, 0, 0, 0)
+    for item_id in ("a0", "b0", "b9"):
+        run(put(store, container, item_id, unique=item_id.encode()))
+    assert rows_on_disk(store)[0] == 20
+    assert run(usage(store, container))[:4] == (3, 300, 0, 0)
+    run(reap_all(store, 4))
+    assert run(listed(store, container)) == ["a0", "b0", "b9"]
+    assert run(usage(store, container)) == (3, 300, 0, 0, 9, 9 * 30, 0)
+    assert rows_on_disk(store) == (3, 3, 0)
+    if is_reopened:
+        run(store.close())
+
+
+def test_dropping_a_container_with_two_graves(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(bury_twice(store, container))
+    run(store.change([RemoveResource(RESOURCE)]))
+    assert run(reap_all(store, 5)) == 0
+    assert store._graves == {}
+    assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+
+
+def test_a_partition_is_left_alone_while_anyone_weighs_it(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    run(fill(store, container, 10))
+
+    async def race() -> list[Cleared]:
+        clearings = [
+            asyncio.create_task(store.clear(container, 0, A, EVERYTHING_LIVES)) for _ in range(2)
+        ]
+        while not all(clearing.done() for clearing in clearings):
+            await store.reap(1)
+            await asyncio.sleep(0)
+        return [await clearing for clearing in clearings]
+
+    assert run(race()) == [(11, [(100, 10, 20)]), (11, [])]
+    assert not store._weighing
 
 
 @pytest.mark.parametrize("count", [2, 20])

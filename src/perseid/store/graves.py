@@ -18,14 +18,17 @@ from perseid.store.position import Position
 from perseid.ttl import LIVE_SQL, Horizon
 
 AT_ONCE: Final = 1000  # items that one transaction removes without anyone noticing
+_HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
 
 
 class Grave(NamedTuple):
-    """The items of a partition up to `lsn` are hidden; the horizon told which of them were dead."""
+    """The items of a partition written behind `after` and up to `lsn` are hidden; the horizon told
+    which of them were dead. What an earlier grave of the partition hides is not in this one."""
 
     container: int
     pk: bytes
     range_index: int
+    after: int
     lsn: int
     horizon: Horizon
 
@@ -45,9 +48,10 @@ class Hidden(NamedTuple):
 
 def read_all(db: apsw.Connection) -> list[Grave]:
     return [
-        Grave(container, pk, part, lsn, Horizon(inherited, own))
-        for container, pk, part, lsn, inherited, own in db.execute(
-            "SELECT container, pk, range, lsn, inherited, own FROM graves"
+        Grave(container, pk, part, after, lsn, Horizon(inherited, own))
+        for container, pk, part, after, lsn, inherited, own in db.execute(
+            "SELECT container, pk, range, after, lsn, inherited, own FROM graves"
+            " ORDER BY container, pk, lsn"
         )
     ]
 
@@ -61,18 +65,15 @@ def first_items(
 
 
 def hidden_items(db: apsw.Connection, grave: Grave, limit: int) -> list[Hidden]:
-    condition = "pk = :pk AND lsn <= :lsn"
-    table = f"items_{grave.container}"
-    return _select(db, table, condition, limit, grave.horizon, pk=grave.pk, lsn=grave.lsn)
+    return _select_hidden(db, grave, limit)
 
 
-def live_groups(db: apsw.Connection, grave: Grave, after: int) -> list[tuple[int, int, int]]:
-    """What lived in a partition that is hidden now, see protocol.Cleared; what was written up to
-    `after` had been cleared before."""
+def live_groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int]]:
+    """What lived in a partition that is hidden now, see protocol.Cleared."""
     groups = db.execute(
         f"SELECT size, COUNT(*), SUM(terms) FROM items_{grave.container}"
-        f" WHERE pk = :pk AND lsn > :after AND lsn <= :lsn AND {LIVE_SQL} GROUP BY size",
-        {"pk": grave.pk, "after": after, "lsn": grave.lsn} | grave.horizon._asdict(),
+        f" WHERE {_HIDDEN} AND {LIVE_SQL} GROUP BY size",
+        _bounds(grave) | grave.horizon._asdict(),
     )
     return [(size, items, terms) for size, items, terms in groups]
 
@@ -81,7 +82,8 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> tuple
     """Items and bytes of a range that are hidden."""
     items, size = db.execute(
         f"SELECT COUNT(*), COALESCE(SUM(items.size), 0) FROM graves CROSS JOIN items_{container}"
-        " AS items ON items.pk = graves.pk AND items.lsn <= graves.lsn"
+        " AS items ON items.pk = graves.pk"
+        " AND items.lsn > graves.after AND items.lsn <= graves.lsn"
         " WHERE graves.container = ? AND graves.range = ?",
         (container, range_index),
     ).get
@@ -90,14 +92,18 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> tuple
 
 def dig(db: apsw.Connection, grave: Grave) -> None:
     db.execute(
-        "REPLACE INTO graves (container, pk, range, lsn, inherited, own) VALUES (?, ?, ?, ?, ?, ?)",
-        (grave.container, grave.pk, grave.range_index, grave.lsn, *grave.horizon),
+        "INSERT INTO graves (container, pk, range, after, lsn, inherited, own)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*grave[:5], *grave.horizon),
     )
     schema.show_standing(db, grave.container)
 
 
 def close(db: apsw.Connection, grave: Grave) -> None:
-    db.execute("DELETE FROM graves WHERE container = ? AND pk = ?", (grave.container, grave.pk))
+    db.execute(
+        "DELETE FROM graves WHERE container = ? AND pk = ? AND lsn = ?",
+        (grave.container, grave.pk, grave.lsn),
+    )
     schema.show_standing(db, grave.container)
 
 
@@ -120,23 +126,33 @@ def remove(
     )
 
 
-def free_entries(db: apsw.Connection, grave: Grave, entries: Iterable[bytes]) -> None:
+def free_entries(db: apsw.Connection, container: int, entries: Iterable[bytes]) -> None:
     """Removes those of the unique-key entries that hidden items hold."""
-    unique = f"unique_{grave.container}"
+    unique = f"unique_{container}"
     for entry in entries:
         db.execute(
             f"DELETE FROM {unique} WHERE entry = ?"
-            f" AND NOT EXISTS (SELECT 1 FROM standing_{grave.container} AS standing"
+            f" AND NOT EXISTS (SELECT 1 FROM standing_{container} AS standing"
             f" WHERE standing.number = {unique}.number)",
             (entry,),
         )
 
 
 def hidden_item(db: apsw.Connection, grave: Grave, item_id: str) -> list[Hidden]:
-    """The hidden item that stands in the way of a new one with its id, if there is one."""
-    condition = "pk = :pk AND id = :id AND lsn <= :lsn"
+    """The item in a grave that stands in the way of a new one with its id, if there is one."""
+    return _select_hidden(db, grave, 1, " AND id = :id", id=item_id)
+
+
+def _bounds(grave: Grave) -> dict[str, Any]:
+    return {"pk": grave.pk, "after": grave.after, "lsn": grave.lsn}
+
+
+def _select_hidden(
+    db: apsw.Connection, grave: Grave, limit: int, condition: str = "", **values: Any
+) -> list[Hidden]:
     table = f"items_{grave.container}"
-    return _select(db, table, condition, 1, grave.horizon, pk=grave.pk, id=item_id, lsn=grave.lsn)
+    values |= _bounds(grave)
+    return _select(db, table, _HIDDEN + condition, limit, grave.horizon, **values)
 
 
 def _select(

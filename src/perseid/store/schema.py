@@ -127,12 +127,36 @@ def _log_graves(db: apsw.Connection) -> None:
         )
 
 
+def _part_graves(db: apsw.Connection) -> None:
+    """A partition may have several graves, each for what was written behind the one before."""
+    columns = "container, pk, range, lsn, inherited, own"
+    graves = db.execute(f"SELECT {columns} FROM graves").fetchall()
+    # Not renamed: the views that name it would be renamed along.
+    db.execute(
+        """
+        DROP TABLE graves;
+        CREATE TABLE graves (
+            container INTEGER NOT NULL,
+            pk BLOB NOT NULL,
+            range INTEGER NOT NULL,
+            after INTEGER NOT NULL,
+            lsn INTEGER NOT NULL,
+            inherited INTEGER NOT NULL,
+            own INTEGER NOT NULL,
+            PRIMARY KEY (container, pk, lsn)
+        ) WITHOUT ROWID;
+        """
+    )
+    db.executemany(f"INSERT INTO graves (after, {columns}) VALUES (0, ?, ?, ?, ?, ?, ?)", graves)
+
+
 # MIGRATIONS[n] brings a file of version n to version n + 1.
 MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     _create,
     _add_changes,
     _add_graves,
     _log_graves,
+    _part_graves,
 )
 VERSION: Final = len(MIGRATIONS)
 

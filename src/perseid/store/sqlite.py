@@ -6,6 +6,7 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -137,12 +138,14 @@ class SqliteStore:
         self._now = now or SystemClock().now
         self._logs = ChangeLogs(self._write_db, self._now)
         self._open_logs: frozenset[int] | None = None  # if they change
-        # By container and partition key: those that are durable; then those of this transaction.
-        self._graves: dict[int, dict[bytes, Grave]] = {}
+        # By container and partition key, the oldest first: those that are durable; then those of
+        # this transaction.
+        self._graves: dict[int, dict[bytes, list[Grave]]] = {}
         for grave in graves.read_all(self._write_db):
-            self._graves.setdefault(grave.container, {})[grave.pk] = grave
+            self._note_grave(grave, is_dug=True)
         self._open_graves: list[tuple[Grave, bool]] = []  # whether it is dug or closed
-        self._weighing: set[tuple[int, bytes]] = set()  # not to be touched until it is weighed
+        # Partitions not to be touched until they are weighed, by those who wait for that.
+        self._weighing: Counter[tuple[int, bytes]] = Counter()
         self._cache = RowCache(_CACHED_BYTES)
         self._log_file = path.with_name(f"{path.name}-wal")
         self._log_limit = _LARGE_LOG
@@ -236,7 +239,9 @@ class SqliteStore:
             del self._open[place]
         self._ended.add(number)
         self._queries.forget(number)
-        self._open_graves += [(grave, False) for grave in self._graves.get(number, {}).values()]
+        self._open_graves += [
+            (grave, False) for dug in self._graves.get(number, {}).values() for grave in dug
+        ]
 
     # Items
 
@@ -348,14 +353,16 @@ class SqliteStore:
         db.execute("RELEASE changes")
 
     def _make_room(
-        self, hidden: dict[bytes, Grave], changes: Sequence[Put | Remove], position: Position
+        self, hidden: dict[bytes, list[Grave]], changes: Sequence[Put | Remove], position: Position
     ) -> Position:
+        db = self._write_db
         for change in changes:
-            grave = hidden.get(change.row.pk)
-            if grave is not None and isinstance(change, Put):
-                graves.free_entries(self._write_db, grave, change.unique)
-                items = graves.hidden_item(self._write_db, grave, change.row.id)
-                position = graves.remove(self._write_db, grave.container, items, position, steps=0)
+            if not isinstance(change, Put):
+                continue
+            for grave in hidden.get(change.row.pk, ()):
+                graves.free_entries(db, grave.container, change.unique)
+                items = graves.hidden_item(db, grave, change.row.id)
+                position = graves.remove(db, grave.container, items, position, steps=0)
         return position
 
     def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
@@ -393,19 +400,27 @@ class SqliteStore:
             for place in [place for place in self._positions if place[0] in self._ended]:
                 del self._positions[place]
         for grave, is_dug in self._open_graves:
+            self._note_grave(grave, is_dug=is_dug)
             if is_dug:
-                self._graves.setdefault(grave.container, {})[grave.pk] = grave
                 self._cache.drop_partition(grave.container, grave.pk)
-            else:
-                self._graves[grave.container].pop(grave.pk)
-                if not self._graves[grave.container]:
-                    del self._graves[grave.container]
         if not self._cache.is_empty:
             for number, item in self._changed:
                 self._cache.drop(number, item)
         if self._open_logs is not None:
             self._logs.kept = self._open_logs
         self._undone()
+
+    def _note_grave(self, grave: Grave, *, is_dug: bool) -> None:
+        hidden = self._graves.setdefault(grave.container, {})
+        dug = hidden.setdefault(grave.pk, [])
+        if is_dug:
+            dug.append(grave)
+            return
+        dug.remove(grave)
+        if not dug:
+            del hidden[grave.pk]
+        if not hidden:
+            del self._graves[grave.container]
 
     def _undone(self) -> None:
         """Looks at nothing but memory: what made it necessary may be that the file is no help."""
@@ -497,9 +512,9 @@ class SqliteStore:
         number = container.number
         place = (number, range_index)
         # Until it is known what was in there: nothing is removed before that.
-        self._weighing.add((number, pk))
+        self._weighing[number, pk] += 1
 
-        def work() -> Cleared | tuple[Grave, int]:
+        def work() -> Cleared | Grave:
             db, position = self._write_db, self._positions.get(place, START)
             items = graves.first_items(db, number, pk, horizon, graves.AT_ONCE + 1)
             if not items:
@@ -507,12 +522,13 @@ class SqliteStore:
             is_logged = number in self._logs.kept
             steps = self._log_clearing(place, pk, horizon, position.lsn) if is_logged else 1
             if len(items) > graves.AT_ONCE:
-                grave = Grave(number, pk, range_index, position.lsn + steps, horizon)
                 earlier = self._graves.get(number, {}).get(pk)
+                after = earlier[-1].lsn if earlier else 0
+                grave = Grave(number, pk, range_index, after, position.lsn + steps, horizon)
                 graves.dig(db, grave)
                 self._open[place] = position._replace(lsn=grave.lsn)
                 self._open_graves.append((grave, True))
-                return grave, 0 if earlier is None else earlier.lsn
+                return grave
             self._open[place] = graves.remove(db, number, items, position, steps=steps)
             self._changed += [(number, item.number) for item in items]
             live = [(item.size, 1, item.terms) for item in items if item.is_live]
@@ -522,11 +538,12 @@ class SqliteStore:
             done = await self._writer.submit(work, is_heavy=True)
             if isinstance(done, Cleared):
                 return done
-            grave, after = done
-            live = await self._queries.in_thread(lambda db: graves.live_groups(db, grave, after))
-            return Cleared(grave.lsn, live)
+            live = await self._queries.in_thread(lambda db: graves.live_groups(db, done))
+            return Cleared(done.lsn, live)
         finally:
-            self._weighing.discard((number, pk))
+            self._weighing[number, pk] -= 1
+            if not self._weighing[number, pk]:
+                del self._weighing[number, pk]
 
     def _log_clearing(self, place: tuple[int, int], pk: bytes, horizon: Horizon, lsn: int) -> int:
         """Logs that a partition was cleared, as transactions behind `lsn`: how many it takes for
@@ -546,7 +563,8 @@ class SqliteStore:
         waiting = (
             grave
             for hidden in self._graves.values()
-            for grave in hidden.values()
+            for dug in hidden.values()
+            for grave in dug
             if (grave.container, grave.pk) not in self._weighing
         )
         grave = next(waiting, None)
@@ -554,8 +572,8 @@ class SqliteStore:
             return False
 
         def work() -> None:
-            if self._graves.get(grave.container, {}).get(grave.pk) != grave:
-                return  # the container was dropped, or the partition cleared once more
+            if grave not in self._graves.get(grave.container, {}).get(grave.pk, ()):
+                return  # the container was dropped
             items = graves.hidden_items(self._write_db, grave, limit)
             position = self._positions.get(grave.place, START)
             # Nobody sees this, so it has no LSN.
