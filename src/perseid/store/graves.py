@@ -19,6 +19,8 @@ from perseid.ttl import LIVE_SQL, Horizon
 
 AT_ONCE: Final = 1000  # items that one transaction removes without anyone noticing
 _HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
+# The rule of LIVE_SQL, by the horizon of the grave.
+_WAS_LIVE: Final = LIVE_SQL.replace(":inherited", "graves.inherited").replace(":own", "graves.own")
 
 
 class Grave(NamedTuple):
@@ -78,16 +80,25 @@ def live_groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int]]
     return [(size, items, terms) for size, items, terms in groups]
 
 
-def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> tuple[int, int]:
-    """Items and bytes of a range that are hidden."""
-    items, size = db.execute(
-        f"SELECT COUNT(*), COALESCE(SUM(items.size), 0) FROM graves CROSS JOIN items_{container}"
-        " AS items ON items.pk = graves.pk"
+class HiddenUsage(NamedTuple):
+    """Items and bytes of a range that are hidden; then those of them that were dead by then."""
+
+    items: int
+    size: int
+    dead: int
+    dead_size: int
+
+
+def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> HiddenUsage:
+    found = db.execute(
+        f"SELECT COUNT(*), COALESCE(SUM(size), 0), COUNT(*) FILTER (WHERE NOT {_WAS_LIVE}),"
+        f" COALESCE(SUM(size) FILTER (WHERE NOT {_WAS_LIVE}), 0)"
+        f" FROM graves CROSS JOIN items_{container} AS items ON items.pk = graves.pk"
         " AND items.lsn > graves.after AND items.lsn <= graves.lsn"
         " WHERE graves.container = ? AND graves.range = ?",
         (container, range_index),
     ).get
-    return items, size
+    return HiddenUsage._make(found)
 
 
 def dig(db: apsw.Connection, grave: Grave) -> None:

@@ -21,16 +21,24 @@ def usage(db: apsw.Connection, number: int, range_index: int, horizon: Horizon) 
     """What a range holds, living and dead."""
     spans = Span("inheriting", DAWN, horizon.inherited), Span("own", DAWN, horizon.own)
     with db:  # one snapshot: a purge that commits in between would be counted by half
-        items, size, *purged = db.execute(
+        items, size, purged, purged_size, spared = db.execute(
             "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
             " WHERE container = ? AND range = ?",
             (number, range_index),
         ).get or (0, 0, 0, 0, 0)
         counts = [_count(db, number, range_index, span) for span in spans]
-        hidden, hidden_size = graves.hidden_usage(db, number, range_index)
+        hidden = graves.hidden_usage(db, number, range_index)
     dead, dead_size = (sum(column) for column in zip(*counts, strict=True))
-    items, size = items - hidden, size - hidden_size
-    return Usage(items - dead, size - dead_size, dead, dead_size, *purged)
+    # Nobody sees whether what is hidden has been removed yet.
+    return Usage(
+        items - hidden.items - dead,
+        size - hidden.size - dead_size,
+        dead,
+        dead_size,
+        purged + hidden.dead,
+        purged_size + hidden.dead_size,
+        spared,
+    )
 
 
 def count_keys(db: apsw.Connection, number: int, range_index: int, horizon: Horizon) -> int:
