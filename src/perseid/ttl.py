@@ -87,11 +87,18 @@ def is_live(ts: int, item_ttl: int | None, horizon: Horizon) -> bool:
     return item_ttl == NEVER or ts + item_ttl > horizon.own
 
 
-# The same rule for stores that filter in SQL, over columns `ts` and `ttl`; bind the horizon's
-# two integers as :inherited and :own.
-LIVE_SQL: Final = (
-    "(CASE WHEN ttl IS NULL THEN ts > :inherited WHEN ttl = -1 THEN TRUE ELSE ts + ttl > :own END)"
-)
+def live_sql(inherited: str, own: str) -> str:
+    """The same rule for stores that filter in SQL, over columns `ts` and `ttl`; the horizon's two
+    integers are called as said."""
+    return (
+        f"(CASE WHEN ttl IS NULL THEN ts > {inherited} WHEN ttl = -1 THEN TRUE"
+        f" ELSE ts + ttl > {own} END)"
+    )
+
+
+LIVE_SQL: Final = live_sql(":inherited", ":own")
+# Who is dead, but would not be behind another horizon, of an earlier policy.
+SPARED_SQL: Final = f"(NOT {LIVE_SQL} AND {live_sql(':spare_inherited', ':spare_own')})"
 
 # Those who can die, by where their lifetime comes from: the condition that selects them, and the
 # base that decides. Indexes over lifetimes are made of these, so who uses them writes the same.

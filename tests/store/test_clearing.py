@@ -170,6 +170,24 @@ def test_each_clearing_tells_its_own_dead(
     assert run(ids_in(store, container)) == ["00000", "x00000", "y00000"]
 
 
+@COUNTS
+def test_those_whom_the_policy_before_would_have_spared(
+    store: Store, container: Container, run: Run[Any], count: int
+) -> None:
+    """T-305: they are counted, for an undo that comes too late for them."""
+    run(fill(store, container, count, ts=100))
+    run(insert(store, container, "older", ts=50))
+    run(insert(store, container, "own", ts=100, ttl=20))
+    run(insert(store, container, "alive", ts=200))
+    run(store.clear(container, 0, A, DEAD, Horizon(50, 120)))
+    for _ in range(2):
+        used = run(store.usage(container, 0, EVERYTHING_LIVES))
+        assert (used.purged_items, used.spared) == (count + 2, count)
+        run(insert(store, container, "00000"))  # in the place of a hidden one, the first time
+        run(store.clear(container, 0, A, EVERYTHING_LIVES, EVERYTHING_LIVES))
+        run(reap_all(store))
+
+
 # In the log
 
 
@@ -236,6 +254,7 @@ def test_what_was_cleared_before_a_log_began_is_not_in_it(
     plain, kept = RESOURCE._replace(etag='"2"'), KEEPING._replace(etag='"3"')
     run(store.change([PutResource(plain, replaces=first.etag)]))
     run(store.change([PutResource(kept, replaces=plain.etag)]))
+    container = build_container(kept, DATABASE)
     began = run(store.lsns(container))[0]
     run(insert(store, container, "00000"))
     run(reap_all(store))

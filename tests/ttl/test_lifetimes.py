@@ -505,6 +505,29 @@ def test_undo_tells_who_is_gone_for_good(shelves: Shelves) -> None:
     assert shelf.seen("a0", "a1", "a2", "young") == {"young"}
 
 
+@pytest.mark.parametrize("keeping", [{}, {"changeFeedPolicy": {"retentionDuration": 60}}])
+def test_undo_tells_who_was_removed_by_requests(shelves: Shelves, keeping: dict[str, Any]) -> None:
+    """T-305: an id that is taken anew, a partition that is cleared; but not for those whom their
+    own lifetime had ended anyway."""
+    shelf = shelves.make(-1, **keeping)
+    for id_ in ("again", "over", "left"):
+        shelf.create(id_)
+    shelf.create("ended", 5)
+    for id_ in ("x", "y"):
+        shelf.create(id_, pk="q")
+    shelf.create("z", 5, pk="q")
+    shelf.clock.advance(10)
+    change(shelf, 5)
+    shelf.create("again")
+    assert shelf.post(shelf.body("over"), upsert="true").status == 201
+    shelf.create("ended")
+    path = f"{shelf.path}/operations/partitionkeydelete"
+    key = {"x-ms-documentdb-partitionkey": '["q"]'}
+    assert shelf.raw.request("POST", path, headers=key).status == 200
+    told = undo(shelf)
+    assert (told["revived"]["items"], told["alreadyPurged"]) == (1, 4)
+
+
 def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) -> None:
     """Nobody dies in the second of the change; two do later because of it, and are removed."""
     shelf = shelves.make(1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perseid import charges
+from perseid.service import policies
 from perseid.service.operation import Operation
 from perseid.service.transactions import Place
 
@@ -13,6 +14,7 @@ async def delete(op: Operation, place: Place) -> tuple[int, float]:
     They are gone together, when this returns. Each costs what deleting it alone would; the dead
     cost nothing.
     """
-    cleared = await op.store.clear(op.container, place.range_index, place.pk, op.horizon)
+    spare = policies.spare_horizon(op.account, op.container, op.now)
+    cleared = await op.store.clear(op.container, place.range_index, place.pk, op.horizon, spare)
     charge = charges.delete_all(cleared.live)
     return cleared.lsn, max(charge, charges.MISS)

@@ -32,6 +32,8 @@ def purge_horizon(account: Account, container: Container, now: float) -> Horizon
 
 def spare_horizon(account: Account, container: Container, now: float) -> Horizon | None:
     """What the policy before the last change would have killed by now."""
+    if account.catalog.container_by_rid(container.rid) is None:
+        return None  # dropped a moment ago
     previous = previous_policy(account.catalog.resource(container.rid).state)
     return None if previous is None else account.horizon_of(previous, now)
 

@@ -13,6 +13,7 @@ from perseid import charges, ids, ttl
 from perseid.documents import Document, seal
 from perseid.errors import Conflict, Forbidden, NotFound
 from perseid.model import ItemKey, Row, item_number
+from perseid.service import policies
 from perseid.service.operation import Operation
 from perseid.store.protocol import Put, Remove, View
 
@@ -142,7 +143,14 @@ class Transaction:
     def _remove(self, row: Row, *, expired: bool) -> None:
         self._rows[row.key] = None
         self._release(row.number)
-        self.changes.append(Remove(row, expired))
+        self.changes.append(Remove(row, expired, expired and self._is_spared(row)))
+
+    def _is_spared(self, row: Row) -> bool:
+        """Whether the policy before the last change would have let a dead row live: an undo cannot
+        bring it back any more."""
+        op = self.op
+        spare = policies.spare_horizon(op.account, op.container, op.now)
+        return spare is not None and ttl.is_live(row.ts, row.ttl, spare)
 
     def _claim(self, entries: tuple[bytes, ...], own: Row | None) -> None:
         """Refuses values that a live item holds; those of dead items are free, and swept along."""

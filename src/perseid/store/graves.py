@@ -15,17 +15,22 @@ import orjson
 
 from perseid.store import schema
 from perseid.store.position import Position
-from perseid.ttl import LIVE_SQL, Horizon
+from perseid.ttl import LIVE_SQL, SPARED_SQL, Horizon, live_sql
 
 AT_ONCE: Final = 1000  # items that one transaction removes without anyone noticing
 _HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
-# The rule of LIVE_SQL, by the horizon of the grave.
-_WAS_LIVE: Final = LIVE_SQL.replace(":inherited", "graves.inherited").replace(":own", "graves.own")
+_COLUMNS: Final = "container, pk, range, after, lsn, inherited, own, spare_inherited, spare_own"
+# By the horizons of the grave.
+_WAS_DEAD: Final = f"NOT {live_sql('inherited', 'own')}"
+_WAS_SPARED: Final = f"{_WAS_DEAD} AND {live_sql('spare_inherited', 'spare_own')}"
 
 
 class Grave(NamedTuple):
-    """The items of a partition written behind `after` and up to `lsn` are hidden; the horizon told
-    which of them were dead. What an earlier grave of the partition hides is not in this one."""
+    """The items of a partition written behind `after` and up to `lsn` are hidden. What an earlier
+    grave of the partition hides is not in this one.
+
+    The horizon told which of them were dead; `spare` is that of the policy before, or the same.
+    """
 
     container: int
     pk: bytes
@@ -33,6 +38,7 @@ class Grave(NamedTuple):
     after: int
     lsn: int
     horizon: Horizon
+    spare: Horizon
 
     @property
     def place(self) -> tuple[int, int]:
@@ -46,28 +52,21 @@ class Hidden(NamedTuple):
     size: int
     terms: int
     is_live: int
+    is_spared: int
 
 
 def read_all(db: apsw.Connection) -> list[Grave]:
     return [
-        Grave(container, pk, part, after, lsn, Horizon(inherited, own))
-        for container, pk, part, after, lsn, inherited, own in db.execute(
-            "SELECT container, pk, range, after, lsn, inherited, own FROM graves"
-            " ORDER BY container, pk, lsn"
+        Grave(container, pk, part, after, lsn, Horizon._make(bounds[:2]), Horizon._make(bounds[2:]))
+        for container, pk, part, after, lsn, *bounds in db.execute(
+            f"SELECT {_COLUMNS} FROM graves ORDER BY container, pk, lsn"
         )
     ]
 
 
-def first_items(
-    db: apsw.Connection, container: int, pk: bytes, horizon: Horizon, limit: int, after: int = -1
-) -> list[Hidden]:
-    """Items of a partition that is to be cleared, from the oldest on; those behind one of them."""
-    condition = "pk = :pk AND number > :after"
-    return _select(db, f"standing_{container}", condition, limit, horizon, pk=pk, after=after)
-
-
-def hidden_items(db: apsw.Connection, grave: Grave, limit: int) -> list[Hidden]:
-    return _select_hidden(db, grave, limit)
+def items_in(db: apsw.Connection, grave: Grave, limit: int, behind: int = -1) -> list[Hidden]:
+    """The first items that lie in a grave, or would if it were dug; behind the one of a number."""
+    return _select(db, grave, limit, "number > :behind", behind=behind)
 
 
 def live_groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int]]:
@@ -75,24 +74,27 @@ def live_groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int]]
     groups = db.execute(
         f"SELECT size, COUNT(*), SUM(terms) FROM items_{grave.container}"
         f" WHERE {_HIDDEN} AND {LIVE_SQL} GROUP BY size",
-        _bounds(grave) | grave.horizon._asdict(),
+        _values(grave),
     )
     return [(size, items, terms) for size, items, terms in groups]
 
 
 class HiddenUsage(NamedTuple):
-    """Items and bytes of a range that are hidden; then those of them that were dead by then."""
+    """Items and bytes of a range that are hidden; then those of them that were dead by then, and
+    how many of these the policy before would have spared."""
 
     items: int
     size: int
     dead: int
     dead_size: int
+    spared: int
 
 
 def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> HiddenUsage:
     found = db.execute(
-        f"SELECT COUNT(*), COALESCE(SUM(size), 0), COUNT(*) FILTER (WHERE NOT {_WAS_LIVE}),"
-        f" COALESCE(SUM(size) FILTER (WHERE NOT {_WAS_LIVE}), 0)"
+        f"SELECT COUNT(*), COALESCE(SUM(size), 0), COUNT(*) FILTER (WHERE {_WAS_DEAD}),"
+        f" COALESCE(SUM(size) FILTER (WHERE {_WAS_DEAD}), 0),"
+        f" COUNT(*) FILTER (WHERE {_WAS_SPARED})"
         f" FROM graves CROSS JOIN items_{container} AS items ON items.pk = graves.pk"
         " AND items.lsn > graves.after AND items.lsn <= graves.lsn"
         " WHERE graves.container = ? AND graves.range = ?",
@@ -103,9 +105,8 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> Hidde
 
 def dig(db: apsw.Connection, grave: Grave) -> None:
     db.execute(
-        "INSERT INTO graves (container, pk, range, after, lsn, inherited, own)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*grave[:5], *grave.horizon),
+        f"INSERT INTO graves ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*grave[:5], *grave.horizon, *grave.spare),
     )
     schema.show_standing(db, grave.container)
 
@@ -133,6 +134,7 @@ def remove(
         size=sum(item.size for item in items),
         dead=len(dead),
         dead_size=sum(item.size for item in dead),
+        spared=sum(item.is_spared for item in items),
         steps=steps,
     )
 
@@ -151,30 +153,24 @@ def free_entries(db: apsw.Connection, container: int, entries: Iterable[bytes]) 
 
 def hidden_item(db: apsw.Connection, grave: Grave, item_id: str) -> list[Hidden]:
     """The item in a grave that stands in the way of a new one with its id, if there is one."""
-    return _select_hidden(db, grave, 1, " AND id = :id", id=item_id)
+    return _select(db, grave, 1, "id = :id", id=item_id)
 
 
-def _bounds(grave: Grave) -> dict[str, Any]:
-    return {"pk": grave.pk, "after": grave.after, "lsn": grave.lsn}
-
-
-def _select_hidden(
-    db: apsw.Connection, grave: Grave, limit: int, condition: str = "", **values: Any
-) -> list[Hidden]:
-    table = f"items_{grave.container}"
-    values |= _bounds(grave)
-    return _select(db, table, _HIDDEN + condition, limit, grave.horizon, **values)
+def _values(grave: Grave) -> dict[str, Any]:
+    bounds = {"pk": grave.pk, "after": grave.after, "lsn": grave.lsn}
+    spare = {"spare_inherited": grave.spare.inherited, "spare_own": grave.spare.own}
+    return bounds | grave.horizon._asdict() | spare
 
 
 def _select(
-    db: apsw.Connection, table: str, condition: str, limit: int, horizon: Horizon, **values: Any
+    db: apsw.Connection, grave: Grave, limit: int, condition: str, **values: Any
 ) -> list[Hidden]:
     # All in one row: each row fetched is a moment in which this thread asks the event loop's for
     # the interpreter.
     found = db.execute(
-        f"SELECT json_group_array(json_array(number, size, terms, {LIVE_SQL})) FROM"
-        f" (SELECT number, size, terms, ts, ttl FROM {table} WHERE {condition}"
-        " ORDER BY number LIMIT :limit)",
-        values | {"limit": limit} | horizon._asdict(),
+        f"SELECT json_group_array(json_array(number, size, terms, {LIVE_SQL}, {SPARED_SQL})) FROM"
+        f" (SELECT number, size, terms, ts, ttl FROM items_{grave.container}"
+        f" WHERE {_HIDDEN} AND {condition} ORDER BY number LIMIT :limit)",
+        values | {"limit": limit} | _values(grave),
     ).get
     return [*map(Hidden._make, orjson.loads(found))]

@@ -37,7 +37,7 @@ def usage(db: apsw.Connection, number: int, range_index: int, horizon: Horizon) 
         dead_size,
         purged + hidden.dead,
         purged_size + hidden.dead_size,
-        spared,
+        spared + hidden.spared,
     )
 
 

@@ -31,6 +31,7 @@ class Position(NamedTuple):
                 items, size = items - 1, size - change.row.size
                 if change.expired:
                     purged_items, purged_size = purged_items + 1, purged_size + change.row.size
+                    spared += change.spared
             else:
                 old = change.replaces
                 items += old is None
@@ -53,16 +54,18 @@ class Position(NamedTuple):
             self.spared + spared,
         )
 
-    def cleared(self, *, items: int, size: int, dead: int, dead_size: int, steps: int) -> Position:
+    def cleared(
+        self, *, items: int, size: int, dead: int, dead_size: int, spared: int, steps: int
+    ) -> Position:
         """Without so many items of a partition that was cleared; the dead among them count as
-        removed for that. `steps` is one if the removal is the transaction that clears it."""
+        removed for that. `steps` is how many transactions this is, if it clears the partition."""
         return Position(
             self.lsn + steps,
             self.items - items,
             self.size - size,
             self.purged_items + dead,
             self.purged_size + dead_size,
-            self.spared,
+            self.spared + spared,
         )
 
 

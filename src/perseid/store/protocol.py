@@ -72,10 +72,12 @@ class Put(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """Removes an item; `expired` tells the change feed that time, not a client, ended it."""
+    """Removes an item; `expired` tells the change feed that time, not a client, ended it, and
+    `spared` that the policy before the last change would not have."""
 
     row: Row
     expired: bool = False
+    spared: bool = False
 
 
 class View(NamedTuple):
@@ -436,11 +438,16 @@ class Store(Protocol):
         ...
 
     async def clear(
-        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+        self,
+        container: Container,
+        range_index: int,
+        pk: bytes,
+        horizon: Horizon,
+        spare: Horizon | None = None,
     ) -> Cleared:
         """Removes all items of a logical partition at once, the dead too, whatever its size.
 
-        A large one is hidden in one step, durably, and removed by `reap`.
+        A large one is hidden in one step, durably, and removed by `reap`. `spare` is as in `purge`.
         """
         ...
 

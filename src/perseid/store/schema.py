@@ -143,11 +143,17 @@ def _part_graves(db: apsw.Connection) -> None:
             lsn INTEGER NOT NULL,
             inherited INTEGER NOT NULL,
             own INTEGER NOT NULL,
+            spare_inherited INTEGER NOT NULL,
+            spare_own INTEGER NOT NULL,
             PRIMARY KEY (container, pk, lsn)
         ) WITHOUT ROWID;
         """
     )
-    db.executemany(f"INSERT INTO graves (after, {columns}) VALUES (0, ?, ?, ?, ?, ?, ?)", graves)
+    db.executemany(
+        f"INSERT INTO graves ({columns}, spare_inherited, spare_own, after)"
+        " VALUES (?, ?, ?, ?, ?5, ?6, ?5, ?6, 0)",
+        graves,
+    )
 
 
 # MIGRATIONS[n] brings a file of version n to version n + 1.

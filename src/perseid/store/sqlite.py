@@ -507,7 +507,12 @@ class SqliteStore:
     # Whole partitions
 
     async def clear(
-        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+        self,
+        container: Container,
+        range_index: int,
+        pk: bytes,
+        horizon: Horizon,
+        spare: Horizon | None = None,
     ) -> Cleared:
         number = container.number
         place = (number, range_index)
@@ -516,15 +521,15 @@ class SqliteStore:
 
         def work() -> Cleared | Grave:
             db, position = self._write_db, self._positions.get(place, START)
-            items = graves.first_items(db, number, pk, horizon, graves.AT_ONCE + 1)
+            earlier = self._graves.get(number, {}).get(pk)
+            after = earlier[-1].lsn if earlier else 0
+            grave = Grave(number, pk, range_index, after, position.lsn, horizon, spare or horizon)
+            items = graves.items_in(db, grave, graves.AT_ONCE + 1)
             if not items:
                 return Cleared(position.lsn, [])
-            is_logged = number in self._logs.kept
-            steps = self._log_clearing(place, pk, horizon, position.lsn) if is_logged else 1
+            steps = self._log_clearing(grave) if number in self._logs.kept else 1
             if len(items) > graves.AT_ONCE:
-                earlier = self._graves.get(number, {}).get(pk)
-                after = earlier[-1].lsn if earlier else 0
-                grave = Grave(number, pk, range_index, after, position.lsn + steps, horizon)
+                grave = grave._replace(lsn=position.lsn + steps)
                 graves.dig(db, grave)
                 self._open[place] = position._replace(lsn=grave.lsn)
                 self._open_graves.append((grave, True))
@@ -545,17 +550,14 @@ class SqliteStore:
             if not self._weighing[number, pk]:
                 del self._weighing[number, pk]
 
-    def _log_clearing(self, place: tuple[int, int], pk: bytes, horizon: Horizon, lsn: int) -> int:
-        """Logs that a partition was cleared, as transactions behind `lsn`: how many it takes for
-        each to fit on a page."""
-        number, part = place
+    def _log_clearing(self, grave: Grave) -> int:
+        """Logs that the items of a grave are gone, as transactions behind its LSN: how many it
+        takes for each to fit on a page."""
         ts = int(self._now())
         steps, last = 0, -1
-        while items := graves.first_items(
-            self._write_db, number, pk, horizon, LARGEST_BURIAL, after=last
-        ):
+        while items := graves.items_in(self._write_db, grave, LARGEST_BURIAL, behind=last):
             steps += 1
-            self._logs.clear(number, part, lsn + steps, ts, items)
+            self._logs.clear(*grave.place, grave.lsn + steps, ts, items)
             last = items[-1].number
         return steps
 
@@ -574,7 +576,7 @@ class SqliteStore:
         def work() -> None:
             if grave not in self._graves.get(grave.container, {}).get(grave.pk, ()):
                 return  # the container was dropped
-            items = graves.hidden_items(self._write_db, grave, limit)
+            items = graves.items_in(self._write_db, grave, limit)
             position = self._positions.get(grave.place, START)
             # Nobody sees this, so it has no LSN.
             self._open[grave.place] = graves.remove(

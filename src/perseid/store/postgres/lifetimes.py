@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
@@ -29,7 +29,7 @@ from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
 from perseid.store.postgres.transactions import Statement, commit, pipelined, transact
 from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
-from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, Horizon
+from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, SPARED_SQL, Horizon
 
 T = TypeVar("T")
 
@@ -53,8 +53,9 @@ _BURY: Final = (
 # The items of a partition, counted by size where they are: it may hold more than fits in memory.
 _CLEAR: Final = (
     "WITH gone AS (DELETE FROM items WHERE part = :part AND pk = :pk"
-    f" RETURNING size, terms, {LIVE_SQL} AS is_live)"
-    " SELECT is_live, size, COUNT(*), SUM(terms)::bigint FROM gone GROUP BY is_live, size"
+    f" RETURNING size, terms, {LIVE_SQL} AS is_live, {SPARED_SQL} AS is_spared)"
+    " SELECT is_live, is_spared, size, COUNT(*), SUM(terms)::bigint FROM gone"
+    " GROUP BY is_live, is_spared, size"
 )
 # With the items themselves, for the change log.
 _TAKE: Final = f"DELETE FROM items WHERE part = $1 AND pk = $2 RETURNING {statements.COLUMNS}"
@@ -161,7 +162,12 @@ class Lifetimes:
         return purger not in (None, self._name) and self._database_time() < until
 
     async def clear(
-        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+        self,
+        container: Container,
+        range_index: int,
+        pk: bytes,
+        horizon: Horizon,
+        spare: Horizon,
     ) -> Cleared:
         part = part_of(container.number, range_index)
 
@@ -174,24 +180,27 @@ class Lifetimes:
             logged: list[Logged] = []
             if floor is None:
                 values = {"part": part, "pk": pk, **horizon._asdict()}
-                (groups,) = await pipelined(db, *first, positional(_CLEAR, values))
+                values |= {"spare_inherited": spare.inherited, "spare_own": spare.own}
+                (found,) = await pipelined(db, *first, positional(_CLEAR, values))
+                groups = [*map(_Group._make, found)]
             else:
                 (found,) = await pipelined(db, *first, (_TAKE, (part, pk)))
                 rows = sorted(map(Row._make, found))
-                groups = _groups(rows, horizon)
+                groups = _groups(rows, horizon, spare)
                 logged = self._cleared_lines(rows, position.lsn, horizon)
             if not groups:
                 return Cleared(position.lsn, [])
-            dead = [(size, items) for is_live, size, items, _ in groups if not is_live]
+            dead = [group for group in groups if not group.is_live]
             position = position.cleared(
-                items=sum(items for _, _, items, _ in groups),
-                size=sum(size * items for _, size, items, _ in groups),
-                dead=sum(items for _, items in dead),
-                dead_size=sum(size * items for size, items in dead),
+                items=sum(group.items for group in groups),
+                size=sum(group.size * group.items for group in groups),
+                dead=sum(group.items for group in dead),
+                dead_size=sum(group.size * group.items for group in dead),
+                spared=sum(group.items for group in dead if group.is_spared),
                 steps=logged[-1].lsn - position.lsn if logged else 1,
             )
             await commit(db, *statements.lines(part, logged), statements.moved(part, position))
-            live = [(size, items, terms) for is_live, size, items, terms in groups if is_live]
+            live = [(each.size, each.items, each.terms) for each in groups if each.is_live]
             return Cleared(position.lsn, live)
 
         return await self._transact(work)
@@ -336,12 +345,22 @@ class Lifetimes:
         return await fetch_all(self._pool, *positional(sql, values | more))
 
 
-def _groups(rows: Sequence[Row], horizon: Horizon) -> list[tuple[bool, int, int, int]]:
-    """The living and the dead as groups of one size: how many items, how many index terms."""
-    counts: Counter[tuple[bool, int]] = Counter()
-    terms: Counter[tuple[bool, int]] = Counter()
+class _Group(NamedTuple):
+    """Items of one size, all living or all dead: how many, and how many index terms."""
+
+    is_live: bool
+    is_spared: bool
+    size: int
+    items: int
+    terms: int
+
+
+def _groups(rows: Sequence[Row], horizon: Horizon, spare: Horizon) -> list[_Group]:
+    counts: Counter[tuple[bool, bool, int]] = Counter()
+    terms: Counter[tuple[bool, bool, int]] = Counter()
     for row in rows:
-        group = ttl.is_live(row.ts, row.ttl, horizon), row.size
-        counts[group] += 1
-        terms[group] += row.terms
-    return [(*group, items, terms[group]) for group, items in counts.items()]
+        is_live = ttl.is_live(row.ts, row.ttl, horizon)
+        is_spared = not is_live and ttl.is_live(row.ts, row.ttl, spare)
+        counts[is_live, is_spared, row.size] += 1
+        terms[is_live, is_spared, row.size] += row.terms
+    return [_Group(*group, items, terms[group]) for group, items in counts.items()]

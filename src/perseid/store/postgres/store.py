@@ -288,9 +288,14 @@ class PostgresStore:
         )
 
     async def clear(
-        self, container: Container, range_index: int, pk: bytes, horizon: Horizon
+        self,
+        container: Container,
+        range_index: int,
+        pk: bytes,
+        horizon: Horizon,
+        spare: Horizon | None = None,
     ) -> Cleared:
-        return await self._lifetimes.clear(container, range_index, pk, horizon)
+        return await self._lifetimes.clear(container, range_index, pk, horizon, spare or horizon)
 
     async def reap(self, limit: int) -> bool:
         return await self._lifetimes.reap(limit, self._queries.forget)
