@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from perseid import ttl
-from perseid.clock import MovableClock, wall
+from perseid.clock import MovableClock, SystemClock, wall
 from perseid.config import Settings
 from perseid.errors import BadRequest
 from perseid.ttl import Policy
@@ -136,6 +136,17 @@ def test_a_running_clock_counts_down(page: Page, raw: RawClient, container: str)
     expect(row_behind(page, "mayfly")).to_contain_text(re.compile("1m 3[0-8]s"))
     page.get_by_role("button", name="Freeze").click()
     expect(page.get_by_role("button", name="Let it run")).to_be_visible()
+
+
+def test_a_clock_that_is_held_stands_still(chromium: Browser) -> None:
+    """The data has seen a later time than the system shows."""
+    time = SystemClock()
+    time.raise_floor(wall() + 3600)
+    with running(Settings(memory=True), time) as found, tab(chromium) as (page, _):
+        page.goto(f"{found.endpoint}_explorer/#key={quote(found.key, safe='')}")
+        page.get_by_role("button", name="Server clock").click()
+        held = "It stands still until the system's clock gets there"
+        expect(page.get_by_text(held)).to_be_visible()
 
 
 def test_a_server_whose_clock_is_behind_is_not_asked_all_the_time(chromium: Browser) -> None:

@@ -68,6 +68,7 @@ function panel() {
 function standing() {
   if (clock.isSilent) return `The server does not answer. This is ${clock.isKnown ? "what its clock should say" : "this machine's clock"}.`;
   if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
+  if (clock.isHeld) return "It stands still until the system's clock gets there: this data has seen that time. With --test-clock the server lets it run on.";
   if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
   return clock.isFrozen ? "It stands still." : "It runs.";
 }

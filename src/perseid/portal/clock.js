@@ -8,6 +8,7 @@ const SELDOM = 15_000;
 class ServerClock extends EventTarget {
   isMovable = false;
   isFrozen = false;
+  isHeld = false; // it stands still until the system's clock gets there
   isKnown = false; // until it has answered, and for keys that may not ask: then this machine's stands in
   isSilent = false; // the server did not answer the last time
   #offset = 0; // seconds from this page's own counter to the server's time
@@ -22,7 +23,7 @@ class ServerClock extends EventTarget {
 
   start() {
     this.stop();
-    this.isKnown = this.isMovable = this.isFrozen = false;
+    this.isKnown = this.isMovable = this.isFrozen = this.isHeld = false;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -67,7 +68,8 @@ class ServerClock extends EventTarget {
     const before = this.isKnown ? this.now() : null;
     this.isKnown = true;
     this.isMovable = answer.movable;
-    this.isFrozen = Boolean(answer.frozen);
+    this.isHeld = answer.heldUntil !== null;
+    this.isFrozen = Boolean(answer.frozen) || this.isHeld;
     this.#stoodAt = answer.now;
     this.#offset = answer.now - (sent + received) / 2000;
     // A leap: whoever shows what the server holds has to look again.
