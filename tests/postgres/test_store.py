@@ -23,6 +23,7 @@ from perseid.store.protocol import (
     PurgedElsewhere,
     Put,
     PutResource,
+    RemoveResource,
     Scan,
     StaleCatalog,
     StoreError,
@@ -166,6 +167,52 @@ def test_a_lease_keeps_others_away_until_it_is_given_up(
     run(second.close())
     assert len(run(first.purge(one, 0, dead, limit=10))) == 3
     assert run(first.usage(one, 0, EVERYTHING_LIVES)).purged_items == 6
+
+
+def test_two_front_ends_leave_nothing_of_a_dropped_container(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    """One is stopped between a step and its commit: what the other finds gone is not all."""
+    first, second = pair
+    run(insert(first, seen_by(first), *"abcdef"))
+    run(first.change([RemoveResource(RESOURCE)]))
+
+    async def reap_both() -> None:
+        async with first._pool.connection() as db:
+            await db.execute(
+                "CREATE FUNCTION perseid.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$"
+            )
+            await db.execute(
+                "CREATE TRIGGER stopping AFTER DELETE ON perseid.items"
+                " FOR EACH STATEMENT EXECUTE FUNCTION perseid.stop()"
+            )
+            await db.execute("SELECT pg_advisory_lock(1)")
+            one = asyncio.create_task(first.reap(2))
+            await _waiting(db, 1)
+            other = asyncio.create_task(second.reap(2))
+            await _waiting(db, 2, other)
+            await db.execute("SELECT pg_advisory_unlock(1)")
+            await asyncio.gather(one, other)
+            while await first.reap(2):
+                pass
+            left = await db.execute("SELECT part FROM items UNION ALL SELECT part FROM dropped")
+            assert await left.fetchall() == []
+
+    run(reap_both())
+
+
+async def _waiting(db: Any, count: int, unless: asyncio.Future[Any] | None = None) -> None:
+    """Until so many sessions wait for a lock, or the task is done without."""
+    sql = (
+        "SELECT COUNT(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(60):
+        while not (unless and unless.done()):
+            (found,) = await (await db.execute(sql)).fetchone()
+            if found == count:
+                return
 
 
 @pytest.mark.parametrize(

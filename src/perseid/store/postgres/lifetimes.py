@@ -9,6 +9,7 @@ on the range sees to that.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,7 +28,7 @@ from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.overlay import Logged
 from perseid.store.postgres.schema import part_of
 from perseid.store.postgres.sql import positional
-from perseid.store.postgres.transactions import Statement, commit, pipelined, transact
+from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
 from perseid.store.protocol import Ages, Cleared, Corpse, PurgedElsewhere, Span, Tally
 from perseid.ttl import DAWN, LIVE_SQL, MORTALS_SQL, SPARED_SQL, Horizon
 
@@ -63,6 +64,13 @@ _RELEASE_ALL: Final = (
     "DELETE FROM entries WHERE part = $1"
     " AND number IN (SELECT number FROM items WHERE part = $1 AND pk = $2)"
 )
+# Tried, never waited for: one is enough, and the others have something else to do.
+_REAP_ALONE: Final = f"SELECT pg_try_advisory_xact_lock({0x7065727365696402})"
+_REAP: Final = tuple(
+    f"DELETE FROM {table} WHERE part = $1 AND ({key}) IN"
+    f" (SELECT {key} FROM {table} WHERE part = $1 LIMIT $2) RETURNING 1"
+    for table, key in (("items", "number"), ("entries", "number"), ("log", "lsn, entry"))
+)
 _TAKE_YOUR_TIME: Final = "SET LOCAL statement_timeout TO 0"
 
 
@@ -82,6 +90,8 @@ class Lifetimes:
         self._now = now
         self._database_time = database_time
         self._name = name
+        # A drain beside the sweeper takes turns with it rather than leave the work to it.
+        self._reaping = asyncio.Lock()
 
     # Removing
 
@@ -219,23 +229,20 @@ class Lifetimes:
         return lines
 
     async def reap(self, limit: int, forget: Callable[[int], Awaitable[None]]) -> bool:
-        """Removes some of what dropped containers have left; whether there was any."""
+        """Removes some of what dropped containers have left; False if that is not for us to do:
+        there is nothing, or another front end is at it."""
         found = await fetch_all(self._pool, "SELECT part FROM dropped LIMIT 1")
         if not found:
             return False
         ((part,),) = found
-        for table in ("items", "entries", "log"):
-            key = "(lsn, entry)" if table == "log" else "number"
-            gone = await fetch_all(
-                self._pool,
-                f"DELETE FROM {table} WHERE part = $1 AND {key} IN"
-                f" (SELECT {key.strip('()')} FROM {table} WHERE part = $1 LIMIT $2) RETURNING 1",
-                (part, limit),
-            )
-            if len(gone) == limit:
-                return True
-        await forget(int(part.partition(":")[0]))
-        await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
+        try:
+            async with self._reaping:
+                is_empty = await self._transact(lambda db: _empty(db, part, limit))
+        except PurgedElsewhere:
+            return False
+        if is_empty:  # and stays so: nobody writes to a range without counters
+            await forget(int(part.partition(":")[0]))
+            await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
         return True
 
     async def _lock(self, db: Connection, container: Container, part: str) -> Any:
@@ -343,6 +350,23 @@ class Lifetimes:
             "upto": span.upto,
         }
         return await fetch_all(self._pool, *positional(sql, values | more))
+
+
+async def _empty(db: Connection, part: str, limit: int) -> bool:
+    """Removes some of what is left of a dropped range; whether that was all.
+
+    PurgedElsewhere if another front end does so: of two who remove the same rows the second would
+    wait, find them gone, and take that for the end.
+    """
+    (turn,) = await pipelined(db, ("BEGIN", ()), (_REAP_ALONE, ()))
+    if turn != [(True,)]:
+        raise PurgedElsewhere
+    for sql in _REAP:
+        gone = await execute(db, sql, (part, limit))
+        if len(gone) == limit:
+            break
+    await commit(db, is_writing=False)  # it may well be done twice
+    return len(gone) < limit
 
 
 class _Group(NamedTuple):
