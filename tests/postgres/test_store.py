@@ -325,6 +325,27 @@ def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
     run(work())
 
 
+def test_a_container_that_goes_before_its_index_is_made_leaves_none(
+    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+) -> None:
+    """Whoever removed what it had left found no index to drop."""
+    first, second = pair
+    indexes = first._queries._indexes
+
+    async def work() -> None:
+        async with second._pool.connection() as db, property_indexes._alone(db):
+            asked = asyncio.create_task(indexes.make(7, ("p",)))
+            await first.change([RemoveResource(RESOURCE)])
+            while await second.reap(10):
+                pass
+        await asyncio.gather(asked, *indexes._tasks)
+        assert await indexes.find(7, ("p",)) is None
+        async with second._pool.connection() as db:
+            assert await property_indexes._listed(db) == []
+
+    run(work())
+
+
 def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run: Run[Any]) -> None:
     dsn = place.lasting().store
     assert dsn is not None

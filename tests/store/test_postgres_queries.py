@@ -76,6 +76,10 @@ class Pair:
     async def _copy(self, container: Container, rows: list[Row]) -> None:
         async with self.pool.connection() as db, db.cursor() as cursor:
             await cursor.executemany(
+                "INSERT INTO positions VALUES (%s, 0, 0, 0, 0, 0, 0, NULL, NULL, 0)",
+                [(part_of(container.number, part),) for part in range(RANGES)],
+            )
+            await cursor.executemany(
                 f"INSERT INTO items (part, container, {COLUMNS}, doc)"
                 f" VALUES ({', '.join(['%s'] * 14)})",
                 [

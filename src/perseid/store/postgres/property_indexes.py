@@ -23,6 +23,7 @@ from perseid.conditions import Path
 from perseid.store import property_indexes
 from perseid.store.postgres.connecting import Connection, Pool, borrowed
 from perseid.store.postgres.predicates import index_columns
+from perseid.store.postgres.schema import part_of
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +161,9 @@ class PropertyIndexes:
             except BaseException:
                 await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
                 raise
+            if not await _is_there(db, number):  # who removes its items may have been here before
+                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
+                return
             # Without knowing how many items the container has, the database might sort them all
             # rather than take the first few from the index.
             await db.execute("ANALYZE items (container, part, number)")
@@ -191,6 +195,11 @@ def _container_of(name: str) -> int:
 
 def _path_of(comment: str) -> Path:
     return tuple(orjson.loads(comment))
+
+
+async def _is_there(db: Connection, number: int) -> bool:
+    """Whether the container has not been dropped: its ranges have their counters."""
+    return await _is_true(db, f"SELECT true FROM positions WHERE part = '{part_of(number, 0)}'")
 
 
 async def _listed(db: Connection) -> list[tuple[Any, ...]]:
