@@ -221,6 +221,46 @@ def test_a_container_made_again_is_another_for_both(pair: tuple[RawClient, RawCl
     assert first.get(f"{DOCS}/a", pk='["p"]').status == 200
 
 
+def from_now(raw: RawClient, **headers: str) -> Reply:
+    return raw.get(DOCS, A_IM="Incremental Feed", **{"if_none_match": "*"} | headers)
+
+
+# Each a request that is answered without a look at any item.
+GLANCES: dict[str, Callable[[RawClient], Reply]] = {
+    "changes from now": from_now,
+    "top": lambda raw: raw.query(DOCS, "SELECT TOP 0 * FROM c"),
+    "limit": lambda raw: raw.query(DOCS, "SELECT c.id FROM c OFFSET 0 LIMIT 0"),
+    "order": lambda raw: raw.query(DOCS, "SELECT TOP 0 * FROM c ORDER BY c.id"),
+    "no items": lambda raw: raw.query(DOCS, "SELECT VALUE 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("glance", GLANCES)
+def test_a_container_dropped_elsewhere_is_gone_for_those_who_look_at_no_item(
+    pair: tuple[RawClient, RawClient], glance: str
+) -> None:
+    first, second = pair
+    known = GLANCES[glance](first)
+    assert known.status in (200, 304)
+    assert second.delete("/dbs/d/colls/c").status == 204
+    assert GLANCES[glance](first).status == 404
+    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert GLANCES[glance](first).status == known.status
+
+
+def test_now_is_a_position_of_the_container_there_is(pair: tuple[RawClient, RawClient]) -> None:
+    first, second = pair
+    assert from_now(first).status == 304
+    assert second.delete("/dbs/d/colls/c").status == 204
+    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert second.post(DOCS, {"id": "before", "pk": "p"}, pk='["p"]').status == 201
+    now = from_now(first).headers["etag"]
+    assert from_now(first, if_none_match=now).status == 304
+    assert second.post(DOCS, {"id": "after", "pk": "p"}, pk='["p"]').status == 201
+    (change,) = from_now(first, if_none_match=now).json["Documents"]
+    assert change["id"] == "after"
+
+
 def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]) -> list[Any]:
     """`work(client, number)` in many threads that start together, half of them on each server."""
     barrier = threading.Barrier(2 * each)

@@ -16,7 +16,7 @@ from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.service import tokens
 from perseid.service.account import Account
-from perseid.service.operation import Operation
+from perseid.service.operation import Operation, confirm
 from perseid.store.protocol import Change, ChangeScan, Scan
 from perseid.ttl import DAWN
 
@@ -153,6 +153,7 @@ async def _reader(op: Operation, scope: Scan, start: Start) -> _Reader:
         return _Reader(dict.fromkeys(parts, 0))
     if start.etag == NOW:
         lsns = await op.store.lsns(container)
+        await confirm(op)
         return _Reader({part: lsns[part] for part in parts}, is_asking=False)
     plain = _LSN.fullmatch(start.etag)
     if plain is not None:

@@ -39,6 +39,16 @@ def begin(account: Account, container: Container, now: float) -> Operation:
     return Operation(account, container, now, account.horizon(container, now))
 
 
+async def confirm(op: Operation) -> None:
+    """StaleCatalog unless the container is still what the request has begun with.
+
+    What looks at items finds out by itself; this is for answers that rest on the container alone.
+    """
+    await op.store.confirm()
+    if op.account.catalog.container_by_rid(op.container.rid) is not op.container:
+        raise StaleCatalog
+
+
 async def on_current(op: Operation, work: Callable[[Operation], Awaitable[T]]) -> T:
     """Does one of the transactions of a request that has several.
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -32,7 +32,7 @@ from perseid.query.positions import (
     position_at,
 )
 from perseid.service import tokens
-from perseid.service.operation import Operation
+from perseid.service.operation import Operation, confirm
 from perseid.service.patience import ITEM_SECONDS, Overdue, Patience
 from perseid.service.plans import Plan, plan_for
 from perseid.store.protocol import Page, Scan
@@ -276,13 +276,17 @@ class _Page:
         self.allowance = inf  # request units that are left
         self.ranges: set[int] = set()
         self.times = Times()
+        self._has_looked = False
 
     async def fill(self) -> dict[str, Any] | None:
         try:
-            return await self._filled()
+            onward = await self._filled()
         except asyncio.CancelledError:
             self._patience.end()  # the thread at work does not know that nobody waits for it
             raise
+        if not self._has_looked:
+            await confirm(self._op)
+        return onward
 
     async def _filled(self) -> dict[str, Any] | None:
         compiled = self._plan.compiled
@@ -393,9 +397,7 @@ class _Page:
         size = self._first_chunk
         while len(selection) < self._most:
             scan = self._scope._replace(limit=size)
-            started = time.perf_counter()
-            walk = await self._op.store.walk(self._op.container, scan, order, start)
-            self.times.loading += time.perf_counter() - started
+            walk = await self._looked(self._op.store.walk(self._op.container, scan, order, start))
             if walk is None:
                 return None
             self._note_ranges(walk.rows)
@@ -445,13 +447,10 @@ class _Page:
             self._patience.begin(ITEM_SECONDS)
             collector.feed(document, None, times)
 
-        started = time.perf_counter()
         if paths:
-            await self._op.store.combine(self._op.container, self._scope, paths, take)
+            await self._looked(self._op.store.combine(self._op.container, self._scope, paths, take))
         else:
-            count = await self._count()
-        self.times.loading += time.perf_counter() - started
-        if not paths:
+            count = await self._looked(self._count())
             await self._evaluated(1, take, count, {})
 
     async def _count(self) -> int:
@@ -568,11 +567,17 @@ class _Page:
 
     async def _scan(self, after: int, limit: int) -> Page:
         scan = self._scope._replace(after=after, limit=min(limit, _CHUNK))
-        started = time.perf_counter()
-        page = await self._op.store.scan(self._op.container, scan)
-        self.times.loading += time.perf_counter() - started
+        page = await self._looked(self._op.store.scan(self._op.container, scan))
         self._note_ranges(page.rows)
         return page
+
+    async def _looked(self, look: Awaitable[T]) -> T:
+        """What the store gives; the time is that of loading."""
+        started = time.perf_counter()
+        found = await look
+        self.times.loading += time.perf_counter() - started
+        self._has_looked = True
+        return found
 
     def _note_ranges(self, rows: list[Row]) -> None:
         if len(self._op.container.ranges) > 1:
