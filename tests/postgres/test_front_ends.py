@@ -25,6 +25,7 @@ from perseid.store.postgres.lifetimes import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
+from tests.support.operations import codes, create
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
@@ -259,6 +260,35 @@ def test_now_is_a_position_of_the_container_there_is(pair: tuple[RawClient, RawC
     assert second.post(DOCS, {"id": "after", "pk": "p"}, pk='["p"]').status == 201
     (change,) = from_now(first, if_none_match=now).json["Documents"]
     assert change["id"] == "after"
+
+
+def bulk(raw: RawClient, *items: dict[str, Any]) -> list[int]:
+    """Creates items in a request that is no transaction, each under its id; their statuses."""
+    keyed = [create(**item) | {"partitionKey": json.dumps([item["id_"]])} for item in items]
+    return codes(raw.batch("/dbs/d/colls/c", keyed, atomic=False))
+
+
+def test_a_bulk_request_is_refused_by_the_definition_in_force_only(
+    pair: tuple[RawClient, RawClient],
+) -> None:
+    """Its operations are read before any of them comes to the store."""
+    first, second = pair
+    items = [{"id_": key, "pk": key, "ttl": 0} for key in "pq"]
+    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 100}).status == 200
+    assert bulk(first, *items) == [400, 400]
+    assert second.put("/dbs/d/colls/c", definition).status == 200
+    assert bulk(first, *items) == [201, 201]
+
+
+def test_a_bulk_request_is_read_with_the_key_in_force(pair: tuple[RawClient, RawClient]) -> None:
+    """One of the items fits the key of the container before as well, the other does not."""
+    first, second = pair
+    assert first.get(DOCS).status == 200
+    assert second.delete("/dbs/d/colls/c").status == 204
+    moved = {"id": "c", "partitionKey": KEY | {"paths": ["/id"]}}
+    assert second.post("/dbs/d/colls", moved).status == 201
+    assert bulk(first, {"id_": "p", "pk": "p"}, {"id_": "q", "pk": "p"}) == [201, 201]
 
 
 def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]) -> list[Any]:

@@ -26,7 +26,7 @@ from perseid.errors import (
 )
 from perseid.model import Container
 from perseid.service import items, patching
-from perseid.service.operation import Operation, on_current
+from perseid.service.operation import Operation, confirm, on_current
 from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
 from perseid.store.protocol import Decision, Put, View
 
@@ -257,6 +257,8 @@ async def run_each(
     `reread` gives the operations for the container as it is by then, if it changes in between.
     """
     _check_range(members, range_index)
+    if any(isinstance(member.step, CosmosError) for member in members):
+        await confirm(op)  # what is refused by now never comes to the store, which would find out
     room = _Room()
     epoch = op.container.epoch
 
