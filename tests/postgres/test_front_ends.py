@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as rules
@@ -289,6 +290,37 @@ def test_a_bulk_request_is_read_with_the_key_in_force(pair: tuple[RawClient, Raw
     moved = {"id": "c", "partitionKey": KEY | {"paths": ["/id"]}}
     assert second.post("/dbs/d/colls", moved).status == 201
     assert bulk(first, {"id_": "p", "pk": "p"}, {"id_": "q", "pk": "p"}) == [201, 201]
+
+
+def test_a_bulk_request_that_waits_for_a_change_is_read_again(
+    shared: Settings, pair: tuple[RawClient, RawClient]
+) -> None:
+    """Of the same front end: its reading of the metadata is the same before and after."""
+    assert shared.store is not None
+    first, _ = pair
+    definition = {"id": "c", "partitionKey": KEY, "defaultTtl": 100}
+    with (
+        ThreadPoolExecutor(2) as pool,
+        closing(RawClient(first.endpoint)) as other,
+        psycopg.connect(shared.store, autocommit=True) as watching,
+        psycopg.connect(shared.store) as holding,
+    ):
+
+        def are_waiting(count: int) -> bool:
+            found = watching.execute(
+                "SELECT 1 FROM pg_stat_activity"
+                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return len(found.fetchall()) == count
+
+        holding.execute("SELECT 1 FROM perseid.positions FOR UPDATE")
+        changed = pool.submit(first.put, "/dbs/d/colls/c", definition)
+        until(lambda: are_waiting(1))
+        created = pool.submit(bulk, other, {"id_": "p", "pk": "p", "ttl": 0})
+        until(lambda: are_waiting(2))
+        holding.rollback()
+        assert changed.result().status == 200
+        assert created.result() == [400]
 
 
 def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]) -> list[Any]:

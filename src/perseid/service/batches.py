@@ -260,12 +260,12 @@ async def run_each(
     if any(isinstance(member.step, CosmosError) for member in members):
         await confirm(op)  # what is refused by now never comes to the store, which would find out
     room = _Room()
-    epoch = op.container.epoch
+    first = op.container
 
     async def run(position: int, member: Member) -> Result:
         async def transact(op: Operation) -> Result:
             current = member
-            if op.container.epoch != epoch:
+            if op.container is not first:
                 current = reread(op.container)[position]
             step = current.step
             if isinstance(step, CosmosError):
