@@ -197,7 +197,7 @@ def _key(visit: Visit) -> Iterator[Step]:
     reply = visit.signed("")
     if reply.status == 200:
         visit.account = json.loads(reply.body)
-        kind = visit.signed("_perseid", "clock", kind="_perseid", link="_perseid/clock").status
+        kind = visit.signed("_perseid", "sweeper", kind="_perseid", link="_perseid/sweeper").status
         if kind == 403:
             yield Step(
                 "key", "warning", "accepted, but it can only read",
