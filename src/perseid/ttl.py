@@ -97,8 +97,14 @@ def live_sql(inherited: str, own: str) -> str:
 
 
 LIVE_SQL: Final = live_sql(":inherited", ":own")
-# Who is dead, but would not be behind another horizon, of an earlier policy.
-SPARED_SQL: Final = f"(NOT {LIVE_SQL} AND {live_sql(':spare_inherited', ':spare_own')})"
+
+
+def spared_sql(inherited: str, own: str, spare_inherited: str, spare_own: str) -> str:
+    """Who is dead, but would not be behind another horizon, of an earlier policy."""
+    return f"(NOT {live_sql(inherited, own)} AND {live_sql(spare_inherited, spare_own)})"
+
+
+SPARED_SQL: Final = spared_sql(":inherited", ":own", ":spare_inherited", ":spare_own")
 
 # Those who can die, by where their lifetime comes from: the condition that selects them, and the
 # base that decides. Indexes over lifetimes are made of these, so who uses them writes the same.

@@ -500,7 +500,7 @@ def test_an_index_that_fails_leaves_nothing_behind(
         # It is not tried again at once.
         assert (await queries.scan(container, scan)).rows
         assert await indexes_of(pair.pool, container) == []
-        monkeypatch.setattr(on_postgres, "_PAUSE", 0)
+        monkeypatch.setattr(property_indexes, "PAUSE", 0)
         assert (await queries.scan(container, scan)).rows
         assert [is_valid for _, is_valid in await indexes_of(pair.pool, container)] == [True]
         await queries.close()

@@ -21,7 +21,7 @@ from perseid.conditions import NUMBER, Compared, Filter, Order
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import property_indexes, schema, sqlite, sqlite_queries
+from perseid.store import property_indexes, schema, sqlite
 from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
@@ -224,7 +224,7 @@ def test_queries_do_without_an_index_that_has_no_room(
         assert [each.id for each in run(store.scan(container, scan)).rows] == ["1", "2"]
     assert store._queries._indexes.paths(7) == []
     limit_pages(store, 1000)
-    monkeypatch.setattr(sqlite_queries, "_PAUSE", 0)
+    monkeypatch.setattr(property_indexes, "PAUSE", 0)
     run(store.scan(container, scan))
     assert store._queries._indexes.paths(7) == [path]
 

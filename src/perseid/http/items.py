@@ -65,7 +65,10 @@ async def read(account: Account, request: Request) -> Response:
     factor = charges.consistency_factor(request.level)
     if is_unchanged(row.etag, request.header("if-none-match")):
         headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
-        return Response(304, [*headers, ("etag", row.etag), *_lifetime_headers(request, op, row)])
+        headers.append(("etag", row.etag))
+        if flag(request, _LIFETIME):
+            headers += _lifetime_headers(op, row)
+        return Response(304, headers)
     charge = charges.point_read(row.size) * factor
     headers = container_headers(container, place.range_index, lsn, charge)
     headers += _item_headers(request, op, row)
@@ -190,15 +193,13 @@ def _written(request: Request, op: Operation, written: Outcome) -> Response:
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
     headers = [("etag", row.etag), ("x-ms-item-lsn", str(row.lsn))]
-    if request.header(_LIFETIME) is not None:
-        headers += _lifetime_headers(request, op, row)
+    if flag(request, _LIFETIME):
+        headers += _lifetime_headers(op, row)
     return headers
 
 
-def _lifetime_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
+def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     """What becomes of the item, for those who ask."""
-    if not flag(request, _LIFETIME):
-        return []
     policy = op.container.policy
     ends = ttl.expires_at(row.ts, row.ttl, policy)
     headers = [("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl))]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from perseid.errors import BadRequest
@@ -16,6 +17,7 @@ from perseid.query import like
 from perseid.query.arithmetic import NUMBERS
 from perseid.query.binder import CONTEXT_SLOT
 from perseid.query.functions import CallContext
+from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.values import (
     INT64_MAX,
     LONGEST_TEXT,
@@ -141,15 +143,9 @@ COMPARISONS: Final[dict[str, Callable[[Fn, Fn], Fn]]] = {
 def between(operand: Fn, low: Fn, high: Fn) -> Fn:
     def compare(row: Row) -> Any:
         value = operand(row)
-        return _both(less_equal(low(row), value), less_equal(value, high(row)))
+        return conjunction((less_equal(low(row), value), less_equal(value, high(row))))
 
     return compare
-
-
-def _both(a: Any, b: Any) -> Any:
-    if a is False or b is False:
-        return False
-    return True if a is True and b is True else UNDEFINED
 
 
 @dataclass(slots=True)
@@ -188,46 +184,28 @@ def in_values(operand: Fn, items: Sequence[Fn]) -> Fn:
     return lambda row: _any_equal(operand(row), (item(row) for item in items))
 
 
-def _any_equal(value: Any, items: Any) -> Any:
-    found: Any = False
-    for item in items:
-        same = equals(value, item)
-        if same is True:
-            return True
-        if same is UNDEFINED:
-            found = UNDEFINED
-    return found
+def _any_equal(value: Any, items: Iterable[Any]) -> Truth:
+    return disjunction(equals(value, item) for item in items)
 
 
 # --- logic
 
 
-def _conjunction(runs: Sequence[Fn]) -> Fn:
-    def all_of(row: Row) -> Any:
-        result: Any = True
+def _decided_by(decisive: bool, runs: Sequence[Fn]) -> Fn:
+    """AND, which false decides, or OR, which true does; what is no truth value is undefined."""
+    otherwise = not decisive
+
+    def decide(row: Row) -> Any:
+        result: Any = otherwise
         for run in runs:
             value = run(row)
-            if value is False:
-                return False
-            if value is not True:
+            if value is decisive:
+                return decisive
+            if value is not otherwise:
                 result = UNDEFINED
         return result
 
-    return all_of
-
-
-def _disjunction(runs: Sequence[Fn]) -> Fn:
-    def any_of(row: Row) -> Any:
-        result: Any = False
-        for run in runs:
-            value = run(row)
-            if value is True:
-                return True
-            if value is not False:
-                result = UNDEFINED
-        return result
-
-    return any_of
+    return decide
 
 
 def _first_defined(runs: Sequence[Fn]) -> Fn:
@@ -252,8 +230,8 @@ def _concatenation(runs: Sequence[Fn]) -> Fn:
 
 
 CHAINS: Final[dict[str, Callable[[Sequence[Fn]], Fn]]] = {
-    "AND": _conjunction,
-    "OR": _disjunction,
+    "AND": partial(_decided_by, False),
+    "OR": partial(_decided_by, True),
     "??": _first_defined,
     "||": _concatenation,
 }

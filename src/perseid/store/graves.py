@@ -15,14 +15,14 @@ import orjson
 
 from perseid.store import schema
 from perseid.store.position import Position
-from perseid.ttl import LIVE_SQL, SPARED_SQL, Horizon, live_sql
+from perseid.ttl import LIVE_SQL, SPARED_SQL, Horizon, live_sql, spared_sql
 
 AT_ONCE: Final = 1000  # items that one transaction removes without anyone noticing
 _HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
 _COLUMNS: Final = "container, pk, range, after, lsn, inherited, own, spare_inherited, spare_own"
 # By the horizons of the grave.
 _WAS_DEAD: Final = f"NOT {live_sql('inherited', 'own')}"
-_WAS_SPARED: Final = f"{_WAS_DEAD} AND {live_sql('spare_inherited', 'spare_own')}"
+_WAS_SPARED: Final = spared_sql("inherited", "own", "spare_inherited", "spare_own")
 
 
 class Grave(NamedTuple):
@@ -123,11 +123,7 @@ def remove(
     db: apsw.Connection, container: int, items: Sequence[Hidden], position: Position, *, steps: int
 ) -> Position:
     """Removes the items and their unique-key entries; the range's counters after that."""
-    numbers = orjson.dumps([item.number for item in items]).decode()
-    for table in (f"items_{container}", f"unique_{container}"):
-        db.execute(
-            f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
-        )
+    schema.remove_items(db, container, [item.number for item in items])
     dead = [item for item in items if not item.is_live]
     return position.cleared(
         items=len(items),

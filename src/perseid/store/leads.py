@@ -62,11 +62,16 @@ def _most_promising(condition: Condition, indexable: frozenset[Path]) -> tuple[L
     return tuple([each for each in wanted if each.strength == wanted[0].strength])
 
 
+def _candidates(scan: Scan) -> tuple[Lead, ...]:
+    """What to choose from; nothing within a partition, which has an index of its own."""
+    if scan.pk_prefix is not None or scan.where is None:
+        return ()
+    return _most_promising(scan.where.condition, scan.indexable)
+
+
 def only_lead(scan: Scan) -> Lead | None:
     """The lead to follow where there is no choice, if there is one at all."""
-    if scan.pk_prefix is not None or scan.where is None:
-        return None
-    found = _most_promising(scan.where.condition, scan.indexable)
+    found = _candidates(scan)
     return found[0] if len(found) == 1 else None
 
 
@@ -79,10 +84,8 @@ async def best_lead(
 
     `index_of` may make an index; `count` need not count further than FEW.
     """
-    if scan.pk_prefix is not None or scan.where is None:
-        return None
     found = []
-    for lead in _most_promising(scan.where.condition, scan.indexable):
+    for lead in _candidates(scan):
         index = await index_of(lead.path)
         if index is not None:
             found.append((lead, index))

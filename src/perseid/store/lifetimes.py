@@ -6,8 +6,6 @@ see `ttl.py` for what either has to do with death.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import apsw
 import orjson
 
@@ -77,20 +75,6 @@ def corpses(
         "limit": limit,
     }
     return [*map(Corpse._make, orjson.loads(db.execute(sql, values).get))]
-
-
-def remove(
-    db: apsw.Connection, number: int, dead: Sequence[Corpse], *, has_unique_keys: bool
-) -> None:
-    """Removes the dead, with what they hold of the unique keys."""
-    numbers = orjson.dumps([corpse.number for corpse in dead]).decode()
-    tables = [f"items_{number}"]
-    if has_unique_keys:
-        tables.append(f"unique_{number}")
-    for table in tables:
-        db.execute(
-            f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
-        )
 
 
 def tally(db: apsw.Connection, number: int, range_index: int, span: Span) -> Tally:

@@ -23,6 +23,8 @@ from perseid.store.predicates import rank_sql, value_sql
 LEAST_ITEMS: Final = 500
 # Each one costs every write a little, and space.
 MOST_INDEXES: Final = 24
+# An index that could not be made is not tried again for so many seconds.
+PAUSE: Final = 60.0
 
 
 class IndexGone(Exception):

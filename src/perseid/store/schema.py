@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 import apsw
+import orjson
 
 from perseid.model import RANGE_SHIFT
 from perseid.store.filling import LARGEST_BURIAL
@@ -276,6 +277,18 @@ def drop_items(db: apsw.Connection, number: int) -> None:
     )
     db.execute("DELETE FROM positions WHERE container = ?", (number,))
     drop_log(db, number)
+
+
+def remove_items(
+    db: apsw.Connection, number: int, items: Sequence[int], *, has_unique_keys: bool = True
+) -> None:
+    """Removes items by their numbers, with what they hold of the unique keys if there are any."""
+    numbers = orjson.dumps(items).decode()
+    tables = (f"items_{number}", f"unique_{number}") if has_unique_keys else (f"items_{number}",)
+    for table in tables:
+        db.execute(
+            f"DELETE FROM {table} WHERE number IN (SELECT value FROM json_each(?))", (numbers,)
+        )
 
 
 def create_log(db: apsw.Connection, number: int) -> None:

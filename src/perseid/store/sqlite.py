@@ -628,10 +628,11 @@ class SqliteStore:
         position = self._open.get(place) or self._positions.get(place, START)
         if number in self._logs.kept:
             self._logs.bury(number, range_index, position.lsn + 1, corpses)
+        numbers = [corpse.number for corpse in corpses]
         has_unique = bool(container.unique_keys)
-        lifetimes.remove(self._write_db, number, corpses, has_unique_keys=has_unique)
+        schema.remove_items(self._write_db, number, numbers, has_unique_keys=has_unique)
         self._open[place] = position.purged(corpses, spare)
-        self._changed += [(number, corpse.number) for corpse in corpses]
+        self._changed += [(number, each) for each in numbers]
 
     async def reclaim(self, pages: int) -> int:
         def give_back() -> int:

@@ -39,7 +39,6 @@ _MOMENT: Final = 5_000
 _SMALL_ITEM: Final = 8 * 1024
 _PATIENCE: Final = 50  # queries of a shape that took longer, before it is tried again
 _REMEMBERED: Final = 4096
-_PAUSE: Final = 60.0  # seconds before an index that could not be made is tried again
 _MOST_LOOKED_UP: Final = 128  # rows, one by one
 
 
@@ -315,7 +314,7 @@ class SqliteQueries:
     def _is_hopeless(self, place: tuple[int, Path]) -> bool:
         """Whether the index could not be made a moment ago: queries do without it meanwhile."""
         failed = self._failed.get(place)
-        return failed is not None and time.monotonic() - failed < _PAUSE
+        return failed is not None and time.monotonic() - failed < property_indexes.PAUSE
 
     async def _build(self, number: int, path: Path) -> None:
         try:

@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 # A query waits so many seconds for its index, which may have to wait for transactions of others.
 _PATIENCE: Final = 5.0
-# An index that could not be made is not tried again for so long.
-_PAUSE: Final = 60.0
 # What other front ends made or dropped is noticed after so many seconds.
 _FRESH: Final = 5.0
 _TURN: Final = 0.02  # seconds between two looks whether it is our turn
@@ -86,7 +84,8 @@ class PropertyIndexes:
     async def make(self, number: int, path: Path) -> str | None:
         """Makes the index; None if that fails or takes too long, when it may come later."""
         name = _name(number, path)
-        if _now() - self._failed.get(name, -_PAUSE) < _PAUSE:
+        failed = self._failed.get(name)
+        if failed is not None and _now() - failed < property_indexes.PAUSE:
             return None
         ready, since = self._building.get(name, (None, _now()))
         if ready is None:
