@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perseid.conditions import NUMBER, Compared, Filter, Order
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
@@ -35,6 +37,7 @@ from perseid.store.protocol import (
 )
 from perseid.store.sqlite import SqliteStore
 from perseid.store.writer import LARGEST_GROUP
+from perseid.ttl import EVERYTHING_LIVES
 from tests.store.rows import (
     DATABASE,
     Run,
@@ -43,6 +46,7 @@ from tests.store.rows import (
     insert,
     inserting,
     key,
+    row,
     scanned,
 )
 
@@ -301,6 +305,114 @@ def test_later_jobs_of_a_group_see_earlier_ones(
 
     inserted, seen = run(work())
     assert seen == (inserted[0], 2)
+
+
+def test_what_cannot_be_written_fails_alone(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    """It shows when the whole group is written; the others are then written without it."""
+
+    async def work() -> list[Any]:
+        await insert(store, container, "0")
+        async with Gate(store) as gate:
+            tasks: list[Any] = await submit(
+                insert(store, container, "1"),
+                insert(store, container, "2", body=b"no JSON"),
+                store.put_meta("m", "kept"),
+                store.write(container, 0, [], inserting("0")),  # has not looked what is there
+                insert(store, container, "3"),
+            )
+            gate.open()
+            return await outcomes(tasks)
+
+    first, broken, _, clashed, third = run(work())
+    assert isinstance(broken, ServiceUnavailable)
+    assert isinstance(clashed, ServiceUnavailable)
+    assert run(ids_in(store, container)) == ["0", "1", "3"]
+    assert [first[0].lsn, third[0].lsn] == [2, 3]
+    assert run(store.lsns(container)) == (3, 0)
+    assert run(store.get_meta("m")) == "kept"
+
+
+Doing = tuple[str, str]  # what to do, with which item
+
+
+def deciding(doing: Doing) -> Callable[[View], Decision[Any]]:
+    """Creates, replaces, renames or removes, if the view allows it; tells what it saw."""
+    what, item_id = doing
+    other = key(item_id + "'")
+
+    def decide(view: View) -> Decision[Any]:
+        old, taken = view.rows[key(item_id)], view.rows[other]
+        seen = (old, taken, view.lsn, view.size)
+        new = row(view.lsn, item_id, body=b'{"id":"%b","lsn":%d}' % (item_id.encode(), view.lsn))
+        if what == "create" and old is None:
+            return Decision([Put(new)], seen)
+        if old is None or what in ("look", "create"):
+            return Decision([], seen)
+        if what == "remove":
+            return Decision([Remove(old)], seen)
+        if what == "swap":
+            return Decision([Remove(old), Put(new)], seen)
+        if what == "weigh":
+            return Decision([], (seen, view.weigh(old.pk, EVERYTHING_LIVES)))
+        if what == "rename" and taken is None:
+            return Decision([Put(new._replace(number=old.number, id=other.id), old)], seen)
+        return Decision([Put(new._replace(number=old.number), old)], seen)
+
+    return decide
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    doings=st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["create", "create", "replace", "rename", "remove", "swap", "look", "weigh"]
+            ),
+            st.sampled_from(["a", "a'", "b"]),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    before=st.integers(0, 10),
+)
+def test_a_group_does_what_its_jobs_would_one_by_one(doings: list[Doing], before: int) -> None:
+    async def work(store: SqliteStore, *, together: bool) -> Any:
+        made = container_resource(7)
+        await store.change([PutResource(made)])
+        container = build_container(made, DATABASE)
+
+        def start(doing: Doing) -> Coroutine[Any, Any, Any]:
+            keys = [key(doing[1]), key(doing[1] + "'")]
+            return store.write(container, 0, keys, deciding(doing))
+
+        results = [await start(doing) for doing in doings[:before]]
+        if together:
+            async with Gate(store) as gate:
+                tasks = await submit(*[start(doing) for doing in doings[before:]])
+                gate.open()
+                results += await asyncio.gather(*tasks)
+        else:
+            results += [await start(doing) for doing in doings[before:]]
+        rows = await scanned(store, container, Scan())
+        usage = await store.usage(container, 0, EVERYTHING_LIVES)
+        assert usage.items == len(rows)
+        assert usage.size == sum(each.size for each in rows)
+        return results, rows, usage, await store.lsns(container)
+
+    def outcome(*, together: bool) -> Any:
+        async def opened() -> Any:
+            with tempfile.TemporaryDirectory() as folder:
+                store = SqliteStore(Path(folder) / "store.sqlite3", durability="off")
+                try:
+                    return await work(store, together=together)
+                finally:
+                    await store.close()
+
+        return asyncio.run(opened())
+
+    assert outcome(together=True) == outcome(together=False)
 
 
 def test_readers_do_not_see_an_open_group(

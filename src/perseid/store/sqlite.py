@@ -23,6 +23,7 @@ from perseid.store import graves, lifetimes, metadata, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave
+from perseid.store.group import Group
 from perseid.store.position import START, Position
 from perseid.store.property_indexes import IndexGone
 from perseid.store.protocol import (
@@ -72,9 +73,6 @@ class _Statements(NamedTuple):
 
     read: str
     read_number: str
-    insert: str
-    update: str
-    delete: str
     holder: str
     claim: str
     unclaim: str
@@ -83,14 +81,10 @@ class _Statements(NamedTuple):
 @lru_cache(maxsize=4096)
 def _statements(number: int) -> _Statements:
     # What is read is read from the view, so that nobody sees partitions that were cleared.
-    items, unique, standing = f"items_{number}", f"unique_{number}", f"standing_{number}"
+    unique, standing = f"unique_{number}", f"standing_{number}"
     return _Statements(
         read=f"SELECT {COLUMNS} FROM {standing} WHERE pk = ? AND id = ?",
         read_number=f"SELECT {COLUMNS} FROM {standing} WHERE number = ?",
-        insert=f"INSERT INTO {items} VALUES (?,?,?,?,?,?,?,?,?,?,jsonb(?))",
-        update=f"UPDATE {items} SET id = ?, ts = ?, ttl = ?, lsn = ?, etag = ?, size = ?,"
-        " terms = ?, body = jsonb(?) WHERE number = ?",
-        delete=f"DELETE FROM {items} WHERE number = ?",
         holder=f"SELECT {COLUMNS} FROM {standing}"
         f" WHERE number = (SELECT number FROM {unique} WHERE entry = ?)",
         claim=f"INSERT INTO {unique} VALUES (?, ?)",
@@ -149,8 +143,10 @@ class SqliteStore:
         self._cache = RowCache(_CACHED_BYTES)
         self._log_file = path.with_name(f"{path.name}-wal")
         self._log_limit = _LARGE_LOG
+        self._group = Group(self._write_db)
         self._writer = Writer(
             self._write_db,
+            self._group,
             begin=self._let_go,
             before_commit=self._store_positions,
             committed=self._committed,
@@ -283,7 +279,7 @@ class SqliteStore:
     ) -> T:
         return await self._writer.submit(
             lambda: self._decide(container, range_index, keys, decide),
-            is_atomic=True,
+            wants=(container.number, keys),
             is_heavy=is_heavy,
         )
 
@@ -294,47 +290,47 @@ class SqliteStore:
         keys: Sequence[ItemKey],
         decide: Callable[[View], Decision[T]],
     ) -> T:
-        place = (container.number, range_index)
+        number, group = container.number, self._group
+        place = (number, range_index)
         position = self._open.get(place) or self._positions.get(place, START)
         lsn = position.lsn + 1
-        sql = _statements(container.number)
-        execute = self._write_db.execute
-        rows = {}
-        for key in keys:
-            columns = execute(sql.read, key).get
-            rows[key] = None if columns is None else Row._make(columns)
+        rows = {key: group.row(number, key) for key in keys}
         holders: dict[bytes, Row | None] = {}
 
-        weigh = partial(self._weigh, container.number)
+        weigh = partial(self._weigh, number)
         decision = decide(View(rows, holders, lsn, position.size, weigh))
         has_unique = bool(container.unique_keys)
         while has_unique and (
             wanted := [entry for entry in decision.entries() if entry not in holders]
         ):
             for entry in wanted:
-                columns = execute(sql.holder, (entry,)).get
+                columns = self._write_db.execute(_statements(number).holder, (entry,)).get
                 holders[entry] = None if columns is None else Row._make(columns)
             decision = decide(View(rows, holders, lsn, position.size, weigh))
-        if decision.changes:
-            hidden = self._graves.get(container.number)
-            is_logged = container.number in self._logs.kept
-            if is_logged or hidden or has_unique or len(decision.changes) > 1:
+        changes = decision.changes
+        if changes:
+            hidden = self._graves.get(number)
+            is_logged = number in self._logs.kept
+            if is_logged or hidden or has_unique or len(changes) > 1 or _renames(changes[0]):
+                group.settle()
                 with self._savepoint():
                     if hidden:
-                        position = self._make_room(hidden, decision.changes, position)
+                        position = self._make_room(hidden, changes, position)
                     ts = decision.second(self._now) if is_logged else 0
-                    for change in decision.changes:
+                    for change in changes:
                         if is_logged:
-                            self._logs.record(container.number, range_index, lsn, ts, change)
-                        self._apply(sql, change, has_unique)
+                            self._logs.record(number, range_index, lsn, ts, change)
+                        self._apply(number, change, has_unique)
+                group.see(number, changes)
             else:
-                self._apply(sql, decision.changes[0], has_unique)
+                group.put_off(number, changes[0])
             # Only now: a change that failed above has left no trace.
-            self._changed += [(container.number, each.row.number) for each in decision.changes]
-            self._open[place] = position.moved(decision.changes)
+            self._changed += [(number, each.row.number) for each in changes]
+            self._open[place] = position.moved(changes)
         return decision.result
 
     def _weigh(self, number: int, pk: bytes, horizon: Horizon) -> int:
+        self._group.settle()
         sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{number}"
         values = {"pk": pk, "inherited": horizon.inherited, "own": horizon.own}
         return int(self._write_db.execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
@@ -365,25 +361,15 @@ class SqliteStore:
                 position = graves.remove(db, grave.container, items, position, steps=0)
         return position
 
-    def _apply(self, sql: _Statements, change: Put | Remove, has_unique: bool) -> None:
-        execute = self._write_db.execute
-        row = change.row
-        if isinstance(change, Remove):
-            if has_unique:
-                execute(sql.unclaim, (row.number,))
-            execute(sql.delete, (row.number,))
-            return
-        if change.replaces is None:
-            execute(sql.insert, row)
-        else:
-            execute(
-                sql.update,
-                (row.id, *row[4:11], row.number),
-            )
-            if has_unique:
-                execute(sql.unclaim, (row.number,))
-        for entry in change.unique:
-            execute(sql.claim, (entry, row.number))
+    def _apply(self, number: int, change: Put | Remove, has_unique: bool) -> None:
+        if has_unique:
+            sql, item = _statements(number), change.row.number
+            if isinstance(change, Remove) or change.replaces is not None:
+                self._write_db.execute(sql.unclaim, (item,))
+            if isinstance(change, Put):
+                for entry in change.unique:
+                    self._write_db.execute(sql.claim, (entry, item))
+        self._group.write(number, change)
 
     def _let_go(self) -> None:
         self._queries.let_go()
@@ -429,6 +415,7 @@ class SqliteStore:
         self._open_graves.clear()
         self._changed.clear()
         self._open_logs = None
+        self._group.clear()
 
     async def scan(self, container: Container, scan: Scan) -> Page:
         try:
@@ -690,3 +677,11 @@ class SqliteStore:
         return await self._queries.in_thread(
             lambda db: lifetimes.invalid_ttls(db, container.number, horizon)
         )
+
+
+def _renames(change: Put | Remove) -> bool:
+    return (
+        isinstance(change, Put)
+        and change.replaces is not None
+        and change.replaces.id != change.row.id
+    )

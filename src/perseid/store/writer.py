@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable
+from perseid.store.group import Group, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -30,24 +31,26 @@ T = TypeVar("T")
 LARGEST_GROUP: Final = 64
 _DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
 _TURNS: Final = 4  # of the event loop before a group starts
+_OF_ONE_ITEM: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
 
 class _Job:
-    __slots__ = ("error", "future", "is_atomic", "is_bare", "is_heavy", "result", "run")
+    __slots__ = ("error", "future", "is_alone", "is_bare", "is_heavy", "result", "run", "wants")
 
     def __init__(
         self,
         run: Callable[[], Any],
         future: asyncio.Future[Any],
-        is_atomic: bool,
+        wants: Wanted | None,
         is_heavy: bool,
         is_bare: bool,
     ) -> None:
         self.run = run
         self.future = future
-        self.is_atomic = is_atomic
+        self.wants = wants
         self.is_heavy = is_heavy
         self.is_bare = is_bare
+        self.is_alone = is_heavy
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -64,6 +67,7 @@ class Writer:
     def __init__(
         self,
         db: apsw.Connection,
+        group: Group,
         *,
         begin: Callable[[], None],
         before_commit: Callable[[], None],
@@ -71,6 +75,7 @@ class Writer:
         undone: Callable[[], None],
     ) -> None:
         self._db = db
+        self._group = group
         self._begin = begin
         self._before_commit = before_commit
         self._committed = committed
@@ -92,19 +97,20 @@ class Writer:
         self,
         run: Callable[[], T],
         *,
-        is_atomic: bool = False,
+        wants: Wanted | None = None,
         is_heavy: bool = False,
         is_bare: bool = False,
     ) -> asyncio.Future[T]:
         """Runs the job in the next group; gives its result once that group is durable.
 
-        `is_atomic` says that the job leaves nothing behind when it fails; others get a savepoint.
+        `wants` are the items that a job decides about through the group; such a job leaves nothing
+        behind when it fails, others get a savepoint.
         A heavy one takes so long that the event loop must not wait for it; a bare one is heavy and
         cannot be part of a transaction.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.append(_Job(run, future, is_atomic, is_heavy or is_bare, is_bare))
+        self._jobs.append(_Job(run, future, wants, is_heavy or is_bare, is_bare))
         if not self._is_busy:
             self._is_busy = True
             loop.call_soon(self._gather, _TURNS)
@@ -135,7 +141,9 @@ class Writer:
         if group[0].is_heavy:
             self._hand_over(group, lambda: self._run_and_commit(group))
             return
-        while jobs and not jobs[0].is_heavy and len(group) < LARGEST_GROUP:
+        while jobs and len(group) < LARGEST_GROUP:
+            if group[0].is_alone or jobs[0].is_alone:
+                break
             group.append(jobs.popleft())
         before = self._db.total_changes()
         try:
@@ -145,12 +153,25 @@ class Writer:
                 self._db.execute("COMMIT")
         except BaseException as exc:
             self._roll_back()
-            self._finish(group, exc)
+            if isinstance(exc, _OF_ONE_ITEM) and not group[0].is_alone:
+                self._separate(group, exc)
+            else:
+                self._finish(group, exc)
         else:
             if has_changed:
                 self._hand_over(group, lambda: self._db.execute("COMMIT"))
             else:
                 self._finish(group, None)
+
+    def _separate(self, group: list[_Job], failure: Exception) -> None:
+        """Runs each job again, alone, so that it fails alone if it was the reason."""
+        log.warning("a group of %d writes is written one by one: %s", len(group), failure)
+        self._undone()
+        for job in reversed(group):
+            job.is_alone = True
+            job.error = None
+            self._jobs.appendleft(job)
+        asyncio.get_running_loop().call_soon(self._gather, 0)
 
     def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -204,25 +225,30 @@ class Writer:
 
     def _run(self, group: list[_Job]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
+        if not group[0].is_heavy:
+            self._group.read([job.wants for job in group if job.wants is not None])
         for job in group:
             self._run_job(job)
+        self._group.settle()
         self._before_commit()
 
     def _run_job(self, job: _Job) -> None:
         db = self._db
-        if not job.is_atomic:
+        has_savepoint = job.wants is None
+        if has_savepoint:
+            self._group.settle()
             db.execute("SAVEPOINT job")
         try:
             job.result = job.run()
         except BaseException as exc:
             if not db.in_transaction:
                 raise  # a full disk can end the whole transaction; nobody in it may be told "done"
-            if not job.is_atomic:
+            if has_savepoint:
                 db.execute("ROLLBACK TO job")
             if job.is_heavy:
                 self._undone()
             job.error = as_client_error(exc)
-        if not job.is_atomic:
+        if has_savepoint:
             db.execute("RELEASE job")
 
     def _roll_back(self) -> None:
