@@ -284,7 +284,10 @@ def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
 def _count_values(document: Mapping[str, Any]) -> int:
     """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
     count = 0
-    level = [value for name, value in document.items() if name not in _UNCOUNTED]
+    counted = {**document}
+    for name in _UNCOUNTED.intersection(document):
+        del counted[name]
+    level = [*counted.values()]
     while not _NESTED.isdisjoint(map(type, level)):
         nested = [value for value in level if type(value) in _NESTED]
         count += len(level) - len(nested)

@@ -103,8 +103,9 @@ def test_vector_is_accepted(vector: Vector, monkeypatch: pytest.MonkeyPatch) -> 
 
 @by_link
 @pytest.mark.parametrize("part", ["verb", "kind", "link", "date", "signature", "key"])
+@pytest.mark.parametrize("is_second", [False, True], ids=["at once", "after the right one"])
 def test_vector_with_one_change_is_refused(
-    vector: Vector, part: str, monkeypatch: pytest.MonkeyPatch
+    vector: Vector, part: str, is_second: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_clock_at(vector.date, monkeypatch)
     changes: dict[str, Any] = {
@@ -115,12 +116,18 @@ def test_vector_with_one_change_is_refused(
         "signature": {"signature": "A" + vector.signature[1:]},
         "key": {},
     }
-    sent = vector._replace(**changes[part])
-    token = f"type=master&ver=1.0&sig={sent.signature}"
-    headers = {"authorization": quote(token, safe=""), "x-ms-date": sent.date}
     guard = Guard(Settings(key=OTHER_KEY if part == "key" else WELL_KNOWN_KEY))
-    with pytest.raises(Unauthorized):
+
+    def check(sent: Vector) -> None:
+        token = f"type=master&ver=1.0&sig={sent.signature}"
+        headers = {"authorization": quote(token, safe=""), "x-ms-date": sent.date}
         guard.check(request(sent.verb, headers), sent.kind, sent.link, is_read=False)
+
+    if is_second and part != "key":
+        check(vector)
+        check(vector)
+    with pytest.raises(Unauthorized):
+        check(vector._replace(**changes[part]))
 
 
 @by_link
@@ -156,6 +163,19 @@ def test_four_keys(settings: Settings, may_write: bool, monkeypatch: pytest.Monk
     guard.check(made, "dbs", "", is_read=True)
     with nullcontext() if may_write else pytest.raises(Forbidden):
         guard.check(made, "dbs", "", is_read=False)
+
+
+def test_a_signature_that_was_right_ends_with_its_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = sign(WELL_KNOWN_KEY, "POST", "dbs", "", Y2030)
+    made = request("POST", {"authorization": token, "x-ms-date": Y2030})
+    guard = Guard(Settings())
+    now = parsedate_to_datetime(Y2030).timestamp()
+    for late in (0, 900, 0):
+        monkeypatch.setattr(clock, "wall", lambda late=late: now + late)
+        guard.check(made, "dbs", "", is_read=True)
+    monkeypatch.setattr(clock, "wall", lambda: now + 901)
+    with pytest.raises(Unauthorized, match=re.escape(r"It was signed as 'post\ndbs\n\n")):
+        guard.check(made, "dbs", "", is_read=True)
 
 
 # A real server -----------------------------------------------------------------------------------

@@ -604,6 +604,14 @@ def test_bytes_beyond_ascii_are_not_overlooked(raw: RawClient, container: str, v
     assert raw.get(container).status == 200
 
 
+def test_bytes_beyond_ascii_beside_a_header_that_comes_twice(
+    raw: RawClient, container: str, wire: Wire
+) -> None:
+    wire.send(wire.head("DELETE", container, b"if-match: \xff", b"x-any: 1", b"x-any: 2"))
+    assert "if-match" in assert_refused(answer(wire), 400, "BadRequest")
+    assert raw.get(container).status == 200
+
+
 @pytest.mark.parametrize(
     "count",
     ["x", "0", "-2", "-1.0", "1.5", "1e1", "1_0", "0x1", "", " ", "--1", "null", "9" * 5000],
