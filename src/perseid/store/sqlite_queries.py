@@ -20,7 +20,7 @@ from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead
 from perseid.store.pages import Filling, at_once
-from perseid.store.position import Position
+from perseid.store.position import START, Position
 from perseid.store.property_indexes import IndexGone, PropertyIndexes
 from perseid.store.protocol import Access, Page, Scan, Walk
 from perseid.store.row_cache import RowCache
@@ -115,7 +115,7 @@ class SqliteQueries:
         if scan.pk_prefix is not None:
             shape = (number, where.condition, scan.pk_prefix)
             return await self._quickly(container, shape, lambda db: run_scan(db, number, scan))
-        found = await self._lead(container, scan)
+        found = self._known_lead(number, scan) or await self._lead(container, scan)
         if found is None:
             return await self.in_thread(lambda db: run_scan(db, number, scan))
         lead, index = found
@@ -142,7 +142,7 @@ class SqliteQueries:
             and await self._count_up_to(container, scan, *found, FEW + 1) <= FEW
         ):
             return None
-        index = await self._index(container, order.path)
+        index = self._indexes.find(number, order.path) or await self._index(container, order.path)
         if index is None:
             return None
 
@@ -271,12 +271,15 @@ class SqliteQueries:
 
             await self._writer.submit(drop, is_heavy=True)
 
+    def _known_lead(self, number: int, scan: Scan) -> tuple[Lead, str] | None:
+        """The part of the condition to follow and its index, where nothing is to be chosen or
+        made, as nearly always."""
+        lead = only_lead(scan)
+        index = None if lead is None else self._indexes.find(number, lead.path)
+        return None if lead is None or index is None else (lead, index)
+
     async def _lead(self, container: Container, scan: Scan) -> tuple[Lead, str] | None:
         """The part of the condition to follow and its index, which is made if it pays."""
-        only = only_lead(scan)
-        if only is not None:  # as nearly always
-            index = await self._index(container, only.path)
-            return None if index is None else (only, index)
         return await best_lead(
             scan,
             lambda path: self._index(container, path),
@@ -332,6 +335,9 @@ class SqliteQueries:
     def _extent(self, container: Container) -> tuple[int, int]:
         """Items and bytes of a container."""
         number, items, size = container.number, 0, 0
+        if len(container.ranges) == 1:
+            only = self._positions.get((number, 0), START)
+            return only.items, only.size
         for part in container.ranges:
             position = self._positions.get((number, part.index))
             if position is not None:
