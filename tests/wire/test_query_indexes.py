@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perseid.errors import InsufficientStorage
-from perseid.service import queries
+from perseid.service import query_pages
 from perseid.store import leads, property_indexes
 from perseid.store.sqlite import SqliteStore
 from tests.support.raw import RawClient
@@ -259,7 +259,7 @@ def test_a_page_that_takes_too_long_ends_with_a_token(place: Place) -> None:
 def test_an_offset_is_not_forgotten_when_a_page_takes_too_long(
     place: Place, monkeypatch: pytest.MonkeyPatch, shown: str
 ) -> None:
-    monkeypatch.setattr(queries, "_CHUNK", 5)
+    monkeypatch.setattr(query_pages, "CHUNK", 5)
     with running(place.lasting(query_page_seconds=0)) as settings:
         client = RawClient(settings.endpoint)
         fill(client)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from perseid.query import effort
-from perseid.service import patching, queries
+from perseid.service import patching, queries, query_pages
 from perseid.service.patience import Patience
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -61,8 +61,8 @@ def raw(endpoint: str) -> Iterator[RawClient]:
 def test_rows_of_one_item_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(queries, "ITEM_SECONDS", 0.1)
-    monkeypatch.setattr(queries, "Patience", lambda: Patience(0.1))
+    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 0.1)
+    monkeypatch.setattr(query_pages, "Patience", lambda: Patience(0.1))
     parameters = [{"name": "@a", "value": list(range(SIZE))}]
     reply = raw.query(DOCS, text, parameters)
     assert reply.status == 400, reply
@@ -105,7 +105,7 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
 def test_others_are_served_meanwhile(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(queries, "ITEM_SECONDS", 3.0)
+    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 3.0)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         started = threading.Event()
 

@@ -17,7 +17,7 @@ from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import explaining, imports, items, lifetimes, queries, throughput
+from perseid.service import explaining, imports, items, lifetimes, query_requests, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
@@ -210,7 +210,8 @@ async def explain_query(office: Office, request: Request) -> Response:
         raise BadRequest('An explanation needs {"database": "…", "container": "…", "query": "…"}.')
     container = office.account.catalog.container(*map(str, names))
     op = begin(office.account, container, request.now)
-    query = queries.parse_request(wire.encode({**asked, "parameters": asked.get("parameters")}))
+    sent = wire.encode({**asked, "parameters": asked.get("parameters")})
+    query = query_requests.parse_request(sent)
     scope = Scan(horizon=op.horizon)
     if asked.get("partitionKey") is not None:
         key = asked["partitionKey"]

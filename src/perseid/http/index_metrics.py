@@ -15,7 +15,7 @@ from perseid.http.request import Request
 from perseid.model import Container
 from perseid.query.index_usage import Composite, IndexPath, Single
 from perseid.service.index_metrics import IndexMetrics, index_metrics
-from perseid.service.queries import QueryRequest
+from perseid.service.query_requests import QueryRequest
 
 # Clients refuse answers whose headers come to 16 KB.
 _LONGEST_METRICS: Final = 6 * 1024

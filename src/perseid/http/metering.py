@@ -23,7 +23,7 @@ from perseid.http.headers import (
 )
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import queries, throughput
+from perseid.service import query_requests, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.plans import pinned_key
@@ -121,9 +121,9 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
         upper = partition.WHOLE[1] if high is None else high.hex().upper()
         return (low or b"").hex().upper(), upper
     if is_query(request):
-        wanted = queries.parse_request(request.body)
+        wanted = query_requests.parse_request(request.body)
         op = begin(account, container, request.now)
-        plan = queries.planned(op, wanted)
+        plan = query_requests.planned(op, wanted)
         pinned = pinned_key(container, plan, wanted.parameters)
         return partition.WHOLE if pinned is None else _point(container, pinned)
     if request.method != "GET" and request.body:

@@ -22,7 +22,7 @@ from perseid.http.headers import (
 from perseid.http.items import container_of, scope
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.service import queries, query_plans
+from perseid.service import queries, query_plans, query_requests
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.plans import pinned_key
@@ -39,12 +39,12 @@ _CROSS_PARTITION = (
 async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
-    wanted = queries.parse_request(request.body)
+    wanted = query_requests.parse_request(request.body)
     started = time.perf_counter()
     if len(wanted.text) <= _LONG_TEXT:
-        plan = queries.planned(op, wanted)
+        plan = query_requests.planned(op, wanted)
     else:  # reading it takes so long that others would wait
-        plan = await asyncio.to_thread(queries.planned, op, wanted)
+        plan = await asyncio.to_thread(query_requests.planned, op, wanted)
     compiling = time.perf_counter() - started
     pinned = pinned_key(container, plan, wanted.parameters)
     if pinned is None:
@@ -81,7 +81,7 @@ async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        wanted = queries.parse_request(request.body)
+        wanted = query_requests.parse_request(request.body)
         asked = (container, wanted, _features(request))
         if len(wanted.text) <= _LONG_TEXT:
             found = query_plans.query_plan(*asked)

@@ -12,7 +12,7 @@ from perseid.http import wire
 from perseid.http.headers import CHARGE, CONTINUATION, RANGE_ID, SESSION_TOKEN, page_size
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import queries, tokens
+from perseid.service import queries, query_requests, tokens
 from perseid.service.account import Account
 
 _READ = (CHARGE, charges.text(charges.METADATA_READ))
@@ -78,7 +78,7 @@ def metadata_query(
     *extra: tuple[str, str],
 ) -> Response:
     """The rows of a query over a list of resources."""
-    query = queries.parse_request(request.body)
+    query = query_requests.parse_request(request.body)
     rows = queries.run_over(bodies, query, request.now)
     entries = list(enumerate(rows))
     return metadata_feed(account, request, rid, plural, entries, *extra, digest=query.digest)

@@ -14,7 +14,8 @@ from perseid.query.pushdown import kind_of, push
 from perseid.query.values import UNDEFINED
 from perseid.service.operation import Operation
 from perseid.service.plans import Plan, paths_of, pinned_key, plan_for
-from perseid.service.queries import QueryPage, QueryRequest, run_page
+from perseid.service.queries import QueryPage, run_page
+from perseid.service.query_requests import QueryRequest
 from perseid.store.protocol import Access, Scan
 
 

@@ -13,7 +13,7 @@ from perseid.model import Container
 from perseid.partition import split_path
 from perseid.query.index_usage import Composite, Filtering, IndexPath, Single, usage
 from perseid.service.plans import compile_for
-from perseid.service.queries import QueryRequest
+from perseid.service.query_requests import QueryRequest
 
 _ALWAYS_INDEXED: Final = frozenset({("id",), ("_ts",)})
 _ETAG: Final = ("_etag",)

@@ -12,7 +12,7 @@ from perseid.query.distribution import Distribution, distribute
 from perseid.query.parser import parse
 from perseid.query.pins import Way, alternatives
 from perseid.service.plans import compile_for
-from perseid.service.queries import QueryRequest
+from perseid.service.query_requests import QueryRequest
 
 
 class Interval(NamedTuple):

@@ -1,0 +1,96 @@
+"""A query as a client sent it: text, parameters, and what was made of them last time."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from perseid.conditions import Filter
+from perseid.documents import parse_named
+from perseid.errors import BadRequest
+from perseid.model import Container
+from perseid.query.distribution import without_resume_filter
+from perseid.service.operation import Operation
+from perseid.service.plans import Plan, plan_for
+
+_SHORT_BODY: Final = 4096
+
+
+class Bound(NamedTuple):
+    """The filter of a query, how many rows OFFSET leaves out, and how many it gives at most."""
+
+    where: Filter | None
+    skip: int
+    left: int | None
+
+
+class QueryRequest:
+    """A query and its parameters as a client sent them; nobody changes either."""
+
+    __slots__ = ("_bound", "parameters", "plan", "text")
+
+    def __init__(self, text: str, parameters: dict[str, Any]) -> None:
+        self.text = text
+        self.parameters = parameters
+        # How it ran last, and over which version of which container.
+        self.plan: tuple[Container, Plan] | None = None
+        self._bound: tuple[Plan, Bound] | None = None
+
+    def bound_to(self, plan: Plan) -> Bound:
+        """What the parameters make of the plan; found at once if it ran like that before."""
+        known = self._bound
+        if known is not None and known[0] is plan:
+            return known[1]
+        bound = Bound(plan.filter(self.parameters), *plan.window(self.parameters))
+        self._bound = plan, bound
+        return bound
+
+    @property
+    def digest(self) -> str:
+        """A token continues the query it was made for, and no other."""
+        named = orjson.dumps([without_resume_filter(self.text), list(self.parameters.items())])
+        return hashlib.blake2b(named, digest_size=8).hexdigest()
+
+
+def parse_request(body: bytes) -> QueryRequest:
+    """`{"query": …, "parameters": […]}`, or the bare query text as a JSON string."""
+    # The same few questions are asked again and again.
+    return _parse_short(body) if len(body) <= _SHORT_BODY else _parse(body)
+
+
+def _parse(body: bytes) -> QueryRequest:
+    value = parse_named(body)
+    if isinstance(value, str):
+        value = {"query": value}
+    if not isinstance(value, dict) or not isinstance(value.get("query"), str):
+        raise BadRequest('A query request is {"query": "SELECT …", "parameters": […]}.')
+    given = value.get("parameters")
+    if given is None:
+        given = []
+    if not isinstance(given, list):
+        raise BadRequest("The parameters of a query are an array.")
+    parameters = {}
+    for parameter in given:
+        if not isinstance(parameter, dict) or not isinstance(parameter.get("name"), str):
+            raise BadRequest('A query parameter is {"name": "@name", "value": …}.')
+        name = parameter["name"]
+        if not name.startswith("@"):
+            raise BadRequest(f"The name of a query parameter starts with '@': '{name}' does not.")
+        parameters[name] = parameter.get("value")
+    return QueryRequest(value["query"], parameters)
+
+
+_parse_short = lru_cache(maxsize=1024)(_parse)
+
+
+def planned(op: Operation, query: QueryRequest) -> Plan:
+    """How the query runs; found at once if the same request was there before."""
+    known = query.plan
+    if known is not None and known[0] is op.container:
+        return known[1]
+    plan = plan_for(op, query.text, query.parameters)
+    query.plan = op.container, plan
+    return plan
