@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class CosmosError(Exception):
@@ -158,3 +158,7 @@ class ServiceUnavailable(CosmosError):
 
 class InsufficientStorage(CosmosError):
     status, code = 507, "InsufficientStorage"
+
+
+# What a store says when its disk takes nothing, for those who can do without.
+UNWRITTEN: Final = (InsufficientStorage, ServiceUnavailable)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.errors import Conflict, InsufficientStorage, ServiceUnavailable
+from perseid.errors import UNWRITTEN, Conflict
 from perseid.ids import make_etag
 from perseid.model import Container, Usage
 from perseid.service.budgets import Budgets
@@ -116,7 +116,7 @@ class Account:
         mark = now + early + ahead
         try:
             await self.store.put_meta("clock", f"{now!r} {mark!r}")
-        except (InsufficientStorage, ServiceUnavailable) as exc:
+        except UNWRITTEN as exc:
             if ahead == 0:
                 raise
             log.warning("the clock's mark could not be stored: %s", exc.message)

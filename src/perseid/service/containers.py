@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from perseid.errors import Conflict, InsufficientStorage, ServiceUnavailable
+from perseid.errors import UNWRITTEN, Conflict
 from perseid.ids import container_rid
 from perseid.model import Container, Database
 from perseid.partition import range_count
@@ -136,7 +136,7 @@ async def _keep_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes; one too many does no harm."""
     try:
         await account.store.keep_indexes(container, lambda path: is_indexable(container, path))
-    except (InsufficientStorage, ServiceUnavailable) as exc:  # the change itself is in force
+    except UNWRITTEN as exc:  # the change itself is in force
         log.warning("indexes of %s could not be dropped: %s", container.path, exc.message)
 
 

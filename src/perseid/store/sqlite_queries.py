@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import apsw
 
 from perseid.conditions import Order, Path, Place
-from perseid.errors import InsufficientStorage, ServiceUnavailable
+from perseid.errors import UNWRITTEN
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead
@@ -324,7 +324,7 @@ class SqliteQueries:
             publish = await self._writer.submit(
                 lambda: self._indexes.create(self._write_db, number, path), is_heavy=True
             )
-        except (InsufficientStorage, ServiceUnavailable) as exc:
+        except UNWRITTEN as exc:
             log.warning("an index could not be made: %s", exc.message)
             if len(self._failed) >= _REMEMBERED:
                 self._failed.clear()
