@@ -57,16 +57,18 @@ class Group:
             self._known[place] = self._find(number, [key]).get(key)
         return self._known[place]
 
-    def put_off(self, number: int, change: Put | Remove) -> None:
-        """Takes a change that leaves the item's id as it is; what was put off fails for all."""
-        row = change.row
+    def put_off(self, number: int, changes: Iterable[Put | Remove]) -> None:
+        """Takes changes that leave the ids of items as they are. What was put off and cannot be
+        made is the whole group's failure."""
         puts = self._puts.setdefault(number, {})
-        if isinstance(change, Put):
-            puts[row.number] = row
-        else:
-            puts.pop(row.number, None)
-            self._removed.setdefault(number, []).append(row.number)
-        self._see(number, change)
+        for change in changes:
+            row = change.row
+            if isinstance(change, Put):
+                puts[row.number] = row
+            else:
+                puts.pop(row.number, None)
+                self._removed.setdefault(number, []).append(row.number)
+            self._see(number, change)
 
     def write(self, number: int, change: Put | Remove) -> None:
         """Makes a change at once; nothing may be put off at that time."""

@@ -311,7 +311,7 @@ class SqliteStore:
         if changes:
             hidden = self._graves.get(number)
             is_logged = number in self._logs.kept
-            if is_logged or hidden or has_unique or len(changes) > 1 or _renames(changes[0]):
+            if is_logged or hidden or has_unique or any(map(_renames, changes)):
                 group.settle()
                 with self._savepoint():
                     if hidden:
@@ -323,7 +323,7 @@ class SqliteStore:
                         self._apply(number, change, has_unique)
                 group.see(number, changes)
             else:
-                group.put_off(number, changes[0])
+                group.put_off(number, changes)
             # Only now: a change that failed above has left no trace.
             self._changed += [(number, each.row.number) for each in changes]
             self._open[place] = position.moved(changes)

@@ -225,8 +225,7 @@ class Writer:
 
     def _run(self, group: list[_Job]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        if not group[0].is_heavy:
-            self._group.read([job.wants for job in group if job.wants is not None])
+        self._group.read([job.wants for job in group if job.wants is not None])
         for job in group:
             self._run_job(job)
         self._group.settle()
