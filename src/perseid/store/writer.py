@@ -3,7 +3,8 @@
 So durable writes cost a fraction of a disk flush each. Jobs run on the event loop, microseconds
 apiece, and only the commit is handed to a thread: handing over each statement instead would make
 two threads fight for the interpreter's lock. Work that takes longer runs in that thread, alone.
-A savepoint around each job lets one fail alone.
+One that fails does so alone: writes of items are decided before anything is written (`group.py`),
+and other jobs have a savepoint each.
 """
 
 from __future__ import annotations
