@@ -110,6 +110,32 @@ def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, Raw
     assert second.get(f"{DOCS}/a", pk='["p"]').status == 200
 
 
+def test_another_throughput_counts_everywhere(place: Place) -> None:
+    """Of a budget that has been used by then, and of a container that took the place of one."""
+    settings = place.lasting(no_sweeper=True, test_clock=True, enforce_throughput=True)
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(closing(RawClient(found.endpoint)))
+            for found in [stack.enter_context(running(settings)) for _ in range(2)]
+        )
+        assert first.post("/dbs", {"id": "d"}).status == 201
+        made = {"id": "c", "partitionKey": KEY}
+        assert first.post("/dbs/d/colls", made, throughput="400").status == 201
+        assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
+        (offer,) = first.get("/offers").json["Offers"]
+        offer["content"]["offerThroughput"] = 9000
+        assert first.put(f"/offers/{offer['id']}", offer).status == 200
+        assert provisioned(second) == 9000
+        assert first.delete("/dbs/d/colls/c").status == 204
+        assert first.post("/dbs/d/colls", made, throughput="500").status == 201
+        assert provisioned(second) == 500
+
+
+def provisioned(raw: RawClient) -> int:
+    (container,) = raw.get("/_perseid/metrics.json").json["containers"]
+    return int(container["provisionedThroughput"])
+
+
 def counted(raw: RawClient) -> int:
     (count,) = raw.query(DOCS, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
     return int(count)

@@ -83,7 +83,7 @@ class Account:
             ) from exc
         self.catalog.apply(changes)
         if self.budgets is not None:
-            self.budgets.forget([c.resource.rid for c in changes if isinstance(c, RemoveResource)])
+            self.budgets.follow(self.catalog.has)
 
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
@@ -95,6 +95,8 @@ class Account:
             if self.store.epoch != seen:
                 retention = self.settings.change_feed_retention
                 self.catalog = Catalog(resources, retention, self.store.epoch)
+                if self.budgets is not None:
+                    self.budgets.follow(self.catalog.has)
 
     async def on_current(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does work that begins anew if it was begun with outdated metadata."""

@@ -7,7 +7,7 @@ lost in sums. Whose budget it is, and who asks, is the business of `throughput.p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -175,13 +175,11 @@ class Budgets:
     def meter(self, rid: str) -> Meter:
         return self.meters.setdefault(rid, Meter())
 
-    def forget(self, removed: Sequence[str]) -> None:
+    def follow(self, is_there: Callable[[str], bool]) -> None:
         """After a change of metadata: looks up anew who pays; drops what is gone."""
         self.payers.clear()
-        gone = set(removed)
-        if gone:
-            self.ranges = {key: kept for key, kept in self.ranges.items() if key[0] not in gone}
-            self.meters = {rid: kept for rid, kept in self.meters.items() if rid not in gone}
+        self.ranges = {key: kept for key, kept in self.ranges.items() if is_there(key[0])}
+        self.meters = {rid: kept for rid, kept in self.meters.items() if is_there(rid)}
 
 
 def divide(amount: int, parts: int) -> list[int]:
