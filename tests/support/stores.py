@@ -115,11 +115,12 @@ def _furnished() -> str:
 @contextmanager
 def databases() -> Iterator[Place]:
     """On the PostgreSQL of this process."""
+    model = _furnished()  # here: who asks for a place may do so from a running event loop
     with ExitStack() as stack:
 
         def furnish() -> str:
             server = postgres.server()
-            dsn = server.fresh_dsn(_furnished())
+            dsn = server.fresh_dsn(model)
             stack.callback(server.drop, dsn)
             return dsn
 
