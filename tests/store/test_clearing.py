@@ -86,7 +86,7 @@ def test_a_cleared_partition_is_empty(
 
 def test_nothing_to_clear(store: Store, container: Container, run: Run[Any]) -> None:
     run(insert(store, container, "k", pk=B))
-    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [])
+    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [], [])
     assert run(store.lsns(container)) == (1, 0)
 
 

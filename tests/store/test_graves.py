@@ -137,7 +137,7 @@ def test_a_small_partition_is_removed_at_once(
     run(fill(store, container, AT_ONCE))
     run(put(store, container, "kept", pk=B))
     cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
-    assert cleared == (AT_ONCE + 2, [(100, 1, 2)] * AT_ONCE)
+    assert cleared == (AT_ONCE + 2, [(100, 1, 2)] * AT_ONCE, [])
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(listed(store, container)) == ["kept"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
@@ -146,7 +146,7 @@ def test_a_small_partition_is_removed_at_once(
 
 def test_nothing_to_clear(store: SqliteStore, container: Container, run: Run[Any]) -> None:
     run(put(store, container, "kept", pk=B))
-    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [])
+    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [], [])
     assert run(store.lsns(container)) == (1, 0)
 
 
@@ -157,7 +157,7 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
     run(put(store, container, "kept", pk=B))
     run(store.read(container, 0, ItemKey(A, "3")))  # into the cache
     cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
-    assert cleared == (22, [(100, 20, 40)])
+    assert cleared == (22, [(100, 20, 40)], [])
     assert rows_on_disk(store) == (21, 20, 1)
     while True:
         assert run(listed(store, container)) == ["kept"]
@@ -219,7 +219,7 @@ async def bury_twice(store: SqliteStore, container: Container) -> None:
         ts = 200 if number == 9 else 100
         await put(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
     cleared = await store.clear(container, 0, A, DEAD)
-    assert cleared == (22, [(30, 1, 2)])
+    assert cleared == (22, [(30, 1, 2)], [(30, 9, 18)])
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
@@ -270,7 +270,7 @@ def test_a_partition_is_left_alone_while_anyone_weighs_it(
             await asyncio.sleep(0)
         return [await clearing for clearing in clearings]
 
-    assert run(race()) == [(11, [(100, 10, 20)]), (11, [])]
+    assert run(race()) == [(11, [(100, 10, 20)], []), (11, [], [])]
     assert not store._weighing
 
 

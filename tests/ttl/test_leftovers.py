@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,12 +15,13 @@ from perseid.documents import parse
 from perseid.http import metrics
 from perseid.model import Container
 from perseid.server import opened
-from perseid.service import containers, databases, items, throughput
+from perseid.service import containers, databases, items, partitions, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
 from perseid.service.throughput_rules import Throughput, autoscale, manual
-from tests.support.raw import RawClient
+from tests.support.operations import create, delete, item, upsert
+from tests.support.raw import RawClient, Reply
 from tests.support.stores import Place, Stores
 from tests.ttl.conftest import KEY, frozen_clock, serving
 from tests.ttl.test_purge import Kept, stock
@@ -305,6 +306,83 @@ def test_only_serverless_accounts_pay_for_removal(place: Place, is_serverless: b
     consumed, purge = asyncio.run(scenario())
     assert purge == pytest.approx(50 * PRICE)
     assert consumed == pytest.approx(100 + (purge if is_serverless else 0))
+
+
+DOCS = "/dbs/d/colls/c/docs"
+AGAIN: dict[str, Callable[[RawClient], Reply]] = {
+    "create": lambda raw: raw.post(DOCS, item("x"), pk='["a"]'),
+    "upsert": lambda raw: raw.post(DOCS, item("x"), pk='["a"]', upsert="true"),
+    "rename": lambda raw: raw.put(f"{DOCS}/other", item("x", mark="other", ttl=-1), pk='["a"]'),
+    "unique value": lambda raw: raw.post(DOCS, item("y", mark="x"), pk='["a"]'),
+    "batch": lambda raw: raw.batch(
+        "/dbs/d/colls/c", [upsert("x"), delete("x"), create("x")], pk='["a"]'
+    ),
+    "failing batch": lambda raw: raw.batch(
+        "/dbs/d/colls/c", [create("x"), delete("none")], pk='["a"]'
+    ),
+    "bulk": lambda raw: raw.batch(
+        "/dbs/d/colls/c", [create("x"), delete("none")], pk='["a"]', atomic=False
+    ),
+    "import": lambda raw: raw.request(
+        "POST", "/_perseid/import/d/c", json.dumps(item("x")).encode() + b"\n"
+    ),
+    "partition": lambda raw: raw.post(
+        "/dbs/d/colls/c/operations/partitionkeydelete", None, pk='["a"]'
+    ),
+}
+
+
+@pytest.mark.parametrize("is_serverless", [True, False])
+@pytest.mark.parametrize("way", AGAIN)
+def test_what_requests_remove_is_metered_like_the_rest(
+    place: Place, way: str, is_serverless: bool
+) -> None:
+    """T-159, T-184, T-156: it is the same removal, whoever does it; the request pays nothing."""
+    clock = frozen_clock()
+    settings = place.fresh(enforce_throughput=True, serverless=is_serverless, no_sweeper=True)
+    with serving(settings, clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        unique = {"uniqueKeys": [{"paths": ["/mark"]}]}
+        body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10, "uniqueKeyPolicy": unique}
+        assert raw.post("/dbs/d/colls", body).status == 201
+        assert raw.post(DOCS, item("other", mark="other", ttl=-1), pk='["a"]').status == 201
+        assert raw.post(DOCS, item("x", mark="x"), pk='["a"]').status == 201
+        clock.advance(10)
+        before, removed = status(raw)["consumedTotal"], status(raw)["purgedTotal"]
+        reply = AGAIN[way](raw)
+        assert reply.status < 400, reply
+        after = status(raw)
+        gone = after["purgedTotal"] - removed
+        assert gone == (way != "failing batch")
+        price = 5.4 if is_serverless else 0  # two index terms
+        charge = float(reply.headers.get("x-ms-request-charge", "0")) if way != "import" else 0
+        assert after["consumedTotal"] == pytest.approx(before + charge + gone * price)
+
+
+@pytest.mark.parametrize("dead", [7, 1500])
+@pytest.mark.parametrize("retention", [0, 10])
+def test_the_dead_of_a_cleared_partition_are_metered(
+    place: Place, dead: int, retention: int
+) -> None:
+    """However many there are, and whether or not a log is kept."""
+
+    async def scenario() -> float:
+        async with account_with(place, serverless=True) as (account, clock):
+            body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+            body["changeFeedPolicy"] = {"retentionDuration": retention}
+            made = await containers.create(account, "d", body, None, clock.now())
+            now = int(clock.now())
+            old = [Kept(f"a{n}", now - 1000) for n in range(dead)]
+            await stock(account, made, [*old, Kept("alive", now)])
+            op = begin(account, made, now)
+            _, charge = await partitions.delete(op, items.place_of(made, '["p"]'))
+            assert charge == PRICE
+            found = await figures(account, Sweeper(account))
+            assert found["purgedTotal"] == dead
+            consumed: float = found["consumedTotal"]
+            return consumed
+
+    assert asyncio.run(scenario()) == pytest.approx(dead * PRICE)
 
 
 def test_silence_is_not_mistaken_for_lack_of_leftover(place: Place) -> None:

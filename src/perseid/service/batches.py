@@ -27,7 +27,7 @@ from perseid.errors import (
 from perseid.model import Container
 from perseid.service import items, patching
 from perseid.service.operation import Operation, confirm, on_current
-from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
+from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction, write
 from perseid.store.protocol import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
@@ -221,8 +221,8 @@ async def run_atomic(
 
     # A patch decodes its item, which may be large.
     is_heavy = sum(member.kind == "Patch" for member in members) > _FEW_PATCHES
-    outcomes, error, lsn = await op.store.write(
-        op.container, place.range_index, tuple(sorted(keys)), decide, is_heavy=is_heavy
+    outcomes, error, lsn = await write(
+        op, place.range_index, tuple(sorted(keys)), decide, is_heavy=is_heavy
     )
     if error is not None:
         results = [_DEPENDENT] * len(members)
@@ -277,7 +277,7 @@ async def run_each(
                 return Decision(work.changes, outcome, at=op.ts)
 
             part = step.place.range_index
-            outcome = await op.store.write(op.container, part, step.keys, decide)
+            outcome = await write(op, part, step.keys, decide)
             return _done(current, outcome, options._replace(container=op.container), factor)
 
         try:

@@ -21,7 +21,7 @@ from perseid.service.databases import ALREADY_EXISTS
 from perseid.service.operation import Operation
 from perseid.service.patching import Patch
 from perseid.service.preconditions import check_if_absent, check_if_match, is_unchanged
-from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction
+from perseid.service.transactions import Draft, Outcome, Place, Step, Transaction, write
 from perseid.store.protocol import Decision, View
 
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
@@ -167,7 +167,7 @@ def perform(op: Operation, step: Step) -> Awaitable[Outcome]:
         outcome = step.run(work)
         return Decision(work.changes, outcome, at=int(op.now))
 
-    return op.store.write(op.container, step.place.range_index, step.keys, decide)
+    return write(op, step.place.range_index, step.keys, decide)
 
 
 # Operations as steps: a transaction may hold one of them, or those of a whole batch.

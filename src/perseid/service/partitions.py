@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perseid import charges
-from perseid.service import policies
+from perseid.service import policies, throughput
 from perseid.service.operation import Operation
 from perseid.service.transactions import Place
 
@@ -16,5 +16,7 @@ async def delete(op: Operation, place: Place) -> tuple[int, float]:
     """
     spare = policies.spare_horizon(op.account, op.container, op.now)
     cleared = await op.store.clear(op.container, place.range_index, place.pk, op.horizon, spare)
+    if throughput.is_removal_metered(op.account):
+        throughput.note_purge(op.account, op.container, charges.delete_all(cleared.dead))
     charge = charges.delete_all(cleared.live)
     return cleared.lsn, max(charge, charges.MISS)

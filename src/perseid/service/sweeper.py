@@ -236,7 +236,7 @@ class Sweeper:
             kinds = Counter(map(_SIZE_AND_TERMS, corpses))
             charge = sum(charges.delete(*kind) * count for kind, count in kinds.items())
             self.charges[rid] = self.charges.get(rid, 0.0) + charge
-            if account.budgets is not None:
+            if throughput.is_removal_metered(account):
                 throughput.note_purge(account, container, charge)
         return corpses
 

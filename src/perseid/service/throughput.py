@@ -81,10 +81,14 @@ def settle(account: Account, container: Container, part: int, purse: Purse, now:
     _budget(account, container, part, now).settle((container.rid, part), purse)
 
 
+def is_removal_metered(account: Account) -> bool:
+    """In a serverless account removing the dead is metered like deleting; elsewhere it is free."""
+    return account.budgets is not None and account.settings.serverless
+
+
 def note_purge(account: Account, container: Container, charge: float) -> None:
-    """In a serverless account removing is metered like deleting; elsewhere it is free."""
-    if account.settings.serverless:
-        _budgets(account).meter(container.rid).consumed += hundredths(charge)
+    """The dead were removed where that is metered, by the sweeper or by a request."""
+    _budgets(account).meter(container.rid).consumed += hundredths(charge)
 
 
 def figures(account: Account, container: Container, now: float) -> dict[str, Any]:

@@ -6,16 +6,18 @@ dead row counts as absent everywhere, and is swept along by the write that takes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from perseid import charges, ids, ttl
 from perseid.documents import Document, seal
 from perseid.errors import Conflict, Forbidden, NotFound
 from perseid.model import ItemKey, Row, item_number
-from perseid.service import policies
+from perseid.service import policies, throughput
 from perseid.service.operation import Operation
-from perseid.store.protocol import Put, Remove, View
+from perseid.store.protocol import Decision, Put, Remove, View
+
+T = TypeVar("T")
 
 _NOT_FOUND: Final = (
     "Entity with the specified id does not exist in the system."
@@ -64,6 +66,44 @@ class Step(NamedTuple):
     place: Place
     keys: tuple[ItemKey, ...]
     run: Callable[[Transaction], Outcome]
+
+
+def write(
+    op: Operation,
+    range_index: int,
+    keys: Sequence[ItemKey],
+    decide: Callable[[View], Decision[T]],
+    *,
+    is_heavy: bool = False,
+) -> Awaitable[T]:
+    """Decides and applies in one transaction: see Store.write. Where removing the dead is metered,
+    so is removing those that had to make room."""
+    if throughput.is_removal_metered(op.account):
+        return _write_metered(op, range_index, keys, decide, is_heavy=is_heavy)
+    return op.store.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
+
+
+async def _write_metered(
+    op: Operation,
+    range_index: int,
+    keys: Sequence[ItemKey],
+    decide: Callable[[View], Decision[T]],
+    *,
+    is_heavy: bool,
+) -> T:
+    changes: Sequence[Put | Remove] = ()
+
+    def decided(view: View) -> Decision[T]:
+        nonlocal changes
+        decision = decide(view)
+        changes = decision.changes
+        return decision
+
+    result = await op.store.write(op.container, range_index, keys, decided, is_heavy=is_heavy)
+    dead = (change.row for change in changes if isinstance(change, Remove) and change.expired)
+    charge = sum(charges.delete(row.size, row.terms) for row in dead)
+    throughput.note_purge(op.account, op.container, charge)
+    return result
 
 
 def not_found() -> NotFound:

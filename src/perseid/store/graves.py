@@ -69,14 +69,14 @@ def items_in(db: apsw.Connection, grave: Grave, limit: int, behind: int = -1) ->
     return _select(db, grave, limit, "number > :behind", behind=behind)
 
 
-def live_groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int]]:
-    """What lived in a partition that is hidden now, see protocol.Cleared."""
-    groups = db.execute(
-        f"SELECT size, COUNT(*), SUM(terms) FROM items_{grave.container}"
-        f" WHERE {_HIDDEN} AND {LIVE_SQL} GROUP BY size",
+def groups(db: apsw.Connection, grave: Grave) -> list[tuple[int, int, int, int]]:
+    """What lies in a partition that is hidden now: whether alive, then as in protocol.Cleared."""
+    found = db.execute(
+        f"SELECT {LIVE_SQL}, size, COUNT(*), SUM(terms) FROM items_{grave.container}"
+        f" WHERE {_HIDDEN} GROUP BY 1, 2",
         _values(grave),
     )
-    return [(size, items, terms) for size, items, terms in groups]
+    return [(is_live, size, items, terms) for is_live, size, items, terms in found]
 
 
 class HiddenUsage(NamedTuple):

@@ -262,13 +262,14 @@ class Corpse(NamedTuple):
 
 
 class Cleared(NamedTuple):
-    """A logical partition that was emptied: the LSN of that, and what lived in it.
+    """A logical partition that was emptied: the LSN of that, who lived in it and who was dead.
 
-    The living as groups of one size: the size, how many items, how many index terms.
+    Both as groups of one size: the size, how many items, how many index terms.
     """
 
     lsn: int
     live: list[tuple[int, int, int]]
+    dead: list[tuple[int, int, int]]
 
 
 class Note(NamedTuple):
