@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -335,6 +336,61 @@ def test_a_page_is_booked_where_it_found_its_items(
     assert number == 108  # one less than fits into a second without the query
     clock.advance(1)
     assert figures(raw, path)["secondsWithoutLeftover"] == busiest + 1
+
+
+def used_up(raw: RawClient, path: str, pk: str) -> int:
+    """How many items of nearly 1250 RU a range takes until it has nothing left."""
+    for number in range(20):
+        if create(raw, path, f"{time.time_ns()}", 2 * MEGABYTE - 8192, pk).status == 429:
+            return number
+    raise AssertionError("never refused")
+
+
+@pytest.fixture
+def pair(raw: RawClient, database: str) -> tuple[str, str, str]:
+    """A container with two ranges of 5500 RU/s, and a key of each."""
+    path = make(raw, database, throughput="11000")
+    keys: dict[str, str] = {}
+    for number in range(20):
+        reply = read(raw, path, pk=f'["{number}"]')
+        keys[reply.headers["x-ms-documentdb-partitionkeyrangeid"]] = str(number)
+    return path, keys["0"], keys["1"]
+
+
+@pytest.mark.parametrize("mode", ["Incremental feed", "Full-Fidelity Feed"])
+def test_changes_are_booked_where_they_were_made(
+    raw: RawClient, pair: tuple[str, str, str], clock: MovableClock, mode: str
+) -> None:
+    path, one, two = pair
+    policy = {"id": "c", "partitionKey": KEY, "changeFeedPolicy": {"retentionDuration": 10}}
+    assert raw.put(path, policy).status == 200
+    start = raw.get(f"{path}/docs", a_im=mode, if_none_match="*").headers["etag"]
+    for number in range(8):
+        assert create(raw, path, str(number), MEGABYTE // 2, two).status == 201
+    clock.advance(100)
+    pages = [raw.get(f"{path}/docs", a_im=mode, if_none_match=start) for _ in range(10)]
+    assert sum(charge(page) for page in pages if page.status == 200) > 2500
+    assert used_up(raw, path, one) == 5
+    assert used_up(raw, path, two) < 5
+
+
+def test_a_bulk_request_is_booked_where_it_wrote(
+    raw: RawClient, pair: tuple[str, str, str], clock: MovableClock
+) -> None:
+    path, one, two = pair
+    clock.advance(100)
+
+    def bulk(number: int) -> Reply:
+        text = "x" * 1024 * 1024
+        item = {"id": str(number), "pk": two, "text": text}
+        operation = {"operationType": "Create", "partitionKey": f'["{two}"]', "resourceBody": item}
+        return raw.batch(path, [operation], atomic=False)
+
+    replies = [bulk(number).status for number in range(20)]
+    assert replies[:8] == [200] * 8
+    assert replies[-1] == 429  # for want of budget in the range that it is for
+    assert used_up(raw, path, two) == 0
+    assert used_up(raw, path, one) == 5
 
 
 # Pages under pressure

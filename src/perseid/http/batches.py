@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perseid import charges
-from perseid.http import wire
+from perseid.http import metering, wire
 from perseid.http.headers import (
     BATCH_ATOMIC,
     BATCH_GOES_ON,
@@ -45,6 +45,8 @@ async def run(account: Account, request: Request) -> Response:
         given = range_index(request, container)
         members = batches.parse(request.body, options)
         part = request.range_index = batches.range_index_of(members, given)
+        if account.budgets is not None:
+            metering.touch(request, batches.ranges_of(members))
         await _check_session(account, request, members, part)
         goes_on = request.header(BATCH_GOES_ON) is None or flag(request, BATCH_GOES_ON)
         found = await batches.run_each(

@@ -6,7 +6,7 @@ from typing import Final
 
 from perseid import charges
 from perseid.errors import BadRequest
-from perseid.http import items, wire
+from perseid.http import items, metering, wire
 from perseid.http.headers import check_session, page_size, parse_date
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
@@ -37,13 +37,15 @@ async def _read_changes(account: Account, request: Request, mode: str) -> Respon
     lsns = await account.store.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     if is_all:
-        changes, etag = await change_feed.read_versions(op, scope, start)
+        changes, etag, found = await change_feed.read_versions(op, scope, start)
         bodies = [wire.change(change, container.key) for change in changes]
         sizes = [len(body) for body in bodies]
     else:
-        rows, etag = await change_feed.read_latest(op, scope, start)
+        rows, etag, found = await change_feed.read_latest(op, scope, start)
         bodies = [wire.changed_item(row) for row in rows]
         sizes = [row.size for row in rows]
+    if account.budgets is not None and found is not None:
+        metering.touch(request, (found,))
     charge = charges.feed_page(sizes) * charges.consistency_factor(request.level)
     part = scope.range_index or 0
     headers = container_headers(container, part, lsns[part], charge)

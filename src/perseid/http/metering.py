@@ -13,6 +13,7 @@ from perseid import charges, documents, partition
 from perseid.errors import CosmosError, TooManyRequests
 from perseid.http.headers import (
     CHARGE,
+    IS_BATCH,
     IS_PLAN,
     PARTITION_KEY,
     epk_interval,
@@ -126,7 +127,7 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
         plan = query_requests.planned(op, wanted)
         pinned = pinned_key(container, plan, wanted.parameters)
         return partition.WHOLE if pinned is None else _point(container, pinned)
-    if request.method != "GET" and request.body:
+    if request.method != "GET" and request.body and not flag(request, IS_BATCH):
         document = documents.parse(request.body).value
         return _point(container, partition.canonical(partition.extract(key, document)))
     return partition.WHOLE

@@ -306,6 +306,11 @@ def range_index_of(members: Sequence[Member], given: int | None) -> int:
     return next((step.place.range_index for step in steps), 0)
 
 
+def ranges_of(members: Sequence[Member]) -> set[int]:
+    """The ranges that the operations are for, as far as they are any."""
+    return {member.step.place.range_index for member in members if isinstance(member.step, Step)}
+
+
 def _check_range(members: Sequence[Member], range_index: int | None) -> None:
     """410 when the client took a key for one of another range: it must look again."""
     if range_index is None:

@@ -53,11 +53,13 @@ class Start(NamedTuple):
 class LatestVersions(NamedTuple):
     rows: list[Row]
     etag: str
+    range_index: int | None  # of all of them, if there are any
 
 
 class AllVersions(NamedTuple):
     changes: list[Change]
     etag: str
+    range_index: int | None
 
 
 async def read_latest(op: Operation, scope: Scan, start: Start) -> LatestVersions:
@@ -66,13 +68,15 @@ async def read_latest(op: Operation, scope: Scan, start: Start) -> LatestVersion
     reader = await _reader(op, scope, start)
     since = DAWN if start.since is None else start.since
     rows: list[Row] = []
+    found = None
     for part, after in reader.turns():
         page = await op.store.latest(op.container, ChangeScan(scope, part, after, since))
         rows = page.rows
         reader.moved(part, page.lsn)
         if rows:
+            found = part
             break
-    return LatestVersions(rows, reader.etag(op))
+    return LatestVersions(rows, reader.etag(op), found)
 
 
 async def read_versions(op: Operation, scope: Scan, start: Start) -> AllVersions:
@@ -85,6 +89,7 @@ async def read_versions(op: Operation, scope: Scan, start: Start) -> AllVersions
     scope = _narrowed(op.container, scope)
     reader = await _reader(op, scope, start)
     changes: list[Change] = []
+    found = None
     for part, after in reader.turns():
         wanted = ChangeScan(scope, part, after)
         page = await op.store.versions(op.container, wanted, op.ts - retention)
@@ -93,8 +98,9 @@ async def read_versions(op: Operation, scope: Scan, start: Start) -> AllVersions
         changes = page.changes
         reader.moved(part, page.lsn)
         if changes:
+            found = part
             break
-    return AllVersions(changes, reader.etag(op))
+    return AllVersions(changes, reader.etag(op), found)
 
 
 async def forget(account: Account, container: Container, now: float) -> int:
