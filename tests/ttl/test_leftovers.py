@@ -440,3 +440,18 @@ def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, Movable
         in raw.get("/_perseid/metrics").body
     )
     assert raw.get("/_perseid/sweeper").json["secondsWithoutLeftover"] == 1
+
+
+def test_a_shared_budget_is_dry_once(place: Place) -> None:
+    """However many containers live on it, a second of theirs is one second."""
+    clock = frozen_clock()
+    with serving(place.fresh(enforce_throughput=True), clock) as raw:
+        assert raw.post("/dbs", {"id": "d"}, throughput="400").status == 201
+        for name in ("c", "e", "f"):
+            assert raw.post("/dbs/d/colls", {"id": name, "partitionKey": KEY}).status == 201
+        large = {"id": "a", "pk": "a", "text": "x" * 1024 * 1024}
+        assert raw.post(DOCS, large, pk='["a"]').status == 201
+        clock.advance(1)
+        found = raw.get("/_perseid/metrics.json").json["containers"]
+        assert [each["secondsWithoutLeftover"] for each in found] == [1, 1, 1]
+        assert raw.get("/_perseid/sweeper").json["secondsWithoutLeftover"] == 1

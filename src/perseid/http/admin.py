@@ -260,10 +260,7 @@ async def read_sweeper(office: Office, request: Request) -> Response:
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
-            "secondsWithoutLeftover": sum(
-                throughput.figures(account, container, request.now)["secondsWithoutLeftover"]
-                for container in account.catalog.containers()
-            ),
+            "secondsWithoutLeftover": throughput.seconds_without_leftover(account, request.now),
         }
     )
 

@@ -108,6 +108,16 @@ def figures(account: Account, container: Container, now: float) -> dict[str, Any
     }
 
 
+def seconds_without_leftover(account: Account, now: float) -> int:
+    """Of all budgets together, each of which counts once, whoever shares it."""
+    if account.budgets is None:
+        return 0
+    for container in account.catalog.containers():
+        for part in container.ranges:
+            _budget(account, container, part.index, now)
+    return sum(each.dry for each in account.budgets.ranges.values())
+
+
 def _budgets(account: Account) -> Budgets:
     assert account.budgets is not None  # noqa: S101  (the callers looked)
     return account.budgets
