@@ -79,7 +79,7 @@ async def replace(
             body,
             to_autoscale,
             to_manual,
-            containers=_sharing(account, old.state["resource_rid"]),
+            containers=sharing(account, old.state["resource_rid"]),
         )
         resource = old._replace(
             etag=await account.new_etag(now),
@@ -90,7 +90,7 @@ async def replace(
         return _offer(resource)
 
 
-def _sharing(account: Account, resource_rid: str) -> int:
+def sharing(account: Account, resource_rid: str) -> int:
     """How many containers live on the throughput of a database; none on that of a container."""
     owned = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
     containers = account.catalog.children("container", resource_rid)

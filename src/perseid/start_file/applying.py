@@ -18,7 +18,12 @@ from perseid.service import containers, databases, items, lifetimes, offers
 from perseid.service.account import Account
 from perseid.service.definitions import replaced_container
 from perseid.service.operation import begin
-from perseid.service.throughput_rules import Throughput, offer_content, replaced
+from perseid.service.throughput_rules import (
+    Throughput,
+    check_provisioned,
+    offer_content,
+    replaced,
+)
 from perseid.start_file.declaring import (
     ContainerDeclaration,
     DatabaseDeclaration,
@@ -55,6 +60,9 @@ class _Plan:
 
     async def database(self, wanted: DatabaseDeclaration) -> None:
         account, now = self._account, self._now
+        self._check_provisioned(wanted.throughput, wanted.node)
+        for container in wanted.containers:
+            self._check_provisioned(container.throughput, container.node)
         resource = account.catalog.find("database", "", wanted.id)
         if resource is None or resource.id != wanted.id:
             self.changes.append(
@@ -110,9 +118,17 @@ class _Plan:
 
         self.changes.append(sow)
 
+    def _check_provisioned(self, wanted: Throughput | None, node: Node) -> None:
+        try:
+            check_provisioned(wanted, is_serverless=self._account.settings.serverless)
+        except CosmosError as exc:
+            self.problems.append(node.at(exc.message))
+
     def _throughput(self, rid: str, wanted: Throughput, node: Node) -> None:
         """A change of the figure, or of the mode and then the figure."""
         account, now = self._account, self._now
+        if account.settings.serverless:
+            return  # that this cannot be is said already
         offer = offers.of_resource(account, rid)
         if offer is None:
             self.problems.append(
@@ -125,10 +141,11 @@ class _Plan:
         body = {"content": offer_content(wanted)}
         to_autoscale = wanted.autoscale_max is not None and old.autoscale_max is None
         to_manual = wanted.autoscale_max is None and old.autoscale_max is not None
+        sharing = offers.sharing(account, rid)
         try:
             if to_autoscale or to_manual:
-                old = replaced(old, body, to_autoscale, to_manual)
-            replaced(old, body)
+                old = replaced(old, body, to_autoscale, to_manual, containers=sharing)
+            replaced(old, body, containers=sharing)
         except CosmosError as exc:
             self.problems.append(node.at(exc.message))
             return

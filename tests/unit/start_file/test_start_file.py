@@ -169,6 +169,49 @@ def test_the_guard_holds(tmp_path: Path, clock: MovableClock) -> None:
         pass
 
 
+def test_a_serverless_account_has_no_throughput_to_give(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    """All that ask for some are named, and nothing else of the file is made either."""
+    data = tmp_path / "data"
+    text = """
+        databases:
+          - id: first
+          - {id: second, throughput: 400}
+          - id: third
+            containers: [{id: c, partitionKey: /pk, throughput: {autoscale: 1000}}]
+        """
+    path = write(tmp_path, text)
+    for known in (0, 3):
+        settings = Settings(init=path, data=data, serverless=True)
+        with pytest.raises(StartFileError) as refused, running(settings, clock):
+            pass
+        assert str(refused.value).count("not supported for serverless accounts") == 2
+        with (
+            running(Settings(data=data), clock) as found,
+            closing(RawClient(found.endpoint)) as raw,
+        ):
+            assert raw.get("/dbs").json["_count"] == known
+        with serving(path, clock, data):
+            pass
+
+
+def test_containers_that_share_throughput_raise_its_minimum(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    data = tmp_path / "data"
+    many = ", ".join(f"{{id: c{number}, partitionKey: /pk}}" for number in range(30))
+    text = f"databases: [{{id: d, throughput: 900, containers: [{many}]}}]"
+    with serving(write(tmp_path, text), clock, data):
+        pass
+    fewer = text.replace("900", "400").replace("id: c0", "id: fresh")
+    path = write(tmp_path, fewer)
+    with pytest.raises(StartFileError, match="minimum throughput 900"), serving(path, clock, data):
+        pass
+    with running(Settings(data=data), clock) as found, closing(RawClient(found.endpoint)) as raw:
+        assert raw.get("/dbs/d/colls/fresh").status == 404
+
+
 PROBLEMS = {
     "databases: 3": "line 1 (databases): must be a list",
     "[]": "line 1: must be an object with databases",
