@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +263,54 @@ def test_export_to_standard_output(run: Run, place: tuple[str, str], tmp_path: P
     lines = shown(run("export", *place, "--system", "all")).splitlines()
     assert {json.loads(line)["id"] for line in lines} == {"i0", "i1", "i2"}
     assert set(json.loads(lines[0])) >= {"_rid", "_self", "_etag", "_attachments", "_ts"}
+
+
+@pytest.fixture
+def scarce() -> Iterator[tuple[str, MovableClock]]:
+    """A server that enforces throughput, with 500 items in `d/c`, and a clock that stands still."""
+    clock = MovableClock()
+    clock.set(math.ceil(clock.freeze()))
+    settings = Settings(memory=True, no_sweeper=True, enforce_throughput=True)
+    with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        make(raw, "/dbs/d", "c")
+        lines = b"\n".join(json.dumps(item).encode() for item in items(500))
+        assert raw.request("POST", "/_perseid/import/d/c", lines).status == 200
+        yield found.endpoint, clock
+
+
+WAIT = "perseid.commands.wire_client._wait"
+
+
+def test_who_is_refused_for_want_of_throughput_waits_as_told(
+    scarce: tuple[str, MovableClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """400 RU/s, and each item costs one: no export and no query is complete within a second."""
+    endpoint, clock = scarce
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.advance(seconds)
+
+    monkeypatch.setattr(WAIT, wait)
+    lines = shown(invoke(endpoint, "export", "d", "c", "-")).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [item["id"] for item in items(500)]
+    assert waits == [1.0]
+    found = decoded(invoke(endpoint, "query", "d", "c", "SELECT * FROM c", "--json"))
+    assert len(found["items"]) == 500
+    assert len(waits) > 1
+
+
+def test_who_waits_in_vain_is_told(
+    scarce: tuple[str, MovableClock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(WAIT, waits.append)
+    result = invoke(scarce[0], "export", "d", "c", "-")
+    assert result.exit_code == 1
+    assert "Request rate is large" in result.stderr
+    assert 20 < sum(waits) <= 30
 
 
 def test_export_goes_on_where_it_ended(
