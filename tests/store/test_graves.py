@@ -440,3 +440,32 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
     assert run(store.versions(container, ChangeScan(Scan(), 0, 126), 0)).changes == []
     run(store.close())
+
+
+def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
+    path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layout 5 has been written with and without that."""
+    monkeypatch.setattr(graves, "AT_ONCE", AT_ONCE)
+    container = build_container(RESOURCE, DATABASE)
+    store = SqliteStore(path, durability="off")
+    run(store.change([PutResource(RESOURCE)]))
+    run(put(store, container, "dead", ts=100))
+    run(fill(store, container, 20))
+    run(store.clear(container, 0, A, DEAD))
+    run(put(store, container, "new", ts=300))
+    run(store.close())
+    with contextlib.closing(apsw.Connection(str(path))) as old:
+        assert old.execute("SELECT COUNT(*) FROM graves").get == 1
+        old.execute(
+            "ALTER TABLE graves DROP COLUMN spare_inherited;"
+            " ALTER TABLE graves DROP COLUMN spare_own"
+        )
+        old.pragma("user_version", 5)
+
+    store = SqliteStore(path, durability="off")
+    assert run(listed(store, container)) == ["new"]
+    run(reap_all(store, 50))
+    assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
+    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)).live
+    run(store.close())

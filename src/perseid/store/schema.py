@@ -157,13 +157,28 @@ def _part_graves(db: apsw.Connection) -> None:
     )
 
 
-# MIGRATIONS[n] brings a file of version n to version n + 1.
+def _spare_graves(db: apsw.Connection) -> None:
+    """The first files of layout 5 have graves that do not know the policy before."""
+    columns = {name for (_, name, *_) in db.execute("PRAGMA table_info(graves)")}
+    if "spare_own" not in columns:
+        db.execute(
+            """
+            ALTER TABLE graves ADD COLUMN spare_inherited INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE graves ADD COLUMN spare_own INTEGER NOT NULL DEFAULT 0;
+            UPDATE graves SET spare_inherited = inherited, spare_own = own;
+            """
+        )
+
+
+# MIGRATIONS[n] brings a file of version n to version n + 1. Once written, a step stays as it is:
+# there are files that it has made.
 MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     _create,
     _add_changes,
     _add_graves,
     _log_graves,
     _part_graves,
+    _spare_graves,
 )
 VERSION: Final = len(MIGRATIONS)
 
