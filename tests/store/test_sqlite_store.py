@@ -862,6 +862,42 @@ def test_a_directory_has_one_server(tmp_path: Path) -> None:
     DataDirectory(path).release()
 
 
+def test_a_removed_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    """Somebody takes it for stale."""
+    with DataDirectory(tmp_path):
+        for _ in range(2):
+            (tmp_path / "perseid.lock").unlink()
+            with pytest.raises(StoreError, match="in use"):
+                DataDirectory(tmp_path)
+    DataDirectory(tmp_path).release()
+
+
+def test_a_database_that_is_linked_to_another_directory_has_one_server(tmp_path: Path) -> None:
+    real, other = tmp_path / "real", tmp_path / "other"
+    other.mkdir()
+    (other / "perseid.sqlite3").symlink_to(real / "perseid.sqlite3")
+    with DataDirectory(real) as held:
+        held.database.touch()
+        with pytest.raises(StoreError, match=rf"in use .*process {os.getpid()}\b"):
+            DataDirectory(other)
+    with DataDirectory(other), pytest.raises(StoreError, match="in use"):
+        DataDirectory(real)
+
+
+def test_a_database_with_two_names_is_refused(tmp_path: Path) -> None:
+    """Each would have a write-ahead log of its own."""
+    real, other = tmp_path / "real", tmp_path / "other"
+    for each in (real, other):
+        each.mkdir()
+    (real / "perseid.sqlite3").touch()
+    (other / "perseid.sqlite3").hardlink_to(real / "perseid.sqlite3")
+    for each in (real, other):
+        with pytest.raises(StoreError, match="hard link"):
+            DataDirectory(each)
+    (other / "perseid.sqlite3").unlink()
+    DataDirectory(real).release()
+
+
 def test_the_lock_holds_against_other_processes_and_ends_with_its_own(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from perseid.store.directory import DataDirectory\n"

@@ -30,14 +30,16 @@ class DataDirectory:
             self._lock = open(path / _LOCK_FILE, "a+")  # noqa: SIM115
         except OSError as exc:
             raise StoreError(f"cannot use {path} as data directory: {exc.strerror}") from exc
-        if not _try_lock(self._lock):
-            self._lock.seek(0)
-            holder = self._lock.read().strip() or "unknown"
-            self._lock.close()
-            raise StoreError(
-                f"{path} is in use by another perseid server (process {holder});"
-                " stop it, or give this one another --data directory"
-            )
+        self._folder: int | None = None
+        try:
+            if not _try_lock(self._lock):
+                self._lock.seek(0)
+                raise _in_use(path, self._lock.read().strip())
+            self._folder = _hold_folder(self.database)
+            _refuse_second_name(self.database)
+        except StoreError:
+            self._let_go()
+            raise
         self._lock.truncate(0)
         self._lock.write(f"{os.getpid()}\n")
         self._lock.flush()
@@ -49,6 +51,11 @@ class DataDirectory:
     def release(self) -> None:
         if self.is_temporary:
             shutil.rmtree(self.path, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._folder is not None:
+            os.close(self._folder)
         self._lock.close()
 
     def __enter__(self) -> DataDirectory:
@@ -78,6 +85,49 @@ def memory_directory() -> DataDirectory:
     directory = DataDirectory(made, is_temporary=True)
     directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
     return directory
+
+
+def _in_use(path: Path, holder: str) -> StoreError:
+    return StoreError(
+        f"{path} is in use by another perseid server (process {holder or 'unknown'});"
+        " stop it, or give this one another --data directory"
+    )
+
+
+def _hold_folder(database: Path) -> int | None:
+    """Locks the folder in which the database file really is, where systems can: somebody may have
+    removed the lock file of a running server, or have linked its database to another directory."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    folder = database.resolve().parent
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as exc:
+        raise StoreError(f"cannot use {folder} as data directory: {exc.strerror}") from exc
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        try:
+            holder = (folder / _LOCK_FILE).read_text().strip()
+        except OSError:
+            holder = ""
+        raise _in_use(folder, holder) from None
+    except OSError:
+        pass  # a file system that cannot lock folders has the lock file alone
+    return held
+
+
+def _refuse_second_name(database: Path) -> None:
+    """Each name of a file gets a write-ahead log of its own: what one has, the other lacks."""
+    with contextlib.suppress(OSError):  # there is no file yet
+        if database.stat().st_nlink > 1:
+            raise StoreError(
+                f"{database} has a second name (a hard link), and changes would damage what that"
+                " one stands for; replace one of them by a copy"
+            )
 
 
 def _try_lock(file: IO[str]) -> bool:
