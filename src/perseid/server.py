@@ -119,7 +119,10 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
 
                 cert, key = certificates.provide(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
-            account = await open_account(settings, store, clock)
+            try:
+                account = await open_account(settings, store, clock)
+            except CosmosError as exc:
+                raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
                 account.clock_mark = inf  # its store remembers what it has shown
             yield account

@@ -19,6 +19,7 @@ from perseid.store.protocol import (
     RemoveResource,
     Scan,
     StaleResource,
+    StoreError,
 )
 from perseid.store.sqlite import SqliteStore
 from perseid.ttl import EVERYTHING_LIVES
@@ -171,3 +172,16 @@ def test_a_file_of_version_1_gets_a_change_feed(path: Path, run: Run[Any]) -> No
     assert not run(store.versions(container, scan(after=4), 0)).is_complete
     assert run(store.scan(container, Scan(horizon=EVERYTHING_LIVES))).rows[0].id == "a"
     run(store.close())
+
+
+def test_a_file_from_before_there_were_counters_of_the_removed_is_left_alone(path: Path) -> None:
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.execute(VERSION_1)
+        db.execute("ALTER TABLE positions DROP COLUMN spared")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="cannot open"):
+        SqliteStore(path)
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        assert db.pragma("user_version") == 1
+    # WAL is a mark in the header; the tables are as they were.
+    assert path.read_bytes()[100:] == before[100:]

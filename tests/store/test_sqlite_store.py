@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perseid.conditions import NUMBER, Compared, Filter, Order
+from perseid.config import Settings
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
 from perseid.store import property_indexes, schema, sqlite
-from perseid.store.directory import DataDirectory, memory_directory
+from perseid.store.directory import DATABASE_FILE, DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
     Put,
@@ -49,6 +50,8 @@ from tests.store.rows import (
     row,
     scanned,
 )
+from tests.support.raw import RawClient
+from tests.support.running import running
 
 T = TypeVar("T")
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
@@ -967,3 +970,34 @@ def test_leftovers_of_killed_servers_go(memory: Path) -> None:
     living.release()
     other.release()
     assert list(memory.iterdir()) == [stranger]
+
+
+# Damage -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        ("UPDATE meta SET value = 'long ago' WHERE name = 'clock'", "clock's mark"),
+        ("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE name = 'clock'", "could not be used"),
+        ("UPDATE meta SET value = 'xyz' WHERE name = 'token_secret'", "secret behind"),
+        ("UPDATE resources SET state = '{' WHERE kind = 'database'", "database 'd' is damaged"),
+        ("UPDATE resources SET state = '{}' WHERE kind = 'database'", "database 'd' is damaged"),
+        ("UPDATE resources SET id = CAST(x'ff' AS TEXT)", "could not be used"),
+        ("ALTER TABLE positions DROP COLUMN spared", "cannot open"),
+        ("DROP TABLE change_logs", "cannot open"),
+        ("ALTER TABLE graves DROP COLUMN spare_own", "cannot open"),
+    ],
+)
+def test_a_server_does_not_start_on_what_it_cannot_read(
+    tmp_path: Path, damage: str, text: str
+) -> None:
+    with running(Settings(data=tmp_path)) as settings:
+        client = RawClient(settings.endpoint)
+        assert client.post("/dbs", {"id": "d"}).status == 201
+        client.close()
+    with contextlib.closing(apsw.Connection(str(tmp_path / DATABASE_FILE))) as db:
+        db.execute(damage)
+    for _ in range(2):  # and lets go of the directory
+        with pytest.raises(StoreError, match=text), running(Settings(data=tmp_path)):
+            pass

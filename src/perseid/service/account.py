@@ -24,6 +24,7 @@ from perseid.store.protocol import (
     StaleCatalog,
     StaleResource,
     Store,
+    StoreError,
 )
 from perseid.ttl import Horizon, Policy
 
@@ -135,13 +136,20 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
         secret = await store.keep_meta("token_secret", secrets.token_hex(32))
     stored = await store.get_meta("clock")
     if stored is not None:
-        shown, mark = map(float, stored.split())
+        try:
+            shown, mark = map(float, stored.split())
+        except ValueError as exc:
+            raise StoreError("the clock's mark in the database is damaged") from exc
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.raise_floor(mark if clock.now() < shown else shown)
     resources = await store.resources()
     catalog = Catalog(resources, settings.change_feed_retention, store.epoch)
     budgets = Budgets() if settings.enforce_throughput else None
-    account = Account(settings, store, clock, catalog, bytes.fromhex(secret), budgets=budgets)
+    try:
+        key = bytes.fromhex(secret)
+    except ValueError as exc:
+        raise StoreError("the secret behind continuation tokens is damaged") from exc
+    account = Account(settings, store, clock, catalog, key, budgets=budgets)
     await account.on_current(lambda: _follow_retention(account))
     return account
 

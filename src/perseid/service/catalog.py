@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from perseid.charges import compile_paths
-from perseid.errors import NotFound, OwnerNotFound
+from perseid.errors import CosmosError, NotFound, OwnerNotFound
 from perseid.model import Container, Database, Hold
 from perseid.partition import parse_definition, parse_path, split
-from perseid.store.protocol import Note, PutResource, RemoveResource, Resource
+from perseid.store.protocol import Note, PutResource, RemoveResource, Resource, StoreError
 from perseid.ttl import DAWN, Horizon, Policy
 
 _MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
@@ -40,7 +40,15 @@ class Catalog:
                 if resource.kind == kind or (
                     not kind and resource.kind not in ("database", "container")
                 ):
-                    self._put(resource)
+                    self._take_up(resource)
+
+    def _take_up(self, resource: Resource) -> None:
+        try:
+            self._put(resource)
+        except (CosmosError, LookupError, TypeError, ValueError, AttributeError) as exc:
+            raise StoreError(
+                f"the definition of {resource.kind} '{resource.id}' is damaged: {exc!r}"
+            ) from exc
 
     # Lookup
 

@@ -6,7 +6,14 @@ import apsw
 import orjson
 
 from perseid.store import schema
-from perseid.store.protocol import Note, PutResource, RemoveResource, Resource, StaleResource
+from perseid.store.protocol import (
+    Note,
+    PutResource,
+    RemoveResource,
+    Resource,
+    StaleResource,
+    StoreError,
+)
 
 
 def get(db: apsw.Connection, name: str) -> str | None:
@@ -38,13 +45,17 @@ def next_number(db: apsw.Connection, series: str) -> int:
 
 
 def resources(db: apsw.Connection) -> list[Resource]:
-    """All of them, in the order of their making."""
-    return [
-        Resource._make((*columns, orjson.loads(state)))
-        for *columns, state in db.execute(
-            "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
-        )
-    ]
+    """All of them, in the order of their making; StoreError if one cannot be read."""
+    found = []
+    for *columns, state in db.execute(
+        "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
+    ):
+        try:
+            found.append(Resource._make((*columns, orjson.loads(state))))
+        except orjson.JSONDecodeError as exc:
+            _, kind, _, name, *_ = columns
+            raise StoreError(f"the definition of {kind} '{name}' is damaged: {exc}") from exc
+    return found
 
 
 def notes(

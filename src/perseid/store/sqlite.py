@@ -53,7 +53,7 @@ from perseid.store.protocol import (
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS
 from perseid.store.sqlite_queries import SqliteQueries
-from perseid.store.writer import Writer, as_client_error, client_errors
+from perseid.store.writer import DRIVER_ERRORS, Writer, as_client_error, client_errors
 from perseid.ttl import LIVE_SQL, Horizon
 
 T = TypeVar("T")
@@ -92,6 +92,20 @@ def _statements(number: int) -> _Statements:
     )
 
 
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    """The block's errors for the person who starts the server."""
+    try:
+        yield
+    except UnicodeEncodeError as exc:
+        shown = os.fsencode(path).decode(errors="replace")
+        raise StoreError(f"cannot open {shown}: the name is not valid UTF-8") from exc
+    except (apsw.CorruptError, apsw.NotADBError, ValueError) as exc:
+        raise StoreError(f"{path} is not a usable database file: {exc}") from exc
+    except apsw.Error as exc:
+        raise StoreError(f"cannot open {path}: {exc}") from exc
+
+
 class SqliteStore:
     """See `store.protocol.Store`."""
 
@@ -104,27 +118,26 @@ class SqliteStore:
         durability: str = "full",
         now: Callable[[], float] | None = None,
     ) -> None:
+        with _opening(path):
+            self._set_up(path, durability, now)
+
+    def _set_up(self, path: Path, durability: str, now: Callable[[], float] | None) -> None:
         self._path = path
         self._synchronous = _SYNCHRONOUS[durability]
-        try:
-            self._write_db = self._connect()
-            schema.check(self._write_db)
-            # Takes effect before the first table only: it lets the file shrink later.
-            self._write_db.pragma("auto_vacuum", "INCREMENTAL")
-            self._write_db.pragma("journal_mode", "WAL")
-            schema.migrate(self._write_db)
-            self._point_db = self._connect()
-        except (apsw.CorruptError, apsw.NotADBError) as exc:
-            raise StoreError(f"{path} is not a usable database file: {exc}") from exc
-        except apsw.Error as exc:
-            raise StoreError(f"cannot open {path}: {exc}") from exc
-        except UnicodeEncodeError as exc:
-            shown = os.fsencode(path).decode(errors="replace")
-            raise StoreError(f"cannot open {shown}: the name is not valid UTF-8") from exc
+        self._write_db = self._connect()
+        schema.check(self._write_db)
+        # Takes effect before the first table only: it lets the file shrink later.
+        self._write_db.pragma("auto_vacuum", "INCREMENTAL")
+        self._write_db.pragma("journal_mode", "WAL")
+        schema.migrate(self._write_db)
+        self._point_db = self._connect()
         # By (container, range): what is durable, and what the open transaction makes of it.
         self._positions: dict[tuple[int, int], Position] = {
             (container, part): Position(*position)
-            for container, part, *position in self._write_db.execute("SELECT * FROM positions")
+            for container, part, *position in self._write_db.execute(
+                "SELECT container, range, lsn, items, bytes, purged_items, purged_bytes, spared"
+                " FROM positions"
+            )
         }
         self._open: dict[tuple[int, int], Position] = {}
         self._ended: set[int] = set()  # containers that the open transaction drops
@@ -260,7 +273,7 @@ class SqliteStore:
     def _fetch(self, sql: str, values: tuple[Any, ...]) -> Row | None:
         try:
             columns = self._point_db.execute(sql, values).get
-        except apsw.Error as exc:
+        except DRIVER_ERRORS as exc:
             raise as_client_error(exc) from exc
         return None if columns is None else Row._make(columns)
 

@@ -31,6 +31,8 @@ T = TypeVar("T")
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
 _DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
+# The second is for texts of a damaged file that are none.
+DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
 _TURNS: Final = 4  # of the event loop before a group starts
 _OF_ONE_ITEM: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
@@ -270,7 +272,7 @@ def client_errors() -> Iterator[None]:
     """The block's driver errors in the client's terms."""
     try:
         yield
-    except apsw.Error as exc:
+    except DRIVER_ERRORS as exc:
         raise as_client_error(exc) from exc
 
 
@@ -280,7 +282,7 @@ def as_client_error(exc: BaseException) -> BaseException:
         return InsufficientStorage("The disk that holds the data is full; nothing was written.")
     if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
         return OwnerNotFound("Owner resource does not exist")  # dropped a moment ago
-    if isinstance(exc, apsw.Error):
+    if isinstance(exc, DRIVER_ERRORS):
         failure = ServiceUnavailable(f"The database file could not be used: {exc}")
         failure.__cause__ = exc
         return failure
