@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from perseid import ids, partition, ttl
+from perseid.errors import CosmosError
 from perseid.model import RANGE_SHIFT, Container, Row
 from perseid.service import unique_keys
 from perseid.service.catalog import Catalog
@@ -55,6 +56,7 @@ def check(directory: Path, *, is_quick: bool = False) -> list[Finding]:
         if not is_quick:
             findings.append(_items(found, containers))
             findings.append(_unique_keys(found, containers))
+            findings.append(_change_logs(found, containers))
         return findings
 
 
@@ -135,9 +137,25 @@ def _items(found: Snapshot, containers: list[Container]) -> Finding:
     return finding
 
 
+def _decoded(body: bytes) -> dict[str, Any] | None:
+    """An item's body; None if it is damaged."""
+    try:
+        decoded = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
 def _contradictions(container: Container, row: Row) -> Iterator[str]:
-    body: dict[str, Any] = orjson.loads(row.body)
-    pk = partition.canonical(partition.extract(container.key, body))
+    body = _decoded(row.body)
+    if body is None:
+        yield "the body cannot be read"
+        return
+    try:
+        pk = partition.canonical(partition.extract(container.key, body))
+    except CosmosError as exc:
+        yield f"its partition key cannot be read: {exc.message}"
+        return
     epk = partition.effective_of(pk, container.key)
     rid = ids.child_rid(container.rid, "document", row.number)
     pairs = (
@@ -164,9 +182,28 @@ def _unique_keys(found: Snapshot, containers: list[Container]) -> Finding:
         if not container.unique_keys and not claimed:
             continue
         for row in found.rows(container.number):
-            wanted = set(unique_keys.entries(container, row.pk, orjson.loads(row.body)))
-            if claimed.pop(row.number, set()) != wanted:
+            body = _decoded(row.body)
+            has = claimed.pop(row.number, set())
+            # One that cannot be read was told before.
+            if body is not None and has != set(unique_keys.entries(container, row.pk, body)):
                 finding.add(f"{container.path}/docs/{row.id}: claims other values than it has")
         for number in claimed:
             finding.add(f"{container.path}: item {number} is gone and still claims values")
+    return finding
+
+
+def _change_logs(found: Snapshot, containers: list[Container]) -> Finding:
+    """A log knows the last write of each item since it began, and nothing of the future."""
+    finding = Finding("change logs")
+    numbers = found.logs()
+    for container in containers:
+        if container.number not in numbers:
+            continue
+        for id_, body in found.logged(container.number):
+            finding.looked += 1
+            document = None if body is None else _decoded(body)
+            if body is not None and (document is None or document.get("id") != id_):
+                finding.add(f"{container.path}: a logged version of '{id_}' cannot be read")
+        for problem in found.log_problems(container.number):
+            finding.add(f"{container.path}: {problem}")
     return finding

@@ -20,9 +20,9 @@ from perseid.store.protocol import StoreError
 def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:
     """Check the data in DIRECTORY; default: perseid-data.
 
-    Looks at the database file, at the counters, at every item and at the unique keys. Changes
-    nothing and may run while a server uses the directory. The exit code is 0 if all is sound, 1 if
-    something is wrong.
+    Looks at the database file, at the counters, at every item, at the unique keys and at the change
+    logs. Changes nothing and may run while a server uses the directory. The exit code is 0 if all
+    is sound, 1 if something is wrong.
 
     \b
     Example:

@@ -10,15 +10,14 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import apsw
-import orjson
 
 from perseid.model import RANGE_SHIFT, Row
-from perseid.store import schema
+from perseid.store import metadata, schema
 from perseid.store.position import Position
 from perseid.store.protocol import Resource, StoreError
 from perseid.store.scanning import COLUMNS
 
-_TABLE: Final = re.compile(r"(items|unique)_(\d+)")
+_TABLE: Final = re.compile(r"(items|unique|standing|changes)_(\d+)")
 _MOST_FINDINGS: Final = 100
 
 
@@ -43,15 +42,10 @@ class Snapshot:
         return [] if found == ["ok"] else found
 
     def resources(self) -> list[Resource]:
-        return [
-            Resource._make((*columns, orjson.loads(state)))
-            for *columns, state in self._db.execute(
-                "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
-            )
-        ]
+        return metadata.resources(self._db)
 
     def tables(self, kind: str) -> set[int]:
-        """The numbers of the containers that have a table of this kind: items or unique."""
+        """The numbers of the containers that have a table or view of this kind."""
         names = [name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")]
         found = [_TABLE.fullmatch(name) for name in names]
         return {int(match[2]) for match in found if match is not None and match[1] == kind}
@@ -88,6 +82,44 @@ class Snapshot:
             found.setdefault(item, set()).add(entry)
         return found
 
+    def logs(self) -> set[int]:
+        """The numbers of the containers that keep a log, in a file of a layout that has views."""
+        return self.tables("changes") & self.tables("standing")
+
+    def logged(self, number: int) -> Iterator[tuple[str, bytes | None]]:
+        """The id and body of each entry."""
+        yield from self._db.execute(f"SELECT id, body FROM changes_{number}")
+
+    def log_problems(self, number: int) -> Iterator[str]:
+        """Where a log contradicts the items or the counters."""
+        log = f"changes_{number} AS logged"
+        # The others go from an item or an entry to the log of its range.
+        floors = f"change_logs ON change_logs.container = {number} AND change_logs.range ="
+        same = "logged.pk = items.pk AND logged.id = items.id"
+        for text, sql in (
+            (
+                "the last write of '{}' is not in the log",
+                f"SELECT id FROM standing_{number} AS items"
+                f" JOIN {floors} items.number >> {RANGE_SHIFT} WHERE lsn > floor"
+                f" AND NOT EXISTS (SELECT 1 FROM {log} WHERE logged.range = change_logs.range"
+                f" AND logged.lsn = items.lsn AND {same} AND kind IN ('create', 'replace'))",
+            ),
+            (
+                "'{}' is there, and gone according to the log",
+                f"SELECT items.id FROM {log} JOIN standing_{number} AS items ON {same}"
+                " AND items.lsn <= logged.lsn WHERE kind IN ('delete', 'expire')",
+            ),
+            (
+                "a change of '{}' is logged before the log begins or ahead of its range",
+                f"SELECT id FROM {log} JOIN {floors} logged.range"
+                f" JOIN positions ON positions.container = {number}"
+                " AND positions.range = logged.range"
+                " WHERE logged.lsn NOT BETWEEN floor AND positions.lsn",
+            ),
+        ):
+            for (id_,) in self._db.execute(f"{sql} LIMIT {_MOST_FINDINGS}"):
+                yield text.format(id_)
+
 
 @contextlib.contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot]:
@@ -109,3 +141,5 @@ def snapshot(path: Path) -> Iterator[Snapshot]:
             yield Snapshot(db)
     except apsw.Error as exc:
         raise StoreError(f"the file {path} cannot be read as a database: {exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise StoreError(f"the file {path} is damaged: it holds a text that is none") from exc

@@ -74,7 +74,7 @@ def test_sound_data(data: Path) -> None:
     assert "counters of ranges: 3 looked at, sound" in text
     found = decoded(check(data, "--json"))
     assert found["sound"]
-    assert len(found["findings"]) == 5
+    assert len(found["findings"]) == 6
     assert len(decoded(check(data, "--quick", "--json"))["findings"]) == 3
     assert sorted(each.name for each in data.iterdir()) == before
 
@@ -102,6 +102,9 @@ def test_data_in_use(tmp_path: Path) -> None:
         ("UPDATE {items} SET ttl = NULL WHERE id = 'i3'", "items", "says ttl 50"),
         ("UPDATE {items} SET number = number + 1 WHERE id = 'i19'", "items", "says _rid"),
         ("UPDATE {items} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
+        # {"id": "\xff"}, which is no text, and a body that is no object
+        ("UPDATE {items} SET body = x'5c27696417ff' WHERE id = 'i3'", "items", "i3: the body"),
+        ("UPDATE {items} SET body = jsonb('7') WHERE id = 'i3'", "items", "i3: the body"),
         ("DELETE FROM {unique} WHERE {first}", "unique", "claims other values than it has"),
         ("INSERT INTO {unique} VALUES (x'01', 1)", "unique", "is gone and still claims values"),
         ("DELETE FROM resources WHERE kind = 'database'", "databases", "belongs to nothing that"),
@@ -126,6 +129,88 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
     people = check(data)
     assert people.exit_code == 1
     assert problem in people.stdout
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            "UPDATE resources SET state = '{{\"number' WHERE id = 'plain'",
+            "The definition of container",
+        ),
+        ("UPDATE resources SET state = '{{}}' WHERE id = 'd'", "The definition of database 'd' is"),
+        (
+            "UPDATE resources SET state = json_remove(state, '$.deaths') WHERE id = 'plain'",
+            "The definition of container 'plain' is",
+        ),
+        ("UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'", "is damaged"),
+    ],
+)
+def test_what_is_so_wrong_that_nothing_else_can_be_told(
+    data: Path, damage: str, message: str
+) -> None:
+    db = apsw.Connection(str(data / FILE))
+    number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'plain'"
+    db.execute(damage.format(items=f"items_{db.execute(number).get}"))
+    db.close()
+    result = check(data)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data with a change log, in which an item was written and another one deleted."""
+    path = tmp_path_factory.mktemp("logged")
+    with running(Settings(data=path)) as settings:
+        raw = RawClient(settings.endpoint, settings.key)
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+        policy = {"retentionDuration": 60}
+        container = {"id": "c", "partitionKey": key, "changeFeedPolicy": policy}
+        assert raw.post("/dbs/d/colls", container).status == 201
+        for name in ("there", "gone"):
+            item = {"id": name, "pk": "p"}
+            assert raw.post("/dbs/d/colls/c/docs", item, pk='["p"]').status == 201
+        assert raw.delete("/dbs/d/colls/c/docs/gone", pk='["p"]').status == 204
+        raw.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (None, None),
+        ("DELETE FROM {log} WHERE id = 'there'", "the last write of 'there' is not in the log"),
+        ("UPDATE {log} SET lsn = 2 WHERE id = 'there'", "the last write of 'there' is not in"),
+        ("UPDATE {log} SET body = x'7b22ff' WHERE id = 'there'", "version of 'there' cannot be"),
+        ("UPDATE {log} SET body = '{{}}' WHERE kind = 'delete'", "version of 'gone' cannot be"),
+        (
+            "INSERT INTO {log} SELECT NULL, range, 3, ts, 'delete', lsn, pk, id, epk, body"
+            " FROM {log} WHERE id = 'there'",
+            "'there' is there, and gone according to the log",
+        ),
+        ("UPDATE {log} SET lsn = 4 WHERE kind = 'delete'", "a change of 'gone' is logged before"),
+        ("UPDATE change_logs SET floor = 2", "a change of 'there' is logged before"),
+    ],
+)
+def test_a_log_that_contradicts_the_items(
+    logged: Path, tmp_path: Path, damage: str | None, problem: str | None
+) -> None:
+    data = Path(shutil.copytree(logged, tmp_path / "data"))
+    if damage is None or problem is None:
+        assert "change logs: 3 looked at, sound" in shown(check(data))
+        return
+    db = apsw.Connection(str(data / FILE))
+    number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'c'"
+    db.execute(damage.format(log=f"changes_{db.execute(number).get}"))
+    db.close()
+    result = check(data, "--json")
+    assert result.exit_code == 1
+    (wrong,) = (each for each in json.loads(result.stdout)["findings"] if each["wrong"])
+    assert wrong["name"] == "change logs"
+    assert any(problem in each for each in wrong["problems"]), wrong
 
 
 def test_a_damaged_file(data: Path) -> None:
