@@ -17,10 +17,10 @@ from perseid.errors import CosmosError
 from perseid.model import RANGE_SHIFT, Container, Row
 from perseid.service import unique_keys
 from perseid.service.catalog import Catalog
-from perseid.store.checking import Held, Snapshot, snapshot
+from perseid.store.checking import Held, Snapshot, snapshot, state_at_rest
 from perseid.store.directory import DATABASE_FILE
 from perseid.store.position import START, Position
-from perseid.store.protocol import Resource
+from perseid.store.protocol import Resource, StoreError
 
 MOST_SHOWN: Final = 20
 
@@ -42,7 +42,21 @@ class Finding:
 
 def check(directory: Path, *, is_quick: bool = False) -> list[Finding]:
     """Everything that was looked at; StoreError if nothing can be."""
-    with snapshot(directory / DATABASE_FILE) as found:
+    path = directory / DATABASE_FILE
+    before = state_at_rest(path) if path.exists() else None
+    try:
+        findings = _look(path, is_quick)
+        is_settled = before is None or state_at_rest(path) == before
+    except StoreError:
+        if before is None or state_at_rest(path) == before:
+            raise
+        is_settled = False
+    # A server has begun to write under our eyes. Its log keeps the states apart from now on.
+    return findings if is_settled else _look(path, is_quick)
+
+
+def _look(path: Path, is_quick: bool) -> list[Finding]:
+    with snapshot(path) as found:
         findings = [_file(found, is_quick)]
         if findings[0].wrong:
             return findings  # what else would be said rests on a damaged file

@@ -121,14 +121,22 @@ class Snapshot:
                 yield text.format(id_)
 
 
+def state_at_rest(path: Path) -> tuple[int, int] | None:
+    """Changes with the file; None if there is a log, so that a server may be using it."""
+    log, shared = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    if log.exists() and (log.stat().st_size or shared.exists()):
+        return None
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
+
+
 @contextlib.contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot]:
     """Opens a file for reading; StoreError if that is impossible or it is somebody else's."""
     if not path.exists():
         raise StoreError(f"there is no database at {path}")
-    log = path.with_name(f"{path.name}-wal")
     # A file without a log is complete by itself, and reading it so leaves no trace beside it.
-    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    mode = "mode=ro" if state_at_rest(path) is None else "mode=ro&immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
         db = apsw.Connection(f"file:{quote(str(path.resolve()))}?{mode}", flags=flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -16,6 +17,8 @@ import pytest
 
 from perseid import cli
 from perseid.config import Settings
+from perseid.store.checking import Snapshot, snapshot
+from perseid.store.protocol import Resource
 from tests.support.cli import decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -84,6 +87,43 @@ def test_data_in_use(tmp_path: Path) -> None:
     with running(Settings(data=tmp_path / "data")) as settings:
         fill(RawClient(settings.endpoint, settings.key))
         assert "items: 40 looked at, sound" in shown(check(tmp_path / "data"))
+
+
+def test_data_in_use_whose_log_is_empty(data: Path) -> None:
+    """What is written meanwhile goes into the log and, with time, into the file."""
+    with contextlib.closing(apsw.Connection(str(data / FILE))) as server:
+        server.execute("CREATE TABLE large (a)")
+        server.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        assert (data / f"{FILE}-wal").stat().st_size == 0
+        with snapshot(data / FILE) as found:
+            found.resources()
+            server.execute("INSERT INTO large SELECT randomblob(1000000)")
+            server.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            assert found.damage(is_quick=False) == []
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_server_that_starts_during_the_check(
+    data: Path, is_seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was found in the file without its log does not count."""
+    looked = []
+    look = Snapshot.resources
+
+    with contextlib.closing(apsw.Connection(str(data / FILE))) as server:
+
+        def start(found: Snapshot) -> list[Resource]:
+            looked.append(found)
+            if len(looked) == 1:
+                server.execute("UPDATE positions SET items = items + 1")
+                server.execute("UPDATE positions SET items = items - 1")
+                if is_seen:
+                    raise apsw.CorruptError("pages of two states")
+            return look(found)
+
+        monkeypatch.setattr(Snapshot, "resources", start)
+        assert "items: 40 looked at, sound" in shown(check(data))
+    assert len(looked) == 2
 
 
 @pytest.mark.parametrize(
