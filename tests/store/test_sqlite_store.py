@@ -1001,3 +1001,25 @@ def test_a_server_does_not_start_on_what_it_cannot_read(
     for _ in range(2):  # and lets go of the directory
         with pytest.raises(StoreError, match=text), running(Settings(data=tmp_path)):
             pass
+
+
+def test_a_damaged_item_can_be_replaced(tmp_path: Path) -> None:
+    """The answer says what was done."""
+    key = {"paths": ["/id"], "kind": "Hash", "version": 2}
+    docs = "/dbs/d/colls/c/docs"
+    with running(Settings(data=tmp_path)) as settings:
+        client = RawClient(settings.endpoint)
+        assert client.post("/dbs", {"id": "d"}).status == 201
+        assert client.post("/dbs/d/colls", {"id": "c", "partitionKey": key}).status == 201
+        assert client.post(docs, {"id": "1", "a": 1}, pk='["1"]').status == 201
+        client.close()
+    with contextlib.closing(apsw.Connection(str(tmp_path / DATABASE_FILE))) as db:
+        (table,) = schema._item_tables(db)
+        db.execute(f"UPDATE {table} SET body = x'5c27696417ff'")  # {"id": "\xff"}: no text
+    with running(Settings(data=tmp_path)) as settings:
+        client = RawClient(settings.endpoint)
+        written = client.put(f"{docs}/1", {"id": "1", "a": 2}, pk='["1"]')
+        assert written.status == 200
+        assert float(written.headers["x-ms-request-charge"]) > 0
+        assert client.get(f"{docs}/1", pk='["1"]').json["a"] == 2
+        client.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -273,9 +273,18 @@ def charge_of(container: Container, outcome: Outcome, factor: int = 1) -> float:
     if old is None:
         return charges.create(row.size, row.terms, len(draft.unique))
     # An item kept out of the index has no terms, whatever it holds.
-    before = orjson.loads(old.body) if old.terms else {}
+    before = _as_it_was(old) if old.terms else {}
     after = draft.document.value if row.terms else {}
     changed = charges.changed_terms(before, after, container.index)
     if outcome.patches:
         return charges.patch(old.size, row.size, changed, outcome.patches)
     return charges.replace(old.size, row.size, changed)
+
+
+def _as_it_was(old: Row) -> dict[str, Any]:
+    """What a write has replaced, for its price; what was damaged is mended at the full one."""
+    try:
+        body: dict[str, Any] = orjson.loads(old.body)
+    except orjson.JSONDecodeError:
+        return {}
+    return body
