@@ -141,7 +141,7 @@ def _items(found: Snapshot, containers: list[Container]) -> Finding:
     """Each item's body agrees with the columns beside it."""
     finding = Finding("items")
     for container in containers:
-        for id_ in found.unreadable(container.number):
+        for id_ in found.unreadable(container.number).values():
             finding.looked += 1
             finding.add(f"{container.path}/docs/{id_}: the body cannot be read")
         for row in found.rows(container.number):
@@ -201,7 +201,7 @@ def _unique_keys(found: Snapshot, containers: list[Container]) -> Finding:
             # One that cannot be read was told before.
             if body is not None and has != set(unique_keys.entries(container, row.pk, body)):
                 finding.add(f"{container.path}/docs/{row.id}: claims other values than it has")
-        for number in claimed:
+        for number in claimed.keys() - found.unreadable(container.number).keys():
             finding.add(f"{container.path}: item {number} is gone and still claims values")
     return finding
 

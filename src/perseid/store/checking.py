@@ -70,10 +70,10 @@ class Snapshot:
         sql = f"SELECT {COLUMNS} FROM items_{number} WHERE json_valid(body, 8)"
         yield from map(Row._make, self._db.execute(sql))
 
-    def unreadable(self, number: int) -> list[str]:
-        """The ids of items whose body cannot be read."""
-        sql = f"SELECT id FROM items_{number} WHERE NOT json_valid(body, 8) LIMIT {_MOST_FINDINGS}"
-        return [str(id_) for (id_,) in self._db.execute(sql)]
+    def unreadable(self, number: int) -> dict[int, str]:
+        """The numbers and ids of items whose body cannot be read."""
+        sql = f"SELECT number, id FROM items_{number} WHERE NOT json_valid(body, 8)"
+        return {item: str(id_) for item, id_ in self._db.execute(sql)}
 
     def entries(self, number: int) -> dict[int, set[bytes]]:
         """The entries in the unique-key index by the item that claims them."""

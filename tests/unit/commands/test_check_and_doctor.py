@@ -145,6 +145,7 @@ def test_a_server_that_starts_during_the_check(
         # {"id": "\xff"}, which is no text, and a body that is no object
         ("UPDATE {items} SET body = x'5c27696417ff' WHERE id = 'i3'", "items", "i3: the body"),
         ("UPDATE {items} SET body = jsonb('7') WHERE id = 'i3'", "items", "i3: the body"),
+        ("UPDATE {keyed} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
         ("DELETE FROM {unique} WHERE {first}", "unique", "claims other values than it has"),
         ("INSERT INTO {unique} VALUES (x'01', 1)", "unique", "is gone and still claims values"),
         ("DELETE FROM resources WHERE kind = 'database'", "databases", "belongs to nothing that"),
@@ -157,7 +158,8 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = ?"
     plain, keyed = (db.execute(number, (name,)).get for name in ("plain", "keyed"))
     first = f"entry = (SELECT MIN(entry) FROM unique_{keyed})"
-    db.execute(damage.format(items=f"items_{plain}", unique=f"unique_{keyed}", first=first))
+    tables = {"items": f"items_{plain}", "keyed": f"items_{keyed}", "unique": f"unique_{keyed}"}
+    db.execute(damage.format(**tables, first=first))
     db.close()
     result = check(data, "--json")
     assert result.exit_code == 1
