@@ -332,6 +332,32 @@ def test_what_cannot_be_written_fails_alone(
     assert run(store.get_meta("m")) == "kept"
 
 
+@pytest.mark.parametrize(
+    "damage", ["body = x'ff'", "etag = CAST(x'ff' AS TEXT)"], ids=["body", "text"]
+)
+def test_a_damaged_item_fails_alone(
+    store: SqliteStore, container: Container, run: Run[Any], damage: str
+) -> None:
+    def look(view: View) -> Decision[Any]:
+        return Decision([], view.rows[key("1")])
+
+    async def work() -> list[Any]:
+        await insert(store, container, "1")
+        store._write_db.execute(f"UPDATE items_7 SET {damage}")
+        async with Gate(store) as gate:
+            tasks: list[Any] = await submit(
+                insert(store, container, "2"),
+                store.write(container, 0, [key("1")], look),
+                insert(store, container, "3"),
+            )
+            gate.open()
+            return await outcomes(tasks)
+
+    second, seen, third = run(work())
+    assert isinstance(seen, ServiceUnavailable)
+    assert [second[0].lsn, third[0].lsn] == [2, 3]
+
+
 Doing = tuple[str, str]  # what to do, with which item
 
 

@@ -21,6 +21,8 @@ from perseid.store.scanning import COLUMNS
 
 Wanted = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
 
+# The second is for texts of a damaged file that are none.
+DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
 _LARGEST: Final = 64  # items in one statement
 
 
@@ -42,10 +44,10 @@ class Group:
         for number, distinct in keys.items():
             try:
                 found = self._find(number, [*distinct])
-            except apsw.Error:
+            except DRIVER_ERRORS:
                 if not self._db.in_transaction:
                     raise
-                continue  # a container that was dropped, say: each will be told when it asks
+                continue  # a dropped container, a damaged item: each will be told when it asks
             for key in distinct:
                 self._known[number, key] = found.get(key)
 

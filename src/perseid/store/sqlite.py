@@ -23,7 +23,7 @@ from perseid.store import graves, lifetimes, metadata, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
 from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.graves import Grave
-from perseid.store.group import Group
+from perseid.store.group import DRIVER_ERRORS, Group
 from perseid.store.position import START, Position
 from perseid.store.property_indexes import IndexGone
 from perseid.store.protocol import (
@@ -53,7 +53,7 @@ from perseid.store.protocol import (
 from perseid.store.row_cache import RowCache
 from perseid.store.scanning import COLUMNS
 from perseid.store.sqlite_queries import SqliteQueries
-from perseid.store.writer import DRIVER_ERRORS, Writer, as_client_error, client_errors
+from perseid.store.writer import Writer, as_client_error, client_errors
 from perseid.ttl import LIVE_SQL, Horizon
 
 T = TypeVar("T")

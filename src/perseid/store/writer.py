@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable
-from perseid.store.group import Group, Wanted
+from perseid.store.group import DRIVER_ERRORS, Group, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,6 @@ T = TypeVar("T")
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
 _DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
-# The second is for texts of a damaged file that are none.
-DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
 _TURNS: Final = 4  # of the event loop before a group starts
 _OF_ONE_ITEM: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
