@@ -138,6 +138,14 @@ CLOCK = """
         with pytest.raises(ValueError, match="only moves forward"):
             perseid_clock.set(start)
 
+    @pytest.mark.cosmos(default_ttl=-1, items=[{"id": "a", "pk": "p", "ttl": 10}])
+    def test_items_of_the_marker_are_as_old_as_the_test(cosmos_container, perseid_clock):
+        assert cosmos_container.read_item("a", partition_key="p")["_ts"] == perseid_clock.now()
+        perseid_clock.advance(9)
+        cosmos_container.read_item("a", partition_key="p")
+        perseid_clock.advance(1)
+        assert list(cosmos_container.read_all_items()) == []
+
     def test_dates_and_differences(perseid_clock):
         start = perseid_clock.now()
         assert perseid_clock.advance(timedelta(minutes=2)) == start + 120
@@ -215,7 +223,7 @@ def test_the_fixtures(tmp_path: Path) -> None:
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, told = run(tmp_path)
     assert code == 0, told
-    assert "16 passed" in told
+    assert "17 passed" in told
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:
