@@ -6,12 +6,12 @@ for it.
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
+import secrets
 import shlex
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
@@ -37,7 +37,6 @@ _MARKER = (
     " like; properties are those of DatabaseProxy.create_container, as default_ttl."
 )
 _CONNECT_SECONDS = 10.0
-_numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -164,9 +163,11 @@ def cosmos_client(perseid: Perseid) -> Iterator[CosmosClient]:
 @pytest.fixture
 def cosmos_database(cosmos_client: CosmosClient) -> Iterator[DatabaseProxy]:
     """An empty database, gone after the test."""
-    name = f"test-{os.getpid()}-{next(_numbers)}"
+    # Sessions that share a server may have the same process id, each in a container of its own.
+    name = f"test-{os.getpid()}-{secrets.token_hex(4)}"
     yield cosmos_client.create_database(name)
-    cosmos_client.delete_database(name)
+    with contextlib.suppress(_sdk().exceptions.CosmosResourceNotFoundError):  # by the test itself
+        cosmos_client.delete_database(name)
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ def async_cosmos_container(
     """
     _, database, _, container = cosmos_container.container_link.split("/")
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def connected() -> AsyncIterator[AsyncContainerProxy]:
         async with async_cosmos_client as client:
             yield client.get_database_client(database).get_container_client(container)

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from perseid.config import Settings
 from tests.support.raw import RawClient
+from tests.support.running import running
 
 ROOT = Path(__file__).parents[2]
 PYTEST = (ROOT / "docs" / "pytest.md").read_text()
@@ -113,6 +115,9 @@ CONTAINERS = """
             assert [each["id"] for each in cosmos_database.list_containers()] == ["named"]
             assert cosmos_container.get_throughput().offer_throughput == 1000
             assert cosmos_container.read()["defaultTtl"] == 60
+
+    def test_a_database_may_be_deleted_by_the_test(cosmos_client, cosmos_database):
+        cosmos_client.delete_database(cosmos_database)
 
     def test_afterwards(cosmos_client):
         assert list(cosmos_client.list_databases()) == []
@@ -223,7 +228,7 @@ def test_the_fixtures(tmp_path: Path) -> None:
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, told = run(tmp_path)
     assert code == 0, told
-    assert "17 passed" in told
+    assert "18 passed" in told
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:
@@ -251,6 +256,28 @@ def test_a_server_that_runs_already(tmp_path: Path, endpoint: str) -> None:
     with closing(RawClient(endpoint)) as raw:
         names = [each["id"] for each in raw.get("/dbs").json["Databases"]]
     assert not any(name.startswith("test-") for name in names)
+
+
+def test_sessions_with_one_process_id_share_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of two containers do; here the first one was killed and left its database."""
+    text = """
+        import os
+        os.getpid = lambda: 7
+
+        def test_it(cosmos_container):
+            cosmos_container.create_item({"id": "a", "pk": "p"})
+            if os.environ.get("KILLED"):
+                os._exit(7)
+    """
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(text))
+    with running(Settings(memory=True)) as settings:
+        option = f"--perseid-endpoint={settings.endpoint}"
+        monkeypatch.setenv("KILLED", "1")
+        assert run(tmp_path, option)[0] == 7
+        monkeypatch.delenv("KILLED")
+        suite(tmp_path, text, option)
 
 
 @pytest.mark.parametrize(
