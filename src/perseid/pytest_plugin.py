@@ -129,8 +129,10 @@ def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
 
     endpoint = _setting(pytestconfig, "perseid_endpoint")
     if endpoint:
+        key = _setting(pytestconfig, "perseid_key") or WELL_KNOWN_KEY
+        _check_key(key)
         _reach(endpoint)
-        yield Perseid(endpoint, _setting(pytestconfig, "perseid_key") or WELL_KNOWN_KEY)
+        yield Perseid(endpoint, key)
         return
     from perseid.embedded import running
     from perseid.store.protocol import StoreError
@@ -233,13 +235,23 @@ def _setting(config: pytest.Config, name: str) -> str:
     return str(given if given is not None else config.getini(name))
 
 
+def _check_key(key: str) -> None:
+    __tracebackhide__ = True
+    from perseid.http.auth import decode_key
+
+    try:
+        decode_key(key)
+    except ValueError:
+        raise pytest.UsageError("perseid_key must be base64, as Cosmos DB keys are.") from None
+
+
 def _reach(endpoint: str) -> None:
     """Connects once, or every test would wait for its client to give up."""
     __tracebackhide__ = True
-    parts = urlsplit(endpoint)
     ports = {"http": 80, "https": 443}
     try:
-        if parts.scheme not in ports or not parts.hostname:
+        parts = urlsplit(endpoint)
+        if parts.scheme not in ports or not parts.hostname or parts.path not in ("", "/"):
             raise ValueError("it must look like http://127.0.0.1:8081/")
         where = parts.hostname, parts.port or ports[parts.scheme]
         socket.create_connection(where, timeout=_CONNECT_SECONDS).close()
@@ -274,14 +286,25 @@ def _server_settings(options: str) -> Any:
     if not options:
         return Settings(memory=True, test_clock=True)
     import click
+    from click.core import ParameterSource
 
     from perseid.cli import serve
 
     try:
-        context = serve.make_context("serve", shlex.split(options), resilient_parsing=False)
+        context = serve.make_context("serve", shlex.split(options))
     except click.ClickException as exc:
         raise pytest.UsageError(f"perseid_options: {exc.format_message()}") from exc
-    return Settings(**context.params | {"memory": True, "test_clock": True})
+    except ValueError as exc:  # of shlex
+        raise pytest.UsageError(f"perseid_options: {exc} in: {options}") from exc
+    except click.exceptions.Exit:  # it has printed its help
+        raise pytest.UsageError("perseid_options: --help starts no server.") from None
+    # What is in the environment is for other servers and for commands, with options or without.
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return Settings(**given | {"memory": True, "test_clock": True})
 
 
 def _partition_key(key: Any) -> Any:

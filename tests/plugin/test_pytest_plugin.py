@@ -310,6 +310,14 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-endpoint=localhost:8081",
             "it must look like http://127.0.0.1:8081/",
         ),
+        ("def test(perseid): ...", "--perseid-endpoint=http://[::1", "no server answers at"),
+        (
+            "def test(perseid): ...",
+            "--perseid-endpoint=http://127.0.0.1:1/dbs",
+            "it must look like http://127.0.0.1:8081/",
+        ),
+        ("def test(perseid): ...", "--perseid-options=--help", "--help starts no server"),
+        ("def test(perseid): ...", "--perseid-options=--init 'x", "No closing quotation in: --in"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: str) -> None:
@@ -317,6 +325,23 @@ def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: st
     code, told = run(tmp_path, *filter(None, [options]))
     assert code != 0
     assert message in told
+    assert "UsageError" in told
+
+
+def test_a_key_that_is_none(tmp_path: Path, endpoint: str) -> None:
+    (tmp_path / "test_it.py").write_text("def test(cosmos_client): ...")
+    told = run(tmp_path, f"--perseid-endpoint={endpoint}", "--perseid-key=abc")[1]
+    assert "UsageError: perseid_key must be base64" in told
+
+
+def test_the_environment_is_for_other_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERSEID_STORE", "postgresql://nobody@localhost/production")
+    monkeypatch.setenv("PERSEID_HOST", "0.0.0.0")  # noqa: S104
+    text = "def test_it(perseid): assert perseid.endpoint.startswith('http://127.0.0.1:')"
+    suite(tmp_path, text)
+    suite(tmp_path, text, "--perseid-options=--no-sweeper")
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:
