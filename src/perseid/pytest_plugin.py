@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_overloads
 from urllib.parse import urlsplit
 
@@ -56,6 +57,7 @@ class Perseid:
 
     endpoint: str
     key: str
+    certificate: Path | None = None  # that it has made for itself, if it speaks HTTPS
 
     @property
     def connection_string(self) -> str:
@@ -123,7 +125,9 @@ def _number(value: Any, wanted: str) -> float:
 
 
 @pytest.fixture(scope="session")
-def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
+def perseid(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Perseid]:
     """A server in memory on a free port, with a test clock; one for each process of a session."""
     from perseid.config import WELL_KNOWN_KEY
 
@@ -139,7 +143,11 @@ def perseid(pytestconfig: pytest.Config) -> Iterator[Perseid]:
 
     try:
         with running(_server_settings(_setting(pytestconfig, "perseid_options"))) as settings:
-            yield Perseid(settings.endpoint, settings.key)
+            certificate = None
+            if settings.tls and settings.cert is None:
+                certificate = tmp_path_factory.mktemp("perseid") / "certificate.pem"
+                certificate.write_text(_certificate(settings.endpoint))
+            yield Perseid(settings.endpoint, settings.key, certificate)
     except StoreError as exc:
         raise pytest.UsageError(f"perseid_options: {exc}") from exc
 
@@ -158,7 +166,11 @@ def perseid_clock(perseid: Perseid) -> Iterator[PerseidClock]:
 @pytest.fixture(scope="session")
 def cosmos_client(perseid: Perseid) -> Iterator[CosmosClient]:
     """The official client, connected."""
-    with _sdk().CosmosClient(perseid.endpoint, perseid.key, **_trust(perseid)) as client:
+    trust = _trust(perseid)
+    if perseid.certificate is not None:  # this client warns with each request that checks nothing
+        trust = {"ssl_config": _sdk().documents.SSLConfiguration()}
+        trust["ssl_config"].SSLCaCerts = str(perseid.certificate)
+    with _sdk().CosmosClient(perseid.endpoint, perseid.key, **trust) as client:
         yield client
 
 
@@ -321,6 +333,13 @@ def _sdk() -> Any:
     except ImportError as exc:
         raise pytest.UsageError("These fixtures need: pip install azure-cosmos") from exc
     return azure.cosmos
+
+
+def _certificate(endpoint: str) -> str:
+    import ssl
+
+    parts = urlsplit(endpoint)
+    return ssl.get_server_certificate((parts.hostname or "", parts.port or 443))
 
 
 def _trust(perseid: Perseid) -> dict[str, Any]:

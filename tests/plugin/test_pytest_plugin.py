@@ -246,6 +246,27 @@ def test_options_for_the_server(tmp_path: Path) -> None:
     suite(tmp_path, text, ini=f"perseid_options = {options}")
 
 
+def test_https_without_warnings(tmp_path: Path) -> None:
+    text = """
+        import asyncio
+        from urllib.request import urlopen
+        import ssl
+
+        def test_clients(cosmos_container, async_cosmos_container, perseid_clock):
+            cosmos_container.create_item({"id": "a", "pk": "p"})
+            async def read():
+                async with async_cosmos_container as items:
+                    return await items.read_item("a", partition_key="p")
+            assert asyncio.run(read())["id"] == "a"
+            perseid_clock.advance(1)
+
+        def test_others(perseid):
+            trusting = ssl.create_default_context(cafile=perseid.certificate)
+            assert urlopen(f"{perseid.endpoint}_perseid/health", context=trusting).status == 200
+    """
+    suite(tmp_path, text, "--perseid-options=--tls")
+
+
 def test_a_server_that_runs_already(tmp_path: Path, endpoint: str) -> None:
     text = f"""
         def test_it(cosmos_container, perseid):
