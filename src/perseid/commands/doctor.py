@@ -139,8 +139,8 @@ def _tls(visit: Visit) -> Iterator[Step]:
     yield Step(
         "TLS", "warning", f"this system does not trust the certificate: {problem}",
         f"Save {visit.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
-        " connection_verify='certificate.pem' for the Python SDK, NODE_EXTRA_CA_CERTS for"
-        " JavaScript, the system's store for .NET and Java.",
+        " REQUESTS_CA_BUNDLE for the Python SDK (SSL_CERT_FILE for its asynchronous client),"
+        " NODE_EXTRA_CA_CERTS for JavaScript, the system's store for .NET and Java.",
     )  # fmt: skip
 
 

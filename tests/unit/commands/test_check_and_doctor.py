@@ -324,6 +324,7 @@ def test_a_certificate_of_its_own(with_tls: Settings) -> None:
     assert code == 0
     assert found["TLS"]["verdict"] == "warning"
     assert "/_perseid/certificate.pem" in found["TLS"]["hint"]
+    assert "REQUESTS_CA_BUNDLE" in found["TLS"]["hint"]  # as docs/operations.md says
     assert found["SDK"]["verdict"] == "ok"
 
 
