@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import gc
 import logging
+import math
 import os
 import signal
 import sys
@@ -83,6 +84,16 @@ for _command in (
     main.add_command(_command)
 
 
+class _Share(click.FloatRange):
+    """A range that NaN is not within: it compares with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        share = super().convert(value, param, ctx)
+        if math.isnan(share):
+            self.fail(f"'{value}' is not a number.", param, ctx)
+        return share
+
+
 def _settings_options(command: F) -> F:
     """An option and an environment variable for each setting."""
     hints = get_type_hints(Settings)
@@ -109,7 +120,7 @@ def _settings_options(command: F) -> F:
                 setting.metadata.get("minimum"), setting.metadata.get("maximum")
             )
         elif kind is float:
-            option["type"] = click.FloatRange(0, 1, min_open=True)
+            option["type"] = _Share(0, 1, min_open=True)
         else:
             option["type"] = str
         command = click.option(f"--{setting.name.replace('_', '-')}", setting.name, **option)(

@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)", re.ASCII)
+# Longer than any time there is, short enough to be a number.
+NUMBER: Final = r"\d{1,15}(?:\.\d{1,15})?"
+_DURATION: Final = re.compile(rf"({NUMBER})([smhdw]?)", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:

@@ -235,6 +235,8 @@ def resolve(host: str) -> str:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise StoreError(f"cannot listen on '{host}': {exc.strerror}") from exc
+    except UnicodeError as exc:  # an empty part, or one that is too long
+        raise StoreError(f"cannot listen on '{host}': that can be no name of a host") from exc
     # IPv4 first: that is where clients look for "localhost".
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 

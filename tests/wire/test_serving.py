@@ -643,6 +643,7 @@ def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Pa
         for arguments, fragment in (
             (("--host", "0.0.0.0"), "refusing to listen on 0.0.0.0"),
             (("--memory", "--port", str(settings.port)), "cannot listen on"),
+            (("--memory", "--host", "a..b", "--allow-well-known-key"), "cannot listen on 'a..b'"),
             (("--data", str(tmp_path), "--port", str(free_port())), "in use by another perseid"),
         ):
             result = perseid("serve", *arguments)
@@ -659,6 +660,7 @@ def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Pa
         ("--port", "70000"),
         ("--port", "x"),
         ("--durability", "some"),
+        ("--sweep-pace", "nan"),
         ("--data", ""),
         ("--what",),
     ],

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, Answer, Refused, talks_to_server
-from perseid.durations import UNITS, seconds_of, whole
+from perseid.durations import NUMBER, UNITS, seconds_of, whole
 
-_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(NUMBER, re.ASCII)
 
 
 def parse_duration(text: str) -> float:

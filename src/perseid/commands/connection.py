@@ -208,12 +208,14 @@ def plain_message(text: str) -> str:
 
 def split(endpoint: str) -> SplitResult:
     """The parts of an endpoint that can be used."""
-    parts = urlsplit(endpoint)
     try:
-        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # the port is not a number
+        parts = urlsplit(endpoint)
+        host = parts.hostname or ""
+        host.encode("idna")  # as connecting does
+        is_usable = parts.scheme in ("http", "https") and host and parts.port != 0
+    except ValueError:  # the port is not a number, or the host can be no name
         is_usable = False
-    if not is_usable or parts.path not in ("", "/"):
+    if not is_usable or parts.path not in ("", "/") or " " in host:
         raise click.UsageError(
             f"--endpoint must look like {DEFAULT_ENDPOINT}, with http or https; not '{endpoint}'."
         )

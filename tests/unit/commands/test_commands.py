@@ -404,6 +404,12 @@ def fixed_clock() -> Iterator[Settings]:
         (("clock", "show", "--endpoint", "http://127.0.0.1:8081/dbs"), 2, "--endpoint must look"),
         (("clock", "show", "--endpoint", "http://127.0.0.1:x/"), 2, "--endpoint must look like"),
         (("clock", "show", "--endpoint", "http:///"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", "http://[::1"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", "http://a..b/"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", f"http://{'a' * 64}/"), 2, "--endpoint must look like"),
+        (("clock", "show", "--endpoint", "http://a b/"), 2, "--endpoint must look like"),
+        (("clock", "advance", "9" * 400), 2, "is not a duration"),
+        (("clock", "set", "9" * 400), 2, "is neither seconds since 1970 nor a date"),
         (("clock", "show", "--key", OTHER_KEY), 1, "does not accept this key"),
     ],
 )
