@@ -26,7 +26,7 @@ from perseid.commands.output import plural, print_json, show_table
 from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import page_records
-from perseid.commands.wire_client import FeedPage, feed_page, read_container
+from perseid.commands.wire_client import FeedPage, feed_page, identity
 from perseid.documents import strip_system
 
 _PAGE: Final = 1000
@@ -117,7 +117,7 @@ def export_items(
     if is_gzip is None:
         is_gzip = file.name.lower().endswith(".gz")
     with client.connect() as connection:
-        rid = read_container(connection, database, container)["_rid"]
+        source_identity = identity(connection, database, container)
         total = _count(client, database, container)
         if path is None or (path.exists() and not path.is_file()):
             # A reader that has seen enough, as `head`, ends the command: click sees to that.
@@ -131,7 +131,7 @@ def export_items(
         mark = Checkpoint(
             checkpoint or path.with_name(path.name + ".export-state"),
             {
-                "container": f"{database}/{container} {rid}",
+                "container": source_identity,
                 "form": f"{'array' if is_array else 'lines'} {is_gzip} {system}",
             },
         )

@@ -27,7 +27,7 @@ from perseid.commands.output import plain, print_json, show_table
 from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import Record, Source
-from perseid.commands.wire_client import read_container
+from perseid.commands.wire_client import identity
 from perseid.documents import LARGEST_BODY
 
 _BATCH: Final = 256
@@ -223,7 +223,7 @@ def import_items(
         raise click.UsageError("Use --lifetimes keep or --age, not both.")
     path = None if str(file) == "-" else file
     with client.connect() as connection:
-        rid = read_container(connection, database, container)["_rid"]
+        target_identity = identity(connection, database, container)
     options = {"existing": existing, "lifetimes": lifetimes, "age": int(age)}
     target = ("_perseid", "import", database, container)
     with closing(Source(path)) as source:
@@ -231,7 +231,7 @@ def import_items(
             checkpoint = path.with_name(path.name + ".import-state")
         belongs = {
             "file": "-" if path is None else fingerprint(path),
-            "container": f"{database}/{container} {rid}",
+            "container": target_identity,
         }
         mark = Checkpoint(checkpoint, belongs)
         state = None if restart else mark.load()

@@ -38,6 +38,16 @@ def read_container(connection: Connection, database: str, container: str) -> dic
     return connection.judged(connection.request("GET", names, ("colls", "/".join(names))))
 
 
+def identity(connection: Connection, database: str, container: str) -> str:
+    """Tells whether a container is still the one that it was, whatever has been set since.
+
+    Its rid alone would not: servers that begin with nothing give the same ones again.
+    """
+    rid = read_container(connection, database, container)["_rid"]
+    owner = connection.request("GET", ("dbs", database), ("dbs", f"dbs/{database}"))
+    return f"{database}/{container} {rid} {connection.judged(owner)['_ts']}"
+
+
 def database_names(connection: Connection) -> list[str]:
     return list(_names(connection, ("dbs",), "", "Databases"))
 

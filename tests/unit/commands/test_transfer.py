@@ -513,6 +513,32 @@ def test_a_checkpoint_belongs_to_its_file_and_container(
     assert "start over with --restart" in garbled.stderr
 
 
+def test_a_checkpoint_does_not_belong_to_a_server_that_began_with_nothing(tmp_path: Path) -> None:
+    """The container has the same name and the same rid, and none of the items."""
+    broken = tmp_path / "broken.json"
+    broken.write_text('[{"id":"a","pk":"p"},{"id":"b","pk":"p"},')
+    for year in (0, 1):
+        clock = MovableClock()
+        clock.freeze()
+        clock.set(START + year * 31_536_000)
+        with (
+            running(Settings(memory=True), clock) as fresh,
+            closing(RawClient(fresh.endpoint)) as raw,
+        ):
+            assert raw.post("/dbs", {"id": "d"}).status == 201
+            there = make(raw, "/dbs/d", "c")
+            result = invoke(fresh.endpoint, "import", *there, str(broken))
+            assert result.exit_code == 1
+            if year == 0:
+                assert len(stored(raw, there)) == 2
+                assert "item 3 is not JSON" in result.stderr
+                continue
+            assert "was left by a run with another container" in result.stderr
+            assert "--restart" in result.stderr
+            invoke(fresh.endpoint, "import", *there, str(broken), "--restart")
+            assert len(stored(raw, there)) == 2
+
+
 def test_a_reader_that_has_seen_enough_ends_an_export(
     endpoint: str, run: Run, place: tuple[str, str], tmp_path: Path
 ) -> None:
