@@ -72,21 +72,29 @@ class Checkpoint:
                 )
         return state
 
+    def try_out(self) -> None:
+        """click.ClickException if there is no place for it: now, and not after the first items."""
+        if self.path is not None:
+            self._write(self.path, "").unlink()
+
     def save(self, state: dict[str, Any]) -> None:
         """Replaces the file in one step: a crash leaves the old one or the new one."""
-        if self.path is None:
-            return
-        text = json.dumps({"purpose": self.purpose, "state": state}, indent=1)
-        fresh = self.path.with_name(self.path.name + ".new")
+        if self.path is not None:
+            text = json.dumps({"purpose": self.purpose, "state": state}, indent=1)
+            os.replace(self._write(self.path, text), self.path)
+
+    def _write(self, path: Path, text: str) -> Path:
+        """The file that is to take the place of `path`."""
+        fresh = path.with_name(path.name + ".new")
         try:
             with open(fresh, "w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(fresh, self.path)
+            return fresh
         except OSError as exc:
             raise click.ClickException(
-                f"Cannot write {self.path}: {exc.strerror}. Choose a place with --checkpoint."
+                f"Cannot write {path}: {exc.strerror}. Choose a place with --checkpoint."
             ) from exc
 
     def remove(self) -> None:

@@ -166,6 +166,7 @@ def _into_file(
     """Items of earlier runs and items in all."""
     part = path.with_name(path.name + ".part")
     state = None if restart else mark.load()
+    mark.try_out()
     if state is None or not part.exists():
         state = {"token": None, "items": 0, "size": 0}
     before: int = state["items"]

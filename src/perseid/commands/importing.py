@@ -222,24 +222,27 @@ def import_items(
     if age and lifetimes == "keep":
         raise click.UsageError("Use --lifetimes keep or --age, not both.")
     path = None if str(file) == "-" else file
+    # A pipe, as `<(zcat items.gz)` is one, can be read once; so can standard input.
+    has_beginning = path is not None and not path.is_fifo()
     with client.connect() as connection:
         target_identity = identity(connection, database, container)
     options = {"existing": existing, "lifetimes": lifetimes, "age": int(age)}
     target = ("_perseid", "import", database, container)
     with closing(Source(path)) as source:
-        if checkpoint is None and path is not None:
+        if checkpoint is None and path is not None and has_beginning:
             checkpoint = path.with_name(path.name + ".import-state")
         belongs = {
-            "file": "-" if path is None else fingerprint(path),
+            "file": fingerprint(path) if path is not None and has_beginning else "-",
             "container": target_identity,
         }
         mark = Checkpoint(checkpoint, belongs)
         state = None if restart else mark.load()
+        mark.try_out()
         before = 0 if state is None else state["done"]
         ledger = Ledger(before)
         lanes = [Lane(client, target, options, ledger) for _ in range(connections)]
         try:
-            with interruptible(path is not None) as stop:
+            with interruptible(has_beginning) as stop:
                 is_complete = _send(source, lanes, ledger, mark, stop=stop, max_errors=max_errors)
         finally:
             if ledger.arrived > before:

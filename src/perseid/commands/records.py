@@ -52,11 +52,11 @@ class Source:
         else:
             try:
                 self._raw = open(path, "rb")  # noqa: SIM115
-                self.size = path.stat().st_size
+                self.size = path.stat().st_size if self._raw.seekable() else None
             except OSError as exc:
                 raise click.ClickException(f"Cannot read {path}: {exc.strerror}.") from exc
             self.name = str(path)
-        self._is_seekable = path is not None
+        self._is_seekable = path is not None and self._raw.seekable()
         start = self._peek(2)
         # gzip tells itself; the name of a file need not.
         self._stream = (

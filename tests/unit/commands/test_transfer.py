@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,35 @@ def test_import_from_standard_input(run: Run, raw: RawClient, place: tuple[str, 
     text = '{"id":"a","pk":"p"}\n\n{"id":"b","pk":"p"}\n'
     assert "created  2" in shown(run("import", *place, "-", given=text))
     assert set(stored(raw, place)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("form", [bytes, gzip.compress])
+def test_import_from_a_pipe(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, form: Callable[[bytes], bytes]
+) -> None:
+    """As `perseid import shop orders <(zcat items.gz)` has one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = form(b'{"id":"a","pk":"p"}\n{"id":"b","pk":"p"}\n')
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    assert decoded(run("import", *place, str(pipe), "--json"))["created"] == 2
+    writer.join()
+    assert stored(raw, place).keys() == {"a", "b"}
+    assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_checkpoint_that_cannot_be_written(
+    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+) -> None:
+    """That is said before anything has been stored."""
+    path = write_lines(tmp_path / "items", items(3))
+    for command in ("import", "export"):
+        result = run(command, *place, str(path), "--checkpoint", str(tmp_path / "no" / "where"))
+        assert result.exit_code == 1
+        assert "Choose a place with --checkpoint" in result.stderr
+        assert stored(raw, place) == {}
+        assert [each.name for each in tmp_path.iterdir()] == ["items"]
 
 
 def test_the_last_of_several_with_one_id_stays(
