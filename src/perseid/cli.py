@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import errno
 import gc
+import io
 import logging
 import math
 import os
@@ -38,6 +39,7 @@ class _Commands(click.Group):
     """Whatever the system refuses, and Ctrl-C, end a command with a sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        _provide_streams()
         try:
             try:
                 return super().invoke(ctx)
@@ -52,6 +54,16 @@ class _Commands(click.Group):
             _give_up_output()
             about = "" if exc.filename is None else f"{exc.filename}: "
             raise click.ClickException(f"{about}{exc.strerror or exc}.") from exc
+
+
+def _provide_streams() -> None:
+    """Stands in for streams that the caller has closed; a lacking character ends nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _give_up_output() -> None:

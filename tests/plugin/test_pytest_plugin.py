@@ -359,7 +359,7 @@ def test_the_environment_is_for_other_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERSEID_STORE", "postgresql://nobody@localhost/production")
-    monkeypatch.setenv("PERSEID_HOST", "0.0.0.0")  # noqa: S104
+    monkeypatch.setenv("PERSEID_HOST", "0.0.0.0")
     text = "def test_it(perseid): assert perseid.endpoint.startswith('http://127.0.0.1:')"
     suite(tmp_path, text)
     suite(tmp_path, text, "--perseid-options=--no-sweeper")

@@ -26,8 +26,13 @@ def printed(answer: Answer, as_json: bool) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """For scripts: one line."""
-    click.echo(json_text(value))
+    """For scripts: one line, with escapes where the output's encoding lacks a character."""
+    text = json_text(value)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    click.echo(text)
 
 
 def console(*, stderr: bool = False) -> Console:

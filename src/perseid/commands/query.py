@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ _LONGEST_CELL: Final = 200
 def parse_key(text: str) -> list[Any]:
     """A partition key from JSON: one value, or a list for a hierarchical key."""
     try:
-        key = json.loads(text)
+        key = _decoded(text)
     except ValueError:
         raise click.BadParameter(
             f"'{text}' is not JSON; a string needs its quotes: '\"{text}\"'.",
@@ -42,9 +43,23 @@ def parse_parameter(text: str, said_by: str = "--parameter") -> tuple[str, Any]:
 
 def value_of(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _decoded(text)
     except ValueError:
         return text
+
+
+def _decoded(text: str) -> Any:
+    """JSON and nothing beyond it: Python would take NaN, and 1e999 for an infinity."""
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a number")
+    return number
 
 
 def parameters_of(text: str) -> list[str]:
@@ -182,6 +197,7 @@ def query(
       perseid query shop orders 'SELECT * FROM c WHERE c.user = @u' -p @u=ada --json
       perseid query shop orders
     """
+    _check_text(text, partition_key, *parameters)
     with client.connect() as connection:
         desk = Desk(
             client,
@@ -199,13 +215,31 @@ def query(
             run_shell(desk)
             return
         if text is None:
-            text = sys.stdin.read()
+            text = _piped()
         if not text.strip():
             raise click.UsageError("There is no query: give it as an argument or by a pipe.")
         if wants_plan:
             show_plan(desk.explain(text), desk.form)
         else:
             answer(desk, text, limit)
+
+
+def _piped() -> str:
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as exc:
+        raise click.UsageError(f"The query that was piped in is not {exc.encoding}.") from None
+    _check_text(text)
+    return text
+
+
+def _check_text(*texts: str | None) -> None:
+    """Bytes that are no text have become lone surrogates, which the server could not place."""
+    for text in texts:
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            raise click.UsageError("The query or one of its values is not UTF-8.") from None
 
 
 def answer(desk: Desk, text: str, limit: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from perseid.commands.connection import Refused
-from perseid.commands.output import json_text, plain
+from perseid.commands.output import json_text, plain, print_json
 from perseid.commands.query import (
     FORMATS,
     SHOWN,
@@ -83,7 +83,7 @@ class Shell:
         form = self.desk.form
         if form == "lines":
             for row in page.rows:
-                click.echo(json_text(row))
+                print_json(row)
         shown = show_results if form == "lines" else SHOWN[form]
         shown([] if form == "lines" else page.rows, len(page.rows), page.charge, 1)
         if page.continuation is not None:

@@ -91,6 +91,10 @@ def test_a_query_from_a_pipe(run: Run, place: tuple[str, str]) -> None:
         (("SELECT 1", "-p", "novalue"), 2, "'novalue' is not of the form @name=value"),
         (("SELECT 1", "--partition-key", "p"), 2, "'p' is not JSON"),
         (("  ",), 2, "There is no query"),
+        (("SELECT '\udcff'",), 2, "is not UTF-8"),
+        (("SELECT @a", "-p", "@a=\udcff"), 2, "is not UTF-8"),
+        (("SELECT 1", "--partition-key", "NaN"), 2, "'NaN' is not JSON"),
+        (("SELECT 1", "--partition-key", "1e999"), 2, "'1e999' is not JSON"),
     ],
 )
 def test_failures(
@@ -123,7 +127,60 @@ def test_an_output_that_does_not_know_all_characters(endpoint: str, place: tuple
     assert (done.returncode, b"??" in done.stdout) == (0, True)
 
 
+@pytest.mark.parametrize("form", ["--json", "--lines"])
+def test_json_is_exact_in_every_encoding(endpoint: str, place: tuple[str, str], form: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "perseid", "query", *place, "SELECT VALUE '日本é'", form],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.decode("cp1252"))
+    assert (found["items"][0] if form == "--json" else found) == "日本é"
+
+
+def test_a_query_that_is_no_text(endpoint: str, place: tuple[str, str]) -> None:
+    for errors in ("strict", "surrogateescape"):  # Python's choice depends on the locale
+        done = subprocess.run(
+            [sys.executable, "-m", "perseid", "query", *place],
+            env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": f"utf-8:{errors}"},
+            input=b"SELECT '\xff'",
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert b"is not" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code"),
+    [
+        (">&-", "clock show", 0),
+        ("<&-", "query {} {}", 2),
+        ("<&-", "import {} {} -", 0),
+        ("2>&-", "query {} {} 'SELEC'", 1),
+        (">&-", "export {} {}", 0),
+    ],
+)
+def test_streams_that_were_closed(
+    endpoint: str, place: tuple[str, str], closed: str, arguments: str, code: int
+) -> None:
+    line = f"exec {sys.executable} -m perseid {arguments.format(*place)} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
 def test_parameters() -> None:
+    assert parse_parameter("@a=NaN") == ("@a", "NaN")
+    assert parse_parameter("@a=1e999") == ("@a", "1e999")
     assert parse_parameter("@a=1") == ("@a", 1)
     assert parse_parameter("a=true") == ("@a", True)
     assert parse_parameter("a=b=c") == ("@a", "b=c")
