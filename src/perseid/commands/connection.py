@@ -146,6 +146,9 @@ class Connection:
                 " Start one with `perseid serve`, or say where it is with --endpoint or"
                 " PERSEID_ENDPOINT."
             ) from exc
+        except KeyboardInterrupt:
+            self.close()  # the answer is still under way, and not that to the next request
+            raise
 
     def _no_answer(self) -> click.ClickException:
         if self._has_answered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import socket
@@ -21,6 +22,7 @@ from perseid.commands.admin_client import AdminClient, Refused, trust
 from perseid.commands.clock import duration_text, instant_text, parse_duration, parse_instant
 from perseid.commands.connection import Connection
 from perseid.commands.ttl import parse_default_ttl
+from perseid.commands.wire_client import database_names
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -503,6 +505,18 @@ def test_a_server_that_breaks_off() -> None:
             with pytest.raises(click.ClickException, match="has broken off the connection"):
                 connection.request("GET", ("dbs",), ("dbs", ""))
         thread.join()
+
+
+def test_ctrl_c_leaves_the_next_request_alone(endpoint: str, key: str) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Connection(endpoint, key) as connection:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(http.client.HTTPConnection, "getresponse", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                database_names(connection)
+        assert isinstance(database_names(connection), list)
 
 
 def test_https_on_loopback_needs_no_certificate_store() -> None:
