@@ -161,27 +161,27 @@ class Text:
                 return ""
 
     def take_line(self) -> str:
-        """The rest of the line, consumed; "" only at the end of all lines."""
+        """The rest of the line, consumed; of one that is too long for an item only its start."""
+        start = ""
         while (end := self.buffer.find("\n", self.at)) < 0:
+            if start or len(self.buffer) - self.at > _LARGEST_ITEM:
+                start = start or self.buffer[self.at :]
+                self.at = len(self.buffer)
             if not self.more():
                 end = len(self.buffer)
                 break
-        found = self.buffer[self.at : end + 1]
+        found = start or self.buffer[self.at : end + 1]
         self.move(min(end + 1, len(self.buffer)))
         return found
 
 
 def _lines(text: Text) -> Iterator[Record]:
     number = 0
-    while True:
+    while text.skip_space():
+        number += 1
         line = text.line
-        found = text.take_line()
-        if not found:
-            return
-        found = found.strip(_SPACE)
-        if found:
-            number += 1
-            yield Record(number, line, found.encode(), _decoded(found))
+        found = text.take_line().rstrip(_SPACE)
+        yield Record(number, line, found.encode(), _decoded(found))
 
 
 def _decoded(text: str) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from perseid.commands import records
 from perseid.commands.records import Source, page_records
+from perseid.documents import LARGEST_BODY
 
 
 def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
@@ -83,6 +84,21 @@ def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match=r"Cannot read .*nothing: No such file"):
         Source(tmp_path / "nothing")
+
+
+def test_a_line_that_is_no_item_is_not_held_whole(tmp_path: Path) -> None:
+    """As when all items of an export stand in one object, on one line."""
+    path = tmp_path / "all.json"
+    size = 40 * LARGEST_BODY
+    path.write_bytes(b'{"id":"a"}\n{"all":["' + b"x" * size + b'"]}\n{"id":"b"}')
+    with closing(Source(path)) as source:
+        first, long, last = source.records()
+    assert LARGEST_BODY < len(long.text) < size // 2
+    assert (long.line, long.value) == (2, None)
+    assert [(each.line, each.text) for each in (first, last)] == [
+        (1, b'{"id":"a"}'),
+        (3, b'{"id":"b"}'),
+    ]
 
 
 def test_numbers_of_any_length(tmp_path: Path) -> None:
