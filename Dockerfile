@@ -3,7 +3,7 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN python -m venv /opt/perseid && /opt/perseid/bin/pip install --no-cache-dir '.[yaml]'
+RUN python -m venv /opt/perseid && /opt/perseid/bin/pip install --no-cache-dir '.[postgres,yaml]'
 
 FROM python:3.12-slim
 COPY --from=build /opt/perseid /opt/perseid
