@@ -25,13 +25,11 @@ def free_port() -> int:
 def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings]:
     """Runs a server on a free port until the block ends; yields the settings with that port."""
     settings = replace(settings, port=free_port())
+    server = Server(settings, clock)
     ready = threading.Event()
     failures: list[BaseException] = []
-    box: list[Server] = []
 
     async def serve() -> None:
-        server = Server(settings, clock)
-        box.append(server)
         listening = asyncio.Event()
         task = asyncio.create_task(server.run(listening))
         waiter = asyncio.create_task(listening.wait())
@@ -51,14 +49,12 @@ def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings
 
     thread = threading.Thread(target=main, name="perseid")
     thread.start()
-    ready.wait()
-    if failures:
-        thread.join()
-        raise failures[0]
     try:
-        yield settings
+        ready.wait()  # Ctrl-C may come here, too: a server that nobody stops would run for ever
+        if not failures:
+            yield settings
     finally:
-        box[0].stop()
+        server.stop()
         thread.join()
     if failures:
         raise failures[0]

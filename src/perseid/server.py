@@ -195,8 +195,11 @@ class Server:
                     log.warning("the clock could not be stored: %s", exc.message)
 
     def stop(self) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is None:
+            self._stop.set()  # it has not begun; it will end as soon as it could serve
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the server
+                self._loop.call_soon_threadsafe(self._stop.set)
 
 
 async def _declare(account: Account, declared: start_file.Declaration) -> None:
