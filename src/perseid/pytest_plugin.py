@@ -11,7 +11,7 @@ import os
 import secrets
 import shlex
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
@@ -213,6 +213,40 @@ def cosmos_container(
 @pytest.fixture
 def async_cosmos_client(perseid: Perseid) -> AsyncCosmosClient:
     """The official asynchronous client, not connected yet: `async with async_cosmos_client:`."""
+    return _async_client(perseid)
+
+
+@pytest.fixture
+def async_cosmos_container(
+    perseid: Perseid, cosmos_container: ContainerProxy
+) -> AbstractAsyncContextManager[AsyncContainerProxy]:
+    """The test's container for asynchronous code: `async with async_cosmos_container as c:`.
+
+    A plain fixture, so it works with every plugin that runs asynchronous tests, and with none.
+    """
+    _async_client(perseid)  # says now what is missing
+    return _AsyncContainer(perseid, cosmos_container.container_link)
+
+
+class _AsyncContainer(contextlib.AbstractAsyncContextManager["AsyncContainerProxy"]):
+    """Has a client of its own each time it is entered: one that was closed is of no more use."""
+
+    def __init__(self, perseid: Perseid, link: str) -> None:
+        self._perseid = perseid
+        _, self._database, _, self._container = link.split("/")
+        self._open: list[AsyncCosmosClient] = []
+
+    async def __aenter__(self) -> AsyncContainerProxy:
+        client = _async_client(self._perseid)
+        await client.__aenter__()
+        self._open.append(client)
+        return client.get_database_client(self._database).get_container_client(self._container)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.pop().close()
+
+
+def _async_client(perseid: Perseid) -> AsyncCosmosClient:
     _sdk()
     try:
         from azure.cosmos.aio import CosmosClient
@@ -221,24 +255,6 @@ def async_cosmos_client(perseid: Perseid) -> AsyncCosmosClient:
         return CosmosClient(perseid.endpoint, perseid.key, **_trust(perseid))
     except ImportError as exc:
         raise pytest.UsageError("The asynchronous client needs: pip install aiohttp") from exc
-
-
-@pytest.fixture
-def async_cosmos_container(
-    async_cosmos_client: AsyncCosmosClient, cosmos_container: ContainerProxy
-) -> AbstractAsyncContextManager[AsyncContainerProxy]:
-    """The test's container for asynchronous code: `async with async_cosmos_container as c:`.
-
-    A plain fixture, so it works with every plugin that runs asynchronous tests, and with none.
-    """
-    _, database, _, container = cosmos_container.container_link.split("/")
-
-    @contextlib.asynccontextmanager
-    async def connected() -> AsyncIterator[AsyncContainerProxy]:
-        async with async_cosmos_client as client:
-            yield client.get_database_client(database).get_container_client(container)
-
-    return connected()
 
 
 def _setting(config: pytest.Config, name: str) -> str:

@@ -197,6 +197,19 @@ ASYNCHRONOUS = """
 
         assert asyncio.run(names()) == [cosmos_database.id]
 
+    def test_one_after_the_other_and_side_by_side(async_cosmos_client, async_cosmos_container):
+        async def names():
+            async with async_cosmos_client as client:
+                async with async_cosmos_container as first, async_cosmos_container as second:
+                    await first.create_item({"id": "a", "pk": "p"})
+                    await second.create_item({"id": "b", "pk": "p"})
+                async with async_cosmos_container as again:
+                    found = [item["id"] async for item in again.read_all_items()]
+                return found, [each["id"] async for each in client.list_databases()]
+
+        found, databases = asyncio.run(names())
+        assert (found, len(databases)) == (["a", "b"], 1)
+
     async def test_a_coroutine(async_cosmos_container, perseid_clock):
         assert await work(async_cosmos_container, perseid_clock) == (["a"], [])
 """
@@ -228,7 +241,7 @@ def test_the_fixtures(tmp_path: Path) -> None:
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, told = run(tmp_path)
     assert code == 0, told
-    assert "18 passed" in told
+    assert "19 passed" in told
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:
