@@ -142,7 +142,7 @@ def perseid(
     from perseid.store.protocol import StoreError
 
     try:
-        with running(_server_settings(_setting(pytestconfig, "perseid_options"))) as settings:
+        with running(_server_settings(pytestconfig)) as settings:
             certificate = None
             if settings.tls and settings.cert is None:
                 certificate = tmp_path_factory.mktemp("perseid") / "certificate.pem"
@@ -308,9 +308,10 @@ def _check_names(properties: Mapping[str, Any], create: Callable[..., Any]) -> N
         )
 
 
-def _server_settings(options: str) -> Any:
+def _server_settings(config: pytest.Config) -> Any:
     from perseid.config import Settings
 
+    options = _setting(config, "perseid_options")
     if not options:
         return Settings(memory=True, test_clock=True)
     import click
@@ -327,8 +328,12 @@ def _server_settings(options: str) -> Any:
     except click.exceptions.Exit:  # it has printed its help
         raise pytest.UsageError("perseid_options: --help starts no server.") from None
     # What is in the environment is for other servers and for commands, with options or without.
-    given = {
-        name: value
+    # Paths of an ini file are seen from where it is: tests run from any folder.
+    is_ini = config.getoption("perseid_options") is None
+    given: dict[str, Any] = {
+        name: config.inipath.parent / value
+        if config.inipath and is_ini and isinstance(value, Path)
+        else value
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }

@@ -257,6 +257,11 @@ def test_options_for_the_server(tmp_path: Path) -> None:
     """
     options = "--init start.json --consistency Eventual"
     suite(tmp_path, text, ini=f"perseid_options = {options}")
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / "test_it.py").rename(below / "test_it.py")
+    code, told = run(below)  # paths of the ini file are seen from there
+    assert code == 0, told
 
 
 def test_https_without_warnings(tmp_path: Path) -> None:
