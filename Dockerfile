@@ -12,6 +12,10 @@ USER perseid
 VOLUME /data
 EXPOSE 8081
 ENV PERSEID_HOST=0.0.0.0 PERSEID_DATA=/data PATH=/opt/perseid/bin:$PATH
+# Goes by the environment alone: it cannot see what follows the image's name.
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s CMD \
-    python -c "from urllib.request import urlopen; urlopen('http://127.0.0.1:8081/_perseid/ready', timeout=2)"
+    python -c "import os, ssl, urllib.request as web; \
+    tls = os.environ.get('PERSEID_TLS', '').lower() in ('1', 'true', 't', 'yes', 'y', 'on'); \
+    place = ('https' if tls else 'http') + '://127.0.0.1:' + os.environ.get('PERSEID_PORT', '8081'); \
+    web.urlopen(place + '/_perseid/ready', timeout=2, context=ssl._create_unverified_context())"
 ENTRYPOINT ["perseid", "serve"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -296,6 +299,28 @@ def test_the_examples_run(page: Path, reader: Reader) -> None:
     if page.name == "migrating.md":
         stock(reader.places[FIRST])
     reader.read(page)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_health_check_of_the_image(tls: bool) -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+    (command,) = re.findall(r"^HEALTHCHECK .*? CMD (.*)$", text, re.MULTILINE)
+    with running(Settings(memory=True, tls=tls)) as settings:
+        told = {"PERSEID_PORT": str(settings.port), "PERSEID_TLS": "1" if tls else "0"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        for more, is_well in (({}, True), ({"PERSEID_PORT": "1"}, False)):
+            done = subprocess.run(
+                ["sh", "-c", command],
+                env=os.environ | {"PATH": path} | told | more,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            assert (done.returncode == 0) is is_well, done.stderr
+
+
+def test_the_image_has_what_the_pages_start_it_with() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    assert "pip install --no-cache-dir '.[postgres,yaml]'" in text  # --store and --init start.yaml
 
 
 def test_a_backup_can_be_served(reader: Reader, tmp_path: Path) -> None:
