@@ -11,6 +11,7 @@ import hmac
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 from types import TracebackType
@@ -28,6 +29,7 @@ _CONNECT_SECONDS: Final = 10.0
 _BROKEN_OFF: Final = (ConnectionResetError, BrokenPipeError)
 _NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
+_THROTTLED_SECONDS: Final = 60.0
 
 
 class Reply(NamedTuple):
@@ -82,14 +84,25 @@ class Connection:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Sends one request; `names` make its path, `signed_for` is resource type and link."""
+        """Sends one request; `names` make its path, `signed_for` is resource type and link.
+
+        Where throughput is enforced it waits for its turn, as every SDK does.
+        """
         try:
             url = "/" + "/".join(quote(name, safe="") for name in names)
         except UnicodeEncodeError:  # bytes of an argument that are none
             raise click.UsageError("A name that was given is not UTF-8.") from None
         if options:
             url += f"?{urlencode(options)}"
-        sent = self._signed(method, *signed_for) | dict(headers or {})
+        given_up = time.monotonic() + _THROTTLED_SECONDS
+        while True:
+            sent = self._signed(method, *signed_for) | dict(headers or {})
+            reply = self._asked(method, url, body, sent)
+            if reply.status != 429 or time.monotonic() > given_up:
+                return reply
+            time.sleep(int(reply.headers.get("x-ms-retry-after-ms", "1000")) / 1000)
+
+    def _asked(self, method: str, url: str, body: bytes | None, sent: Mapping[str, str]) -> Reply:
         was_open = self._open is not None
         try:
             return self._exchange(method, url, body, sent)

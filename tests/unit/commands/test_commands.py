@@ -29,6 +29,7 @@ from tests.support.running import free_port, running
 
 START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
 OTHER_KEY = "b3RoZXIga2V5"
+CLOCK = json.dumps({"now": START, "movable": False, "heldUntil": None}).encode()
 
 Run = Callable[..., Result]
 
@@ -484,6 +485,29 @@ def test_somebody_else_listens(body: bytes) -> None:
         thread.join()
     assert result.exit_code == 1
     assert "is not a Perseid server: it answered HTTP 404." in result.stderr
+
+
+def test_a_server_that_is_busy_is_asked_again() -> None:
+    """With `--enforce-throughput` a page may have to wait for the next second."""
+    asked = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(429 if len(asked) < 3 else 200)
+            self.send_header("x-ms-retry-after-ms", "1")
+            self.end_headers()
+            self.wfile.write(b'{"message": "Request rate is large."}' if len(asked) < 3 else CLOCK)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
+        server.shutdown()
+    assert "2033-05-18" in shown(result)
+    assert len(asked) == 3
 
 
 def test_a_server_that_breaks_off() -> None:
