@@ -15,10 +15,12 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.output import json_text, plain, plural, print_json, show
 from perseid.commands.wire_client import QueryPage, query_page
+from perseid.documents import SYSTEM_PROPERTIES
 
 FORMATS: Final = ("table", "json", "lines")
 _WIDEST_TABLE: Final = 12  # columns; more are unreadable
 _LONGEST_CELL: Final = 200
+_ADDED: Final = SYSTEM_PROPERTIES - {"_ts"}  # which says much
 
 
 def parse_key(text: str) -> list[Any]:
@@ -285,10 +287,7 @@ def table_of(rows: list[Any]) -> Any:
     from rich.table import Table
 
     names = dict.fromkeys(
-        name
-        for row in rows
-        for name in (row if isinstance(row, dict) else ("value",))
-        if not (name.startswith("_") and name != "_ts")  # what the server adds says little
+        name for row in rows for name in (_told(row) if isinstance(row, dict) else ("value",))
     )
     shown = list(names)[:_WIDEST_TABLE]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -300,6 +299,12 @@ def table_of(rows: list[Any]) -> Any:
     if len(names) > len(shown):
         table.caption = f"and {len(names) - len(shown)} more properties; --json shows all"
     return table
+
+
+def _told(row: dict[str, Any]) -> list[str]:
+    """All properties, but those that the server adds to whole items."""
+    is_item = row.keys() >= _ADDED
+    return [name for name in row if not (is_item and name in _ADDED)]
 
 
 def _cell(value: Any) -> str:

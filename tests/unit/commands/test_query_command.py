@@ -49,6 +49,14 @@ def test_a_table(run: Run, place: tuple[str, str]) -> None:
     assert result.stderr.endswith(" RU, 1 page\n")
 
 
+def test_a_table_hides_nothing_that_was_asked_for(run: Run, place: tuple[str, str]) -> None:
+    told = shown(run("query", *place, "SELECT TOP 1 c._etag, 7 AS _score FROM c"))
+    assert told.split()[:2] == ["_etag", "_score"]
+    whole = shown(run("query", *place, "SELECT TOP 1 * FROM c"))
+    assert "_ts" in whole
+    assert "_rid" not in whole
+
+
 def test_values_and_nothing(run: Run, place: tuple[str, str]) -> None:
     text = shown(run("query", *place, "SELECT VALUE c.n FROM c WHERE c.n > 3"))
     assert text.split() == ["value", "4"]
