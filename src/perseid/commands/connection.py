@@ -11,9 +11,9 @@ import hmac
 import http.client
 import json
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
+from time import sleep as _wait
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -29,7 +29,8 @@ _CONNECT_SECONDS: Final = 10.0
 _BROKEN_OFF: Final = (ConnectionResetError, BrokenPipeError)
 _NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
-_THROTTLED_SECONDS: Final = 60.0
+_THROTTLED: Final = 429
+_LONGEST_WAIT: Final = 30.0  # seconds in all, for one request; as long as the SDKs
 
 
 class Reply(NamedTuple):
@@ -94,13 +95,15 @@ class Connection:
             raise click.UsageError("A name that was given is not UTF-8.") from None
         if options:
             url += f"?{urlencode(options)}"
-        given_up = time.monotonic() + _THROTTLED_SECONDS
+        waited = 0.0
         while True:
             sent = self._signed(method, *signed_for) | dict(headers or {})
             reply = self._asked(method, url, body, sent)
-            if reply.status != 429 or time.monotonic() > given_up:
+            wait = float(reply.headers.get("x-ms-retry-after-ms", "inf")) / 1000
+            waited += wait
+            if reply.status != _THROTTLED or waited > _LONGEST_WAIT:
                 return reply
-            time.sleep(int(reply.headers.get("x-ms-retry-after-ms", "1000")) / 1000)
+            _wait(wait)
 
     def _asked(self, method: str, url: str, body: bytes | None, sent: Mapping[str, str]) -> Reply:
         was_open = self._open is not None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from time import sleep as _wait
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from perseid.commands.connection import Connection, Reply
 
@@ -14,8 +13,6 @@ _QUERY = {
     "x-ms-documentdb-isquery": "true",
     "x-ms-documentdb-query-enablecrosspartition": "true",
 }
-_THROTTLED: Final = 429
-_LONGEST_WAIT: Final = 30.0  # seconds in all, for one request; as long as the SDKs
 
 
 class QueryPage(NamedTuple):
@@ -119,15 +116,7 @@ def _docs(
     headers: dict[str, str],
     body: bytes | None,
 ) -> Reply:
-    """Asks as often as it takes, if the server has no throughput left and says when it will."""
     owner = ("dbs", database, "colls", container)
-    waited = 0.0
-    while True:
-        reply = connection.request(
-            method, (*owner, "docs"), ("docs", "/".join(owner)), headers=headers, body=body
-        )
-        wait = float(reply.headers.get("x-ms-retry-after-ms", "inf")) / 1000
-        waited += wait
-        if reply.status != _THROTTLED or waited > _LONGEST_WAIT:
-            return reply
-        _wait(wait)
+    return connection.request(
+        method, (*owner, "docs"), ("docs", "/".join(owner)), headers=headers, body=body
+    )

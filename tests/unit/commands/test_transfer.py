@@ -309,7 +309,7 @@ def scarce() -> Iterator[tuple[str, MovableClock]]:
         yield found.endpoint, clock
 
 
-WAIT = "perseid.commands.wire_client._wait"
+WAIT = "perseid.commands.connection._wait"
 
 
 def test_who_is_refused_for_want_of_throughput_waits_as_told(
