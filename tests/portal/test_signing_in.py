@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
@@ -204,3 +204,23 @@ def test_signatures_are_the_same_without_the_browsers_help(page: Page) -> None:
         for message, (helped, alone) in zip(MESSAGES, made, strict=True):
             digest = hmac.new(key, message.encode(), hashlib.sha256).digest()
             assert helped == alone == base64.b64encode(digest).decode()
+
+
+@pytest.mark.parametrize("is_signed_in", [True, False])
+def test_a_key_handed_to_an_open_page_is_never_sent(
+    fresh: Page, endpoint: str, key: str, is_signed_in: bool
+) -> None:
+    """The address is entered in a tab that shows the portal: nothing is loaded anew."""
+    if is_signed_in:
+        enter(fresh, endpoint, key)
+    else:
+        fresh.goto(f"{endpoint}_explorer/")
+        expect(fresh.get_by_label("Account key")).to_be_visible()
+    asked: list[str] = []
+    fresh.on("request", lambda request: asked.append(request.url))
+    handed = quote(key, safe="")
+    with fresh.expect_request("**/dbs"):
+        fresh.goto(f"{endpoint}_explorer/#key={handed}")
+    expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
+    assert fresh.url == f"{endpoint}_explorer/"
+    assert not [url for url in asked if handed in unquote(url) or handed in url or key in url]

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { clock } from "./clock.js";
 import { clockButton } from "./clock-panel.js";
-import { confirm, failure, fill, h, iconButton, loading } from "./dom.js";
+import { confirm, failure, fill, h, iconButton, loading, toast } from "./dom.js";
 import { link, parse, TABS } from "./routes.js";
 import { tree } from "./tree.js";
 import { connectView, reconnect } from "./views/connect.js";
@@ -22,11 +22,13 @@ let shown = null; // its address
 let isAsking = false; // for another key, over the page
 let isLockedOut = false; // somebody would not give one, for the text's sake
 
+const KEY = /^#key=([^&]*)/;
+
 /** A key handed over in the address is taken out of it before anything else happens. */
-function handedOver() {
-  const found = /^#key=([^&]*)/.exec(location.hash);
+function handedOver(address = "") {
+  const found = KEY.exec(location.hash);
   if (!found) return null;
-  history.replaceState(null, "", location.pathname + location.search);
+  history.replaceState(null, "", address || location.pathname + location.search);
   try {
     return decodeURIComponent(found[1]);
   } catch {
@@ -164,6 +166,14 @@ function tabs(place) {
 
 const isHeld = () => isUnsaved() || document.querySelector("dialog[open]") !== null;
 
+/** Another key is in use, and the page stays. */
+function renewed() {
+  isLockedOut = false;
+  clock.start();
+  view?.refresh?.();
+  document.dispatchEvent(new Event("catalog"));
+}
+
 /** The key is no longer good. Text that is not saved, here or in a dialog, outlives the next one. */
 async function refused({ detail }) {
   api.signOut();
@@ -174,13 +184,20 @@ async function refused({ detail }) {
   isAsking = false;
   isLockedOut = !isBack;
   if (isBack) {
-    view?.refresh?.();
-    document.dispatchEvent(new Event("catalog"));
+    renewed();
   } else if (!isHeld()) {
     connect(detail.message);
   } // else the next attempt to save asks again, and so does leaving
 }
 
 document.addEventListener("unauthorized", refused);
+
+// A key may also be handed to a page that is open; whoever reads the address next must not see it.
+window.addEventListener("hashchange", (event) => {
+  if (!KEY.test(location.hash)) return;
+  event.stopImmediatePropagation();
+  if (!isUnsaved()) return start();
+  api.signIn(handedOver(shown)).then(renewed, (error) => toast(error.message, { kind: "bad" }));
+});
 
 start();
