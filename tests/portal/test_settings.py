@@ -215,3 +215,17 @@ def test_throughput_by_hand_and_by_itself(page: Page, raw: RawClient, container:
     card.get_by_label("Request units per second", exact=True).fill("450")
     card.get_by_role("button", name="Save").click()
     expect(card.get_by_role("alert")).to_contain_text("increments of 100")
+
+
+def card(page: Page, title: str) -> Locator:
+    heading = page.get_by_role("heading", name=title, exact=True)
+    return page.locator("section").filter(has=heading)
+
+
+def test_the_focus_stays_on_a_button_that_was_refused(page: Page, container: str) -> None:
+    visit(page, place(container))
+    there = card(page, "Throughput")
+    there.get_by_label("Request units per second", exact=True).fill("450")
+    there.get_by_role("button", name="Save").press("Enter")
+    expect(there.get_by_role("alert")).to_be_visible()
+    expect(there.get_by_role("button", name="Save")).to_be_focused()

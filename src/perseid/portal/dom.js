@@ -157,7 +157,8 @@ export function form(submit, ...children) {
     event.preventDefault();
     problem.hidden = true;
     const go = node.querySelector("[type=submit]");
-    go.disabled = true;
+    const hadFocus = document.activeElement;
+    go.disabled = true; // takes the focus from it
     try {
       await submit();
     } catch (error) {
@@ -165,6 +166,7 @@ export function form(submit, ...children) {
       problem.hidden = false;
     } finally {
       go.disabled = false;
+      if (node.isConnected && document.activeElement === document.body) hadFocus.focus();
     }
   });
   return node;
