@@ -224,3 +224,43 @@ def test_a_key_handed_to_an_open_page_is_never_sent(
     expect(fresh.get_by_role("button", name="Server clock")).to_be_visible()
     assert fresh.url == f"{endpoint}_explorer/"
     assert not [url for url in asked if handed in unquote(url) or handed in url or key in url]
+
+
+def test_a_read_only_key_is_not_offered_to_move_the_clock(chromium: Browser) -> None:
+    with (
+        running(Settings(memory=True, read_only_key=OTHER_KEY), MovableClock()) as found,
+        tab(chromium) as (page, wrong),
+    ):
+        enter(page, found.endpoint, OTHER_KEY)
+        page.get_by_role("button", name="Server clock").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("This key can only read it")
+        expect(dialog.get_by_role("button", name="Freeze")).to_have_count(0)
+        expect(dialog.get_by_role("button", name="Move forward")).to_have_count(0)
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Forget the key").click()
+        page.get_by_label("Account key").fill(found.key)
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Server clock").click()
+        expect(dialog.get_by_role("button", name="Freeze")).to_be_visible()
+        assert not wrong
+
+
+def test_a_refused_move_of_the_clock_is_said_in_the_panel(page: Page) -> None:
+    page.get_by_role("button", name="Server clock").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Seconds to move forward").fill("1e300")
+    dialog.get_by_role("button", name="Move forward").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("The clock was not moved")
+
+
+def test_the_focus_stays_where_the_clock_is_stopped(chromium: Browser) -> None:
+    with (
+        running(Settings(memory=True), MovableClock()) as found,
+        tab(chromium) as (page, wrong),
+    ):
+        enter(page, found.endpoint, found.key)
+        page.get_by_role("button", name="Server clock").click()
+        page.get_by_role("button", name="Freeze").press("Enter")
+        expect(page.get_by_role("button", name="Let it run")).to_be_focused()
+        assert not wrong

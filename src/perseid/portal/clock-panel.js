@@ -1,7 +1,7 @@
 // The server's time in the top bar; with --test-clock also the means to stop and move it.
 
 import { clock } from "./clock.js";
-import { button, dialog, fill, form, h, icon, moment, toast } from "./dom.js";
+import { button, dialog, fill, form, h, icon, moment } from "./dom.js";
 
 const STEPS = [["10 s", 10], ["1 min", 60], ["1 h", 3_600], ["1 day", 86_400]];
 
@@ -38,16 +38,29 @@ function panel() {
   return dialog("Server clock", () => {
     const time = h("output", { class: "clock-large" });
     const state = h("p", { class: "muted" });
+    const problem = h("div", { class: "problem", role: "alert", hidden: true });
     const controls = h("div", { class: "form" });
-    const body = h("div", { class: "clock-panel" }, time, state, controls);
+    const body = h("div", { class: "clock-panel" }, time, state, problem, controls);
     let drawnFor = null;
     const draw = () => {
       time.textContent = moment(clock.now());
-      const wanted = `${clock.isMovable} ${standing()}`;
+      const isOffered = clock.isMovable && clock.mayMove;
+      const wanted = `${isOffered} ${standing()}`;
       if (drawnFor === wanted) return; // buttons keep their focus
       drawnFor = wanted;
       state.textContent = standing();
-      fill(controls, clock.isMovable && movable());
+      const hasFocus = controls.contains(document.activeElement);
+      fill(controls, isOffered && movable(move));
+      if (hasFocus) controls.querySelector("button")?.focus();
+    };
+    const move = async (how, what) => {
+      problem.hidden = true;
+      try {
+        await clock.move(how, what);
+      } catch (error) {
+        problem.textContent = error.message;
+        problem.hidden = false;
+      }
     };
     const update = () => {
       if (!body.isConnected && drawnFor) {
@@ -70,18 +83,10 @@ function standing() {
   if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
   if (clock.isHeld) return "It stands still until the system's clock gets there: this data has seen that time. With --test-clock the server lets it run on.";
   if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
-  return clock.isFrozen ? "It stands still." : "It runs.";
+  return `${clock.isFrozen ? "It stands still." : "It runs."}${clock.mayMove === false ? " This key can only read it." : ""}`;
 }
 
-async function move(how, body) {
-  try {
-    await clock.move(how, body);
-  } catch (error) {
-    toast(error.message, { kind: "bad" });
-  }
-}
-
-function movable() {
+function movable(move) {
   const seconds = h("input", { type: "number", min: "0", step: "any", class: "seconds", "aria-label": "Seconds to move forward", value: "30", required: true });
   return [
     h("div", { class: "row" },

@@ -7,6 +7,7 @@ const SELDOM = 15_000;
 
 class ServerClock extends EventTarget {
   isMovable = false;
+  mayMove = null; // whether this key may; null until that is known
   isFrozen = false;
   isHeld = false; // it stands still until the system's clock gets there
   isKnown = false; // until it has answered, and for keys that may not ask: then this machine's stands in
@@ -24,6 +25,7 @@ class ServerClock extends EventTarget {
   start() {
     this.stop();
     this.isKnown = this.isMovable = this.isFrozen = this.isHeld = false;
+    this.mayMove = null;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
     document.addEventListener("visibilitychange", this.#look);
     this.#look();
@@ -49,6 +51,7 @@ class ServerClock extends EventTarget {
     try {
       this.#take(await admin("GET", ["clock"]), sent);
       this.isSilent = false;
+      if (this.isMovable) this.mayMove ??= await isMasters();
     } catch (error) {
       // What was known last, or else this machine's time, is the best guess left.
       this.isSilent = error instanceof Unreachable;
@@ -87,6 +90,17 @@ class ServerClock extends EventTarget {
       const wait = (Math.floor(now) + 1 - now) * 1000 + 5;
       this.#ticking = setTimeout(() => this.#tick(), wait);
     }
+  }
+}
+
+/** Whether the key is more than one that reads: asks for something only a master key gets. */
+async function isMasters() {
+  try {
+    await admin("GET", ["sweeper"]);
+    return true;
+  } catch (error) {
+    if (error.status === 403) return false;
+    throw error;
   }
 }
 
