@@ -229,3 +229,95 @@ def test_the_focus_stays_on_a_button_that_was_refused(page: Page, container: str
     there.get_by_role("button", name="Save").press("Enter")
     expect(there.get_by_role("alert")).to_be_visible()
     expect(there.get_by_role("button", name="Save")).to_be_focused()
+
+
+def excluding(path: str) -> dict[str, Any]:
+    return {"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": path}]}
+
+
+@pytest.mark.parametrize("what", ["ttl", "guard", "throughput", "indexing"])
+def test_unsaved_settings_are_not_lost_by_a_click(page: Page, container: str, what: str) -> None:
+    visit(page, place(container))
+    if what == "ttl":
+        choice(page, "On (no default)").check()
+    elif what == "guard":
+        page.get_by_label("Guard against mass expiry").fill("5%")
+    elif what == "throughput":
+        page.get_by_label("Request units per second", exact=True).fill("700")
+    else:
+        page.get_by_label("Indexing policy as JSON").fill("{}")
+    page.get_by_role("link", name="Query").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page).to_have_url(re.compile("settings$"))
+    page.get_by_role("link", name="Query").click()
+    page.get_by_role("button", name="Discard changes").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+
+
+def test_settings_that_were_changed_back_or_saved_can_be_left(page: Page, container: str) -> None:
+    visit(page, place(container))
+    choice(page, "On (no default)").check()
+    choice(page, "Off").check()
+    page.get_by_label("Guard against mass expiry").fill("5%")
+    card(page, "Safety").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Safety settings saved")).to_be_visible()
+    page.get_by_label("Request units per second", exact=True).fill("700")
+    card(page, "Throughput").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Throughput saved")).to_be_visible()
+    page.get_by_role("link", name="Query").click()
+    expect(page.get_by_role("button", name="Run")).to_be_visible()
+
+
+def test_saving_one_setting_keeps_what_is_typed_in_another(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    visit(page, place(container))
+    policy = page.get_by_label("Indexing policy as JSON")
+    policy.fill(json.dumps(excluding("/secret/*")))
+    page.get_by_label("Request units per second", exact=True).fill("700")
+    page.get_by_label("Guard against mass expiry").fill("5%")
+    choice(page, "On (no default)").check()
+    save(page)
+    saved(page)
+    expect(page.get_by_label("Guard against mass expiry")).to_have_value("5%")
+    expect(page.get_by_label("Request units per second", exact=True)).to_have_value("700")
+    card(page, "Throughput").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Throughput saved")).to_be_visible()
+    expect(policy).to_have_value(re.compile("secret"))
+    card(page, "Indexing policy").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Indexing policy saved")).to_be_visible()
+    expect(page.get_by_label("Guard against mass expiry")).to_have_value("5%")
+    after = raw.get(container).json
+    assert after["defaultTtl"] == -1
+    assert {"path": "/secret/*"} in after["indexingPolicy"]["excludedPaths"]
+
+
+def test_an_indexing_policy_that_somebody_else_changed_is_not_overwritten(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    visit(page, place(container))
+    page.get_by_label("Indexing policy as JSON").fill(json.dumps(excluding("/mine/*")))
+    define(raw, container, indexingPolicy=excluding("/theirs/*"))
+    there = card(page, "Indexing policy")
+    there.get_by_role("button", name="Save").click()
+    expect(there.get_by_role("alert")).to_contain_text("Somebody else has changed")
+    assert {"path": "/theirs/*"} in raw.get(container).json["indexingPolicy"]["excludedPaths"]
+
+
+def test_a_wrong_figure_for_another_mode_can_be_corrected(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    visit(page, place(container))
+    there = card(page, "Throughput")
+    there.get_by_role("radio", name="Autoscale").check()
+    for figure, said in (("1050", "1000"), ("0", "throughput")):
+        there.get_by_label("At most").fill(figure)
+        there.get_by_role("button", name="Save").click()
+        expect(there.get_by_role("alert")).to_contain_text(said)
+    there.get_by_label("At most").fill("2000")
+    there.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Throughput saved")).to_be_visible()
+    rid = raw.get(container).json["_rid"]
+    offers = raw.get("/offers").json["Offers"]
+    content = next(each for each in offers if each["offerResourceId"] == rid)["content"]
+    assert content["offerAutopilotSettings"]["maxThroughput"] == 2000

@@ -181,17 +181,22 @@ export async function readContainer(db, coll, signal) {
 
 /** What a create asks for: {manual: n}, {autoscale: n} or nothing. */
 export function throughputHeaders({ manual, autoscale } = {}) {
-  if (manual) return { "x-ms-offer-throughput": String(manual) };
-  if (!autoscale) return {};
+  if (manual !== undefined) return { "x-ms-offer-throughput": String(manual) };
+  if (autoscale === undefined) return {};
   return { "x-ms-cosmos-offer-autopilot-settings": JSON.stringify({ maxThroughput: autoscale }) };
 }
 
 /**
  * Replaces a container with some properties changed and all others as they are now.
- * A property set to undefined is left out.
+ * A property set to undefined is left out. `seen` is the container as the changes started from it,
+ * if they would undo what somebody else has made of the same properties.
  */
-export async function changeContainer(db, coll, changes, confirmation) {
+export async function changeContainer(db, coll, changes, { confirmation, seen } = {}) {
   const current = await readContainer(db, coll);
+  const isSame = (name) => JSON.stringify(current[name]) === JSON.stringify(seen[name]);
+  if (seen && !Object.keys(changes).every(isSame)) {
+    throw new Error("Somebody else has changed this since it was loaded here. Nothing is saved; load the page again to see what it is now.");
+  }
   const body = { ...current, ...changes };
   for (const name of Object.keys(body)) if (name.startsWith("_")) delete body[name];
   const headers = { "if-match": current._etag };
@@ -218,19 +223,25 @@ export async function changeOffer(offer, { manual, autoscale }) {
       headers: { "if-match": body._etag, ...headers },
     })).json;
   const wasAutoscale = Boolean(offer.content.offerAutopilotSettings);
+  const isAutoscale = autoscale !== undefined;
   let current = offer;
-  if (autoscale && !wasAutoscale) {
+  if (isAutoscale && !wasAutoscale) {
     current = await put(current, { "x-ms-cosmos-migrate-offer-to-autopilot": "true" });
-  } else if (!autoscale && wasAutoscale) {
+  } else if (!isAutoscale && wasAutoscale) {
     current = await put(current, { "x-ms-cosmos-migrate-offer-to-manual-throughput": "true" });
   }
   const content = { ...current.content };
-  if (autoscale) {
+  if (isAutoscale) {
     content.offerAutopilotSettings = { ...content.offerAutopilotSettings, maxThroughput: autoscale };
   } else {
     content.offerThroughput = manual;
   }
-  return put({ ...current, content });
+  try {
+    return await put({ ...current, content });
+  } catch (error) {
+    if (current !== offer) error.message += `\nOnly the mode was changed, to ${isAutoscale ? "autoscale" : "manual"}.`;
+    throw error;
+  }
 }
 
 // Items and queries

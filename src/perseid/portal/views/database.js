@@ -9,6 +9,7 @@ import { policy } from "./home.js";
 
 export function databaseView(body, { database }) {
   const aborter = new AbortController();
+  let shared = null; // the card of the throughput; what is typed in it outlives other changes
   fill(body, loading());
 
   async function load() {
@@ -20,11 +21,15 @@ export function databaseView(body, { database }) {
       const offer = await api.readOffer(found.json._rid, aborter.signal);
       draw(containers, offer);
     } catch (error) {
-      if (error.name !== "AbortError") fill(body, failure(error, load));
+      if (error.name === "AbortError") return;
+      shared = null;
+      fill(body, failure(error, load));
     }
   }
 
   function draw(containers, offer) {
+    if (!offer) shared = null;
+    else if (!shared?.isChanged()) shared = throughputCard(offer, "Shared throughput", saved);
     fill(body,
       h("div", { class: "bar" },
         h("h1", {}, database),
@@ -39,7 +44,12 @@ export function databaseView(body, { database }) {
             h("td", { "data-label": "Partition key" }, h("code", {}, each.partitionKey.paths.join(", "))),
             h("td", { "data-label": "Time to Live" }, policy(each.defaultTtl ?? null)))))))
         : empty("No containers yet", "A container holds items that share a partition key and a Time to Live setting.", button("New container", create, { kind: "primary" })),
-      offer && throughputCard(offer, "Shared throughput", load));
+      shared?.node);
+  }
+
+  async function saved() {
+    shared = null;
+    await load();
   }
 
   async function create() {
@@ -53,5 +63,5 @@ export function databaseView(body, { database }) {
 
   document.addEventListener("catalog", load, { signal: aborter.signal });
   load();
-  return { dispose: () => aborter.abort() };
+  return { dispose: () => aborter.abort(), canLeave: () => !shared?.isChanged() };
 }

@@ -16,28 +16,61 @@ export function settingsView(body, { database, container }) {
   const { signal } = aborter;
   fill(body, loading("Loading the settings"));
 
+  // Each makes a card of what was read: {node, isChanged}, the latter where something can be typed.
+  const KINDS = {
+    ttl: ({ definition, status }) => ttlCard(definition, status),
+    safety: ({ status }) => (status ? safetyCard(status) : { node: null }),
+    throughput: ({ own }) => (own
+      ? throughputCard(own, "Throughput", () => renew("throughput"))
+      : { node: card("Throughput", h("p", { class: "muted" }, "This container shares the throughput of its database.")) }),
+    indexing: ({ definition }) => indexingCard(definition),
+    facts: ({ definition }) => ({ node: factsCard(definition) }),
+  };
+  let cards = {};
+
+  async function read() {
+    const definition = await api.readContainer(database, container, signal);
+    const [status, own] = await Promise.all([
+      api.admin("GET", api.ttl(database, container), undefined, signal).catch(() => null),
+      api.readOffer(definition._rid, signal),
+    ]);
+    return { definition, status, own };
+  }
+
   async function load() {
     try {
-      const definition = await api.readContainer(database, container, signal);
-      const [status, own] = await Promise.all([
-        api.admin("GET", api.ttl(database, container), undefined, signal).catch(() => null),
-        api.readOffer(definition._rid, signal),
-      ]);
+      const found = await read();
+      cards = Object.fromEntries(Object.entries(KINDS).map(([name, make]) => [name, make(found)]));
       fill(body, h("div", { class: "cards" },
+        h("div", { class: "stack" }, cards.ttl.node, cards.safety.node),
         h("div", { class: "stack" },
-          ttlCard(definition, status),
-          status && safetyCard(status)),
-        h("div", { class: "stack" },
-          own
-            ? throughputCard(own, "Throughput", load)
-            : card("Throughput", h("p", { class: "muted" }, "This container shares the throughput of its database.")),
-          indexingCard(definition),
-          factsCard(definition),
+          cards.throughput.node, cards.indexing.node, cards.facts.node,
           card("Delete this container", h("p", { class: "muted" }, "Its items go with it."),
             h("footer", {}, button("Delete container", remove, { kind: "danger quiet" }))))));
     } catch (error) {
-      if (error.name !== "AbortError") fill(body, failure(error, load));
+      fail(error);
     }
+  }
+
+  /** One card as the server has it now; what is typed in the others stays. */
+  async function renew(name) {
+    try {
+      const made = KINDS[name](await read());
+      cards[name].node.replaceWith(made.node);
+      cards[name] = made;
+      if (document.activeElement === document.body) { // it was on what was replaced
+        made.node.tabIndex = -1;
+        made.node.focus();
+      }
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  function fail(error) {
+    if (error.name === "AbortError") return;
+    cards = {};
+    fill(body, failure(error, load));
   }
 
   // Time to Live
@@ -86,21 +119,21 @@ export function settingsView(body, { database, container }) {
 
     async function put(confirmation) {
       try {
-        await api.changeContainer(database, container, { defaultTtl: choice.value }, confirmation);
+        await api.changeContainer(database, container, { defaultTtl: choice.value }, { confirmation });
       } catch (error) {
         const guarded = error.status === 412 && error.body?.preview;
         if (!guarded) throw error;
         if (await confirmGuard(error, guarded)) await put(guarded.confirmationToken);
         return;
       }
-      await load();
+      await renew("ttl");
       toast("Time to Live saved", { action: { label: "Undo", run: takeBack } });
     }
 
     const node = form(submit, choice.node, preview, h("footer", {}, undo, save));
     // The boundary moves with the clock: what a change would end is looked up again.
     clock.addEventListener("leap", () => node.isConnected && isChanged() && ask(), { signal });
-    return card("Time to Live", node);
+    return { node: card("Time to Live", node), isChanged };
   }
 
   function confirmGuard(error, preview) {
@@ -121,7 +154,7 @@ export function settingsView(body, { database, container }) {
     try {
       const done = await api.admin("POST", api.ttl(database, container, "undo"), undefined, undefined, { headers });
       const late = done.alreadyPurged ? `; ${plural(done.alreadyPurged, "item")} had been removed already` : "";
-      await load();
+      await renew("ttl");
       toast(`Undone: ${plural(done.revived.items, "item")} live again${late}`);
     } catch (error) {
       const guarded = error.status === 412 && error.body?.preview;
@@ -133,13 +166,19 @@ export function settingsView(body, { database, container }) {
   function safetyCard(status) {
     const guard = h("input", { type: "text", class: "seconds", placeholder: "10%", autocomplete: "off", value: status.guard ?? "" });
     const hold = h("input", { type: "number", min: "0", class: "seconds", value: String(status.purgeHoldSeconds), required: true });
-    return card("Safety", form(async () => {
-      await api.admin("PUT", api.ttl(database, container), { guard: guard.value.trim() || null, purgeHoldSeconds: Number(hold.value) });
+    const typed = () => ({ guard: guard.value.trim() || null, purgeHoldSeconds: Number(hold.value) });
+    let kept = JSON.stringify(typed());
+    const isChanged = () => JSON.stringify(typed()) !== kept;
+    const node = card("Safety", form(async () => {
+      const sent = typed();
+      await api.admin("PUT", api.ttl(database, container), sent);
+      kept = JSON.stringify(sent);
       toast("Safety settings saved");
     },
     field("Guard against mass expiry", guard, "A change that would end more than this at once has to be confirmed: a number of items, or a share like 10%. Empty: the server's setting."),
     field("Keep the dead on disk, in seconds", hold, "For so long an undo can bring them back."),
     h("footer", {}, button("Save", null, { kind: "primary", type: "submit" }))));
+    return { node, isChanged };
   }
 
   // Indexing
@@ -148,16 +187,17 @@ export function settingsView(body, { database, container }) {
     const original = JSON.stringify(definition.indexingPolicy, null, 2);
     const box = codeBox(jsonSpans, { label: "Indexing policy as JSON", value: original, rows: 14 });
     const reset = button("Reset", () => (box.value = original), { kind: "quiet" });
-    return card("Indexing policy", form(async () => {
+    const node = card("Indexing policy", form(async () => {
       const wrong = flaw(box.value);
       if (wrong) {
         if (wrong.at !== null) box.mark(wrong.at, wrong.at + 1);
         throw new Error(`This is not JSON: ${wrong.why}${wrong.line ? ` (line ${wrong.line})` : ""}.`);
       }
-      await api.changeContainer(database, container, { indexingPolicy: JSON.parse(box.value) });
-      await load();
+      await api.changeContainer(database, container, { indexingPolicy: JSON.parse(box.value) }, { seen: definition });
+      await renew("indexing");
       toast("Indexing policy saved");
     }, box.node, h("footer", {}, reset, button("Save", null, { kind: "primary", type: "submit" }))));
+    return { node, isChanged: () => box.value !== original };
   }
 
   function factsCard(definition) {
@@ -177,24 +217,35 @@ export function settingsView(body, { database, container }) {
   }
 
   load();
-  return { dispose: () => aborter.abort() };
+  return {
+    dispose: () => aborter.abort(),
+    canLeave: () => !Object.values(cards).some((each) => each.isChanged?.()),
+  };
 }
 
 function card(title, ...content) {
   return h("section", { class: "card" }, h("h2", {}, title), ...content);
 }
 
-/** The throughput of a container or database, as something to change. */
+/** The throughput of a container or database, as something to change: {node, isChanged}. */
 export function throughputCard(offer, title, onsaved) {
   const choice = throughputChoice({
     manual: offer.content.offerAutopilotSettings ? null : offer.content.offerThroughput,
     autoscale: offer.content.offerAutopilotSettings?.maxThroughput ?? null,
   });
-  return card(title, form(async () => {
-    await api.changeOffer(offer, choice.value);
+  const before = JSON.stringify(choice.value);
+  const node = card(title, form(async () => {
+    try {
+      await api.changeOffer(offer, choice.value);
+    } catch (error) {
+      // Part of it may be done; the next attempt starts from there.
+      offer = (await api.readOffer(offer.offerResourceId).catch(() => null)) ?? offer;
+      throw error;
+    }
     await onsaved();
     toast("Throughput saved");
   }, choice.node, h("footer", {}, button("Save", null, { kind: "primary", type: "submit" }))));
+  return { node, isChanged: () => JSON.stringify(choice.value) !== before };
 }
 
 /** What a change of Time to Live would do: figures, when who would end, a few who end now. */
