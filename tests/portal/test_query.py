@@ -125,3 +125,52 @@ def test_json_is_laid_out_without_being_read(page: Page, text: str) -> None:
         text, parse_float=str, parse_int=str
     )
     assert re.sub(r"\s", "", laid_out) == re.sub(r"\s", "", text)
+
+
+def test_running_twice_in_a_hurry_gives_the_rows_once(asked: Page) -> None:
+    ask(asked, "SELECT VALUE c.n FROM c WHERE c.n < 5")
+    asked.keyboard.press("Control+Enter")
+    asked.keyboard.press("Control+Enter")
+    expect(asked.get_by_text(re.compile(r"^5 rows · "))).to_be_visible()
+    expect(asked.get_by_role("row")).to_have_count(6)
+
+
+def test_an_error_behind_characters_of_two_units_shows_its_place(asked: Page) -> None:
+    ask(asked, "SELECT '\U0001f600\U0001f600' AS x, FROM c")
+    expect(asked.get_by_role("alert")).to_contain_text("Line 1, column 19")
+    chosen = asked.get_by_label("Query", exact=True).evaluate(
+        "(area) => area.value.slice(area.selectionStart, area.selectionEnd)"
+    )
+    assert chosen == "FROM"
+
+
+def test_numbers_of_many_digits_are_asked_for_as_typed(
+    asked: Page, raw: RawClient, container: str
+) -> None:
+    big = 9007199254740993  # a browser's number would be ...992
+    body = {"id": "big", "pk": big, "n": big}
+    assert raw.post(f"{container}/docs", body, pk=f"[{big}]").status == 201
+    asked.get_by_text("Options").click()
+    asked.get_by_label("Parameters").fill(f'{{"@n": {big}, "list": [1, {big}]}}')
+    asked.get_by_label("Partition key").fill(str(big))
+    ask(asked, "SELECT c.id, c.n FROM c WHERE c.n = @n AND ARRAY_CONTAINS(@list, c.n)")
+    expect(asked.get_by_role("row", name=f"big {big}")).to_be_visible()
+    asked.get_by_text("Options").click()
+    asked.get_by_role("tab", name="Plan").click()
+    expect(asked.get_by_text("Rows on the first page")).to_be_visible()
+
+
+def test_what_was_asked_for_is_shown_whatever_its_name(asked: Page) -> None:
+    ask(asked, "SELECT c._etag, c.n AS _n FROM c WHERE c.n = 3")
+    expect(asked.get_by_role("columnheader", name="_etag")).to_be_visible()
+    expect(asked.get_by_role("columnheader", name="_n")).to_be_visible()
+    ask(asked, "SELECT * FROM c WHERE c.n = 3")
+    expect(asked.get_by_role("columnheader", name="_ts")).to_be_visible()
+    expect(asked.get_by_role("columnheader", name="_etag")).to_have_count(0)
+
+
+def test_columns_that_do_not_fit_are_said_to_be_missing(asked: Page) -> None:
+    listed = ", ".join(f"{number} AS p{number:02d}" for number in range(45))
+    ask(asked, f"SELECT {listed} FROM c WHERE c.n = 3")
+    expect(asked.get_by_role("columnheader")).to_have_count(40)
+    expect(asked.get_by_text("5 more properties")).to_be_visible()

@@ -246,9 +246,9 @@ export async function changeOffer(offer, { manual, autoscale }) {
 
 // Items and queries
 
-/** A value for a header: JSON in visible ASCII. */
-export function headerJson(value) {
-  return JSON.stringify(value).replace(/[^\x20-\x7e]/g, (char) =>
+/** JSON for a header: in visible ASCII. */
+export function headerJson(text) {
+  return text.replace(/[^\x20-\x7e]/g, (char) =>
     `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 

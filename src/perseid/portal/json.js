@@ -71,6 +71,9 @@ export function parts(text) {
   return found;
 }
 
+/** The same JSON without the white space between its tokens. */
+export const compact = (text) => (text.match(TOKENS) ?? []).join("");
+
 /** An object's text from its members. */
 export function joined(members) {
   return `{${members.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;

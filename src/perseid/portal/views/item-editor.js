@@ -23,7 +23,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
   let ends = null;
 
   const path = () => api.itemPath(database, container, stored ?? target);
-  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(key) });
+  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(JSON.stringify(key)) });
 
   async function load() {
     fill(pane, loading("Loading the item"));

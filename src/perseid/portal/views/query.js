@@ -3,10 +3,11 @@
 import * as api from "../api.js";
 import { codeBox, codeShown } from "../codebox.js";
 import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
-import { flaw, jsonSpans, parts, pretty, sqlSpans } from "../json.js";
+import { compact, flaw, jsonSpans, parts, pretty, sqlSpans } from "../json.js";
 
 const STORED = "perseid.query";
 const MOST_COLUMNS = 40;
+const SYSTEM = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 const TABS = { table: "Table", json: "JSON", plan: "Plan & metrics" };
 
 export function queryView(body, { database, container }) {
@@ -22,7 +23,7 @@ export function queryView(body, { database, container }) {
   const tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result", hidden: true });
   const panel = h("div", { role: "tabpanel", tabindex: "-1" });
   const more = button("Load more", () => next(), { hidden: true });
-  const run = button("Run", () => start(), { kind: "primary", title: "Ctrl+Enter" });
+  const run = button("Run", () => (running ? running.abort() : start()), { kind: "primary", title: "Ctrl+Enter" });
   fill(body,
     text.node,
     h("div", { class: "bar query-bar" },
@@ -35,7 +36,8 @@ export function queryView(body, { database, container }) {
       h("div", { class: "grow" }), summary),
     problem, tabs, panel, more);
 
-  let asked = null; // {body, headers} of the query whose rows are shown
+  let asked = null; // {query, parameters, key, headers} of the query whose rows are shown; but for the first and the last, JSON
+  let running = null; // aborts the request that is under way
   let rows = [];
   let pages = [];
   let continuation = null;
@@ -58,31 +60,35 @@ export function queryView(body, { database, container }) {
   }
 
   function request() {
-    const given = json(parameters.value, "The parameters") ?? {};
-    const list = Array.isArray(given) ? given : Object.entries(given).map(([name, value]) => ({ name: name.startsWith("@") ? name : `@${name}`, value }));
-    const key = json(scope.value, "The partition key");
-    const components = key === undefined ? undefined : Array.isArray(key) ? key : [key];
+    const given = json(parameters.value, "The parameters") ?? "{}";
+    if (!/^[{[]/.test(given)) throw new Error('The parameters must be an object of names and values, like {"@name": "ada"}.');
+    const list = given[0] === "[" ? given : `[${parts(given).map(parameter).join(",")}]`;
+    const scoped = json(scope.value, "The partition key");
+    const key = scoped === null || scoped[0] === "[" ? scoped : `[${scoped}]`;
     const headers = { "x-ms-max-item-count": size.value, "x-ms-documentdb-populatequerymetrics": "true" };
-    if (components) headers["x-ms-documentdb-partitionkey"] = api.headerJson(components);
-    return { body: { query: text.value, parameters: list }, headers, components };
+    if (key !== null) headers["x-ms-documentdb-partitionkey"] = api.headerJson(key);
+    return { query: text.value, parameters: list, key, headers };
   }
 
+  /** What was typed, still as text: a number may have more digits than a browser can hold. */
   function json(typed, what) {
-    if (!typed.trim()) return undefined;
+    if (!typed.trim()) return null;
     const wrong = flaw(typed);
     if (wrong) throw new Error(`${what} must be JSON: ${wrong.why}.`);
-    return JSON.parse(typed);
+    return compact(typed);
   }
 
   async function next() {
-    run.disabled = true;
+    const mine = (running = new AbortController());
+    run.textContent = "Stop";
     more.disabled = true;
     if (!rows.length) fill(panel, loading("Running"));
     const began = performance.now();
     try {
       const headers = { ...asked.headers };
+      const body = `{"query":${JSON.stringify(asked.query)},"parameters":${asked.parameters}}`;
       if (continuation) headers["x-ms-continuation"] = continuation;
-      const answer = await api.query([...api.container(database, container), "docs"], asked.body, headers, signal);
+      const answer = await api.query([...api.container(database, container), "docs"], body, headers, mine.signal);
       const documents = parts(answer.text).find(([name]) => name === "Documents")[1];
       rows.push(...parts(documents));
       pages.push({
@@ -93,15 +99,17 @@ export function queryView(body, { database, container }) {
       continuation = answer.headers.get("x-ms-continuation");
       draw();
     } catch (error) {
-      if (error.name === "AbortError") return;
       if (!rows.length) {
         fill(panel);
         tabs.hidden = true;
+        more.hidden = true;
         summary.textContent = "";
       }
-      refuse(error);
+      if (error.name === "AbortError") summary.textContent = "Stopped";
+      else refuse(error);
     } finally {
-      run.disabled = false;
+      running = null;
+      run.textContent = "Run";
       more.disabled = false;
     }
   }
@@ -110,9 +118,11 @@ export function queryView(body, { database, container }) {
     const place = error.findings?.find((each) => each.location)?.location;
     problem.textContent = error.message;
     if (place) {
-      const before = text.value.slice(0, place.start).split("\n");
-      problem.textContent += `\nLine ${before.length}, column ${before.at(-1).length + 1}`;
-      text.mark(place.start, place.end);
+      const letters = [...asked.query]; // the server counts them, text areas count their units
+      const [start, end] = [place.start, place.end].map((at) => letters.slice(0, at).join("").length);
+      const before = letters.slice(0, place.start).join("").split("\n");
+      problem.textContent += `\nLine ${before.length}, column ${[...before.at(-1)].length + 1}`;
+      if (text.value === asked.query) text.mark(start, end);
     }
     problem.hidden = false;
   }
@@ -152,8 +162,9 @@ export function queryView(body, { database, container }) {
   async function drawPlan() {
     const place = h("div", {}, loading("Asking for the plan"));
     fill(panel, h("div", { class: "plan" }, place, metricsTable(pages)));
-    const { body: { query, parameters: list }, components } = asked;
-    plan ??= api.admin("POST", ["explain"], { database, container, query, parameters: list, partitionKey: components }, signal);
+    const { query, parameters: list, key } = asked;
+    const where = JSON.stringify({ database, container, query }).slice(0, -1);
+    plan ??= api.admin("POST", ["explain"], `${where},"parameters":${list}${key === null ? "" : `,"partitionKey":${key}`}}`, signal);
     try {
       const found = await plan;
       fill(place,
@@ -171,16 +182,19 @@ export function queryView(body, { database, container }) {
   body.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
       event.preventDefault();
-      start();
+      if (!running) start();
     }
   });
   return {
     dispose() {
       sessionStorage.setItem(stored, text.value);
+      running?.abort();
       aborter.abort();
     },
   };
 }
+
+const parameter = ([name, value]) => `{"name":${JSON.stringify(name.startsWith("@") ? name : `@${name}`)},"value":${value}}`;
 
 const figure = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
 
@@ -213,15 +227,21 @@ function metricsTable(pages) {
 function resultTable(rows) {
   const split = rows.map((row) => (row.startsWith("{") ? new Map(parts(row)) : null));
   const names = new Set(split.flatMap((members) => (members ? [...members.keys()] : [])));
-  const columns = [...names].filter((name) => !name.startsWith("_")).concat([...names].filter((name) => name.startsWith("_") && name === "_ts")).slice(0, MOST_COLUMNS);
+  // Whole items bring what only the server needs; who asks for single properties wants them.
+  const isWhole = SYSTEM.every((name) => names.has(name));
+  const wanted = [...names].filter((name) => !isWhole || name === "_ts" || !SYSTEM.includes(name));
+  const ordered = [...wanted.filter((name) => name !== "_ts"), ...wanted.filter((name) => name === "_ts")];
+  const columns = ordered.slice(0, MOST_COLUMNS);
+  const missing = ordered.length - columns.length;
   const isNumeric = (name) => split.every((members) => /^(?:-?\d|undefined)/.test(String(members?.get(name))));
   const hasPlain = split.some((members) => !members);
-  return h("div", { class: "table-wrap result" }, h("table", {},
+  const note = missing > 0 && h("p", { class: "hint" }, `${number(missing)} more ${missing === 1 ? "property" : "properties"} not shown here; JSON has them all.`);
+  return h("div", { class: "stack" }, note, h("div", { class: "table-wrap result" }, h("table", {},
     h("thead", {}, h("tr", {}, hasPlain && h("th", { scope: "col" }, "value"),
       columns.map((name) => h("th", { scope: "col", class: isNumeric(name) ? "num" : null }, name)))),
     h("tbody", {}, rows.map((row, index) => h("tr", {},
       hasPlain && valueCell(split[index] ? undefined : row),
-      columns.map((name) => valueCell(split[index]?.get(name))))))));
+      columns.map((name) => valueCell(split[index]?.get(name)))))))));
 }
 
 function valueCell(raw) {
