@@ -65,7 +65,9 @@ def tab(
 
 
 @contextmanager
-def answered(page: Page, method: str, status: int, holding: str = "") -> Iterator[None]:
+def answered(
+    page: Page, method: str, status: int, holding: str = "", *, path: str = ""
+) -> Iterator[None]:
     """Ends when the server has answered such a request, whose body holds this text.
 
     What it did can be read from then on.
@@ -73,9 +75,8 @@ def answered(page: Page, method: str, status: int, holding: str = "") -> Iterato
 
     def is_wanted(response: Response) -> bool:
         asked = response.request
-        return (asked.method, response.status) == (method, status) and (
-            holding in (asked.post_data or "")
-        )
+        is_meant = (asked.method, response.status) == (method, status) and path in asked.url
+        return is_meant and holding in (asked.post_data or "")
 
     with page.expect_response(is_wanted):
         yield

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from perseid import ttl
 from perseid.clock import MovableClock, SystemClock, wall
@@ -487,3 +487,122 @@ def test_a_ttl_that_will_be_refused_is_told_from_others_while_typing(
     expect(effect).to_contain_text("The server will refuse this ttl")
     editor.fill('{"id": "a", "pk": "p", "ttl": 60}')
     expect(effect).to_have_text("After saving: ends 1 minute later, because of its own ttl.")
+
+
+def test_what_is_still_there_is_not_called_gone(page: Page, raw: RawClient, container: str) -> None:
+    """A page of the server's ends at four megabytes, long before the rows on the screen do."""
+    for number in range(6):
+        put(raw, container, f"i{number}", text="x" * 1_500_000)
+    list_items(page, container)
+    for shown in (4, 6):
+        page.get_by_role("button", name="Load more").click()
+        expect(page.get_by_role("rowheader")).to_have_count(shown)
+    put(raw, container, "seventh")
+    with answered(page, "GET", 200, path="/docs"):
+        page.get_by_role("button", name="Refresh").last.click()
+    expect(row(page, "seventh")).to_be_visible()
+    expect(page.get_by_role("rowheader")).to_have_count(7)
+    expect(page.locator(".leaving")).to_have_count(0)
+
+
+def test_more_than_a_thousand_rows_stay(page: Page, raw: RawClient, container: str) -> None:
+    for start in range(0, 1100, 100):
+        operations = [
+            {
+                "operationType": "Create",
+                "partitionKey": '["p"]',
+                "resourceBody": {"id": f"i{start + number:04d}", "pk": "p"},
+            }
+            for number in range(100)
+        ]
+        assert raw.batch(container, operations, pk='["p"]').status == 200
+    list_items(page, container)
+    for shown in range(200, 1200, 100):
+        page.get_by_role("button", name="Load more").click()
+        expect(page.get_by_text(re.compile(f"^{shown:,} items"))).to_be_visible()
+    put(raw, container, "last")
+    page.get_by_role("button", name="Refresh").last.click()
+    expect(page.get_by_text("1,100 items shown")).to_be_visible()
+    expect(page.locator(".leaving")).to_have_count(0)
+    page.get_by_role("button", name="Load more").click()
+    expect(page.get_by_text(re.compile("^1,101 items$"))).to_be_visible()
+
+
+def test_saving_twice_in_a_hurry_is_no_conflict(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill('{"id": "a", "pk": "p", "n": 1}')
+    page.keyboard.press("Control+s")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved")).to_have_count(1)
+    list_items(page, container)
+    expect(row(page, "a")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert read(raw, container, "a")["n"] == 1
+
+
+def test_typing_goes_on_while_an_item_is_saved(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill('{"id": "a", "pk": "p", "n": 1}')
+    waiting: list[Route] = []
+    page.route("**/docs/a", lambda route: waiting.append(route))  # noqa: PLW0108
+    page.keyboard.press("Control+s")
+    editor.press("ArrowLeft")
+    page.keyboard.type("2")
+    with answered(page, "PUT", 200):
+        waiting[0].continue_()
+    page.unroute("**/docs/a")
+    expect(page.get_by_text("Saved")).to_be_visible()
+    expect(editor).to_be_focused()
+    expect(editor).to_have_value('{"id": "a", "pk": "p", "n": 12}')
+    assert read(raw, container, "a")["n"] == 1
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved")).to_have_count(2)
+    assert read(raw, container, "a")["n"] == 12
+
+
+def test_a_partition_key_of_many_digits_is_shown_as_it_is(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    key = 9007199254740993  # a browser's number would be ...992
+    made = raw.post(f"{container}/docs", {"id": "a", "pk": key}, pk=f"[{key}]")
+    assert made.status == 201
+    list_items(page, container)
+    expect(row(page, "a")).to_contain_text(str(key))
+    row(page, "a").get_by_role("link").click()
+    expect(page.get_by_role("region", name="Item", exact=True)).to_contain_text(str(key))
+    editor = page.get_by_label("Item as JSON")
+    editor.fill(f'{{"id": "a", "pk": {key}, "n": 1}}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+    page.get_by_text("System properties").click()
+    page.get_by_role("button", name="Ask the server").click()
+    expect(page.get_by_role("dialog")).to_contain_text("alive")
+
+
+def test_the_focus_comes_back_from_the_editor(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    put(raw, container, "b")
+    list_items(page, container)
+    row(page, "b").get_by_role("link").press("Enter")
+    expect(page.get_by_label("Item as JSON")).to_be_visible()
+    page.get_by_role("region", name="Item", exact=True).get_by_role("button", name="Close").press(
+        "Enter"
+    )
+    expect(row(page, "b").get_by_role("link")).to_be_focused()
+    page.get_by_role("link", name="Query").press("Enter")
+    expect(page.get_by_role("link", name="Query")).to_be_focused()
+
+
+def test_an_open_item_that_was_given_more_time_is_not_called_gone(
+    page: Page, raw: RawClient, clock: MovableClock, container: str
+) -> None:
+    set_default(raw, container, 60)
+    put(raw, container, "a")
+    edit(page, container, "a")
+    set_default(raw, container, 3600)
+    clock.advance(61)
+    lifetime = page.get_by_role("region", name="Lifetime")
+    expect(lifetime).to_contain_text("58m 59s")
+    expect(lifetime).not_to_contain_text("Ended at")

@@ -129,6 +129,7 @@ function open() {
     const isSame = before && view && ["database", "container", "tab"].every((part) => before[part] === place[part]);
     if (isSame && view.update) return view.update(place);
     leave();
+    const hadFocus = main.contains(document.activeElement);
     const body = h("div", { class: "view" });
     if (place.container) {
       fill(main, tabs(place), body);
@@ -138,6 +139,7 @@ function open() {
       view = place.database ? databaseView(body, place) : homeView(body);
     }
     main.scrollTop = 0;
+    if (hadFocus && !main.contains(document.activeElement)) (main.querySelector(".tabs [aria-current]") ?? main).focus();
   }
   shown = null;
   show();

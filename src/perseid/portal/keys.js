@@ -1,4 +1,7 @@
-// Partition keys: the values an item has at the paths of its container.
+// Partition keys: the values an item has at the paths of its container. A key is a list of JSON
+// texts, for a number may have more digits than a browser can hold.
+
+import { parts } from "./json.js";
 
 /** The names in a path like /a/"b c". */
 function names(path) {
@@ -8,20 +11,25 @@ function names(path) {
 
 const isScalar = (value) => value === null || ["string", "number", "boolean"].includes(typeof value);
 
-/** The key of an item, as the header carries it; {} stands for a value that is not there. */
-export function keyOf(item, definition) {
+/** The key of an item whose text `text()` gives; {} stands for a value that is not there. */
+export function keyOf(item, definition, text) {
   return definition.paths.map((path) => {
     let value = item;
     for (const name of names(path)) value = value && Object.hasOwn(Object(value), name) ? value[name] : undefined;
-    return isScalar(value) ? value : {};
+    if (!isScalar(value)) return "{}";
+    if (typeof value !== "number" || Number.isSafeInteger(value)) return JSON.stringify(value);
+    return names(path).reduce((whole, name) => parts(whole).findLast(([each]) => each === name)[1], text());
   });
 }
+
+/** The key as JSON. */
+export const keyJson = (key) => `[${key.join(",")}]`;
 
 /** The key for people: plain strings, the rest as JSON. */
 export function keyText(key) {
   return key.map((value) => {
-    if (typeof value === "string") return value;
-    return value !== null && typeof value === "object" ? "(none)" : JSON.stringify(value);
+    if (value[0] === '"') return JSON.parse(value);
+    return value[0] === "{" ? "(none)" : value;
   }).join(" / ");
 }
 

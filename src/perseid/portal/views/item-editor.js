@@ -5,7 +5,7 @@ import { clock } from "../clock.js";
 import { codeBox } from "../codebox.js";
 import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, toast } from "../dom.js";
 import { flaw, joined, jsonSpans, parts, pretty } from "../json.js";
-import { blank, keyOf, keyText } from "../keys.js";
+import { blank, keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, isTtlTaken, lifetime, span } from "../lifetime.js";
 import { link } from "../routes.js";
 
@@ -16,14 +16,16 @@ const WITH_LIFETIME = { "x-perseid-lifetime": "true" };
 export function itemEditor(pane, { database, container, definition, target, onchange, onclose, onmade }) {
   const aborter = new AbortController();
   const { signal } = aborter;
-  const defaultTtl = definition.defaultTtl ?? null;
+  let defaultTtl = definition.defaultTtl ?? null;
   let box = null;
   let saved = ""; // the text as the server has it
   let stored = null; // the item as the server has it, or null for a new one
   let ends = null;
+  let isGone = false; // the server has said so
+  let isSaving = false;
 
   const path = () => api.itemPath(database, container, stored ?? target);
-  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(JSON.stringify(key)) });
+  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(keyJson(key)) });
 
   async function load() {
     fill(pane, loading("Loading the item"));
@@ -39,14 +41,46 @@ export function itemEditor(pane, { database, container, definition, target, onch
     }
   }
 
-  /** What the server has answered becomes what is edited. */
-  function take(answer) {
+  /** What the server has answered becomes what is edited; what was typed since `sent` stays. */
+  function take(answer, sent = box?.value) {
     const members = parts(answer.text);
     saved = pretty(joined(members.filter(([name]) => !SYSTEM.has(name))));
     stored = answer.json;
+    ends = endOf(answer);
+    isGone = false;
+    if (!box || box.value !== sent || sent === saved) return;
+    const { selectionStart, selectionEnd } = box.area;
+    box.value = saved;
+    box.area.setSelectionRange(selectionStart, selectionEnd);
+  }
+
+  function endOf(answer) {
     const end = answer.headers.get("x-perseid-expires-at");
-    ends = end === null ? null : Number(end);
-    if (box) box.value = saved;
+    return end === null ? null : Number(end);
+  }
+
+  /** Whether it still lives, and until when: the container's setting and others may have changed that. */
+  async function look(next) {
+    const before = defaultTtl;
+    defaultTtl = next.defaultTtl ?? null;
+    if (box && before !== defaultTtl) offer();
+    if (!box || !stored || isSaving) return;
+    const asked = stored;
+    try {
+      const answer = await api.call("GET", path(), {
+        headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-none-match": asked._etag },
+        signal,
+      });
+      if (stored !== asked || isSaving) return;
+      isGone = false;
+      if (answer.status === 304) ends = endOf(answer);
+      else if (!isDirty()) take(answer); // else saving will show both
+      else return;
+    } catch (error) {
+      if (error.status !== 404 || stored !== asked || isSaving) return;
+      isGone = true;
+    }
+    update();
   }
 
   function header() {
@@ -66,6 +100,8 @@ export function itemEditor(pane, { database, container, definition, target, onch
   const left = h("span", { class: "left" });
   const story = h("div", {});
   const effect = h("p", { class: "effect", role: "status" });
+  const choices = h("div", { class: "lifetime-choices" });
+  const facts = h("dl", { class: "facts" });
 
   function draw() {
     box = codeBox(jsonSpans, { label: "Item as JSON", value: saved, rows: 14, describedby: "json-note" });
@@ -78,26 +114,39 @@ export function itemEditor(pane, { database, container, definition, target, onch
       h("section", { class: "lifetime", "aria-label": "Lifetime" },
         h("h3", {}, "Lifetime"),
         stored && h("div", { class: "lifetime-now" }, left, story),
-        defaultTtl === null
-          ? h("p", { class: "hint" }, "Time to Live is off in this container: a ttl is kept as data and ends nothing. ",
-            h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"))
-          : [
-            h("div", { class: "row wrap", role: "group", "aria-label": "Set ttl" },
-              button("Container's default", () => setTtl(null), { kind: "small", title: "Removes ttl" }),
-              button("Never", () => setTtl(-1), { kind: "small", title: "ttl -1" }),
-              LIFETIMES.map(([label, seconds]) => button(label, () => setTtl(seconds), { kind: "small", title: `ttl ${seconds}` }))),
-            h("p", { class: "hint" }, "ttl is in seconds and counts from the last write; every save starts it again."),
-          ],
+        choices,
         effect),
-      stored && h("details", { class: "system" }, h("summary", {}, "System properties"),
-        h("dl", { class: "facts" }, [...SYSTEM].map((name) => [h("dt", {}, name), h("dd", {}, h("code", {}, String(stored[name])), name === "_ts" && ` ${moment(stored._ts)}`)]),
-          h("dt", {}, "rule"), h("dd", {}, button("Ask the server", explain, { kind: "link" })))));
-    judge();
-    tick();
+      stored && h("details", { class: "system" }, h("summary", {}, "System properties"), facts,
+        h("dl", { class: "facts" }, h("dt", {}, "rule"), h("dd", {}, button("Ask the server", explain, { kind: "link" })))));
+    offer();
+    update();
     if (!target) {
       box.area.focus();
       box.area.setSelectionRange(0, 0);
     }
+  }
+
+  /** The ways to set a ttl, where it means something. */
+  function offer() {
+    fill(choices, defaultTtl === null
+      ? h("p", { class: "hint" }, "Time to Live is off in this container: a ttl is kept as data and ends nothing. ",
+        h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"))
+      : [
+        h("div", { class: "row wrap", role: "group", "aria-label": "Set ttl" },
+          button("Container's default", () => setTtl(null), { kind: "small", title: "Removes ttl" }),
+          button("Never", () => setTtl(-1), { kind: "small", title: "ttl -1" }),
+          LIFETIMES.map(([label, seconds]) => button(label, () => setTtl(seconds), { kind: "small", title: `ttl ${seconds}` }))),
+        h("p", { class: "hint" }, "ttl is in seconds and counts from the last write; every save starts it again."),
+      ]);
+  }
+
+  /** What the server has said of the item; the text and the focus stay. */
+  function update() {
+    if (stored) {
+      fill(facts, [...SYSTEM].map((name) => [h("dt", {}, name), h("dd", {}, h("code", {}, String(stored[name])), name === "_ts" && ` ${moment(stored._ts)}`)]));
+    }
+    judge();
+    tick();
   }
 
   /** Says what is wrong with the text, or what saving it would mean. */
@@ -123,6 +172,12 @@ export function itemEditor(pane, { database, container, definition, target, onch
 
   function tick() {
     if (!stored || !box) return;
+    if (isGone) {
+      left.textContent = "gone";
+      left.className = "left soon";
+      fill(story, h("p", {}, "It has ended, or somebody has deleted it. Save it again as a new item to keep it."));
+      return;
+    }
     const seconds = ends === null ? null : ends - clock.now();
     left.textContent = seconds === null ? "never ends" : seconds > 0 ? countdown(seconds) : "gone";
     left.className = `left ${seconds !== null && seconds <= 60 ? "soon" : ""}`;
@@ -146,6 +201,16 @@ export function itemEditor(pane, { database, container, definition, target, onch
   }
 
   async function save() {
+    if (isSaving) return;
+    isSaving = true;
+    try {
+      await saveOnce();
+    } finally {
+      isSaving = false;
+    }
+  }
+
+  async function saveOnce() {
     problem.hidden = true;
     const wrong = flaw(box.value);
     if (wrong) {
@@ -156,11 +221,11 @@ export function itemEditor(pane, { database, container, definition, target, onch
   }
 
   async function create() {
-    const item = JSON.parse(box.value);
-    const key = keyOf(Object(item), definition.partitionKey);
+    const sent = box.value;
+    const key = keyOf(Object(JSON.parse(sent)), definition.partitionKey, () => sent);
     try {
-      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: box.value, headers: keyHeader(key) });
-      saved = box.value;
+      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: sent, headers: keyHeader(key) });
+      saved = sent;
       toast(`Item ${answer.json.id} created`);
       onchange();
       onmade(key, answer.json.id);
@@ -172,12 +237,13 @@ export function itemEditor(pane, { database, container, definition, target, onch
   }
 
   async function replace(etag) {
+    const sent = box.value;
     try {
       take(await api.call("PUT", path(), {
-        body: box.value,
+        body: sent,
         headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-match": etag },
-      }));
-      draw();
+      }), sent);
+      update();
       toast("Saved");
       onchange();
     } catch (error) {
@@ -207,7 +273,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     ], { wide: true });
     if (choice === "theirs") {
       take(theirs);
-      draw();
+      update();
       onchange();
     } else if (choice === "mine") {
       await replace(theirs.json._etag);
@@ -239,7 +305,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
 
   async function explain() {
     try {
-      const answer = await api.admin("POST", api.ttl(database, container, "explain"), { id: target.id, partitionKey: target.key });
+      const answer = await api.admin("POST", api.ttl(database, container, "explain"), `{"id":${JSON.stringify(target.id)},"partitionKey":${keyJson(target.key)}}`);
       await dialog("Why it lives, or not", () => h("dl", { class: "facts" },
         [["State", answer.live ? "alive" : "ended"], ["Rule", answer.rule], ["Because", answer.because],
           ["Decided by", answer.origin], ["Ends at", answer.expiresAt === null ? "never" : moment(answer.expiresAt)]]
@@ -270,7 +336,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     saved = JSON.stringify(blank(id, definition.partitionKey), null, 2);
     draw();
   }
-  return { dispose: () => aborter.abort(), isDirty };
+  return { dispose: () => aborter.abort(), isDirty, look };
 }
 
 /** The lines of two texts, those only in one of them marked. */

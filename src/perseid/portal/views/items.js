@@ -3,15 +3,16 @@
 import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { button, empty, failure, fill, h, iconButton, loading, moment, plural } from "../dom.js";
-import { flaw } from "../json.js";
-import { keyOf, keyText } from "../keys.js";
+import { flaw, parts } from "../json.js";
+import { keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, lifetime } from "../lifetime.js";
 import { go, link } from "../routes.js";
 import { itemEditor } from "./item-editor.js";
 
 const PAGE = 100;
-const LARGEST_REFRESH = 1000;
+const LARGEST_PAGE = 1000;
 const EVERY = 10_000; // others write too
+const SHARE = 10; // of the time passes between two loads, at least
 const LEAVING = 700; // milliseconds a dead row takes to go; the same as in the style sheet
 const SOON = 60;
 const ASKS = 2; // at a row's end, and a second later: the page's clock may be a little ahead
@@ -22,8 +23,7 @@ const REASONS = { item: "item", container: "container", none: "never" };
 function targetOf(rest) {
   if (rest.length === 1 && rest[0] === "new") return null;
   if (rest.length !== 2 || flaw(rest[0])) return undefined;
-  const key = JSON.parse(rest[0]);
-  return Array.isArray(key) ? { key, id: rest[1] } : undefined;
+  return rest[0].trimStart().startsWith("[") ? { key: parts(rest[0]), id: rest[1] } : undefined;
 }
 
 export function itemsView(body, place) {
@@ -50,7 +50,7 @@ export function itemsView(body, place) {
   const create = button("New item", () => go({ ...place, tab: "items", rest: ["new"] }), { kind: "primary" });
   const state = h("div", {}, loading("Loading items"));
   const more = button("Load more", () => load({ isMore: true }), { hidden: true });
-  const pane = h("section", { class: "pane", "aria-label": "Item", hidden: true });
+  const pane = h("section", { class: "pane", "aria-label": "Item", tabindex: "-1", hidden: true });
   fill(body,
     h("div", { class: "split" },
       h("section", { class: "list", "aria-label": "Items" },
@@ -67,24 +67,27 @@ export function itemsView(body, place) {
   let editor = null;
   let timer = 0;
   let isLoading = false;
-  let isStale = false; // asked for while a load was under way
+  let next = null; // the load that was asked for while one was under way
+  let shownFor = ""; // the filter of the rows on the screen
 
   async function load({ isMore = false } = {}) {
     if (isLoading) {
-      isStale = true;
+      next = { isMore: isMore || Boolean(next?.isMore) };
       return;
     }
     isLoading = true;
     clearTimeout(timer);
+    const began = performance.now();
     try {
       definition = await api.readContainer(database, container, signal);
       create.disabled = false;
       defaultTtl = definition.defaultTtl ?? null;
-      const wanted = isMore ? PAGE : Math.min(LARGEST_REFRESH, Math.max(PAGE, known.size));
-      const page = await read(wanted, isMore ? continuation : null);
-      continuation = page.headers.get("x-ms-continuation");
-      show(page.json.Documents, isMore);
-      if (!editor) edit(place);
+      const text = filter.value.trim();
+      const found = await (isMore && continuation ? read(text, PAGE, continuation) : readAgain(text));
+      continuation = found.continuation;
+      show(found.items, text, isMore);
+      if (editor) editor.look(definition);
+      else edit(place);
     } catch (error) {
       if (error.name === "AbortError") return;
       table.hidden = true;
@@ -94,32 +97,55 @@ export function itemsView(body, place) {
     } finally {
       isLoading = false;
     }
-    if (isStale) {
-      isStale = false;
-      load();
+    if (next) {
+      const { isMore: isMoreNext } = next;
+      next = null;
+      load({ isMore: isMoreNext });
     } else {
-      timer = setTimeout(load, EVERY);
+      timer = setTimeout(load, Math.max(EVERY, SHARE * (performance.now() - began)));
     }
   }
 
-  function read(wanted, token) {
+  /** As many items as there are rows, if there are; the server may need several pages for them. */
+  async function readAgain(text) {
+    const wanted = Math.max(PAGE, known.size);
+    const found = await read(text, Math.min(LARGEST_PAGE, wanted), null);
+    while (found.continuation && found.items.length < known.size) {
+      const page = await read(text, Math.min(LARGEST_PAGE, wanted - found.items.length), found.continuation);
+      found.items.push(...page.items);
+      found.continuation = page.continuation;
+    }
+    return found;
+  }
+
+  /** One page: {items, continuation}; items are {item, text()}. */
+  async function read(text, wanted, token) {
     const headers = { "x-ms-max-item-count": String(wanted) };
     if (token) headers["x-ms-continuation"] = token;
     const path = [...api.container(database, container), "docs"];
-    const text = filter.value.trim();
-    if (!text) return api.call("GET", path, { headers, signal });
-    return api.query(path, {
-      query: "SELECT * FROM c WHERE CONTAINS(c.id, @text, true)",
-      parameters: [{ name: "@text", value: text }],
-    }, headers, signal);
+    const page = await (text
+      ? api.query(path, {
+        query: "SELECT * FROM c WHERE CONTAINS(c.id, @text, true)",
+        parameters: [{ name: "@text", value: text }],
+      }, headers, signal)
+      : api.call("GET", path, { headers, signal }));
+    let texts = null; // taken apart only if somebody looks
+    const textOf = (index) => {
+      texts ??= parts(parts(page.text).find(([name]) => name === "Documents")[1]);
+      return texts[index];
+    };
+    return {
+      items: page.json.Documents.map((item, index) => ({ item, text: () => textOf(index) })),
+      continuation: page.headers.get("x-ms-continuation"),
+    };
   }
 
   /** Brings the rows in line with what the server holds; rows that stay keep their place. */
-  function show(items, isMore) {
+  function show(items, text, isMore) {
     const seen = new Set();
     let number = isMore ? known.size : 0;
-    for (const item of items) {
-      const key = keyOf(item, definition.partitionKey);
+    for (const { item, text: textOf } of items) {
+      const key = keyOf(item, definition.partitionKey, textOf);
       const name = JSON.stringify([...key, item.id]);
       seen.add(name);
       const row = known.get(name) ?? add(name, item, key);
@@ -130,9 +156,10 @@ export function itemsView(body, place) {
       Object.assign(row, { origin, ends });
       draw(row);
     }
-    if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row);
+    const isFiltered = text !== shownFor; // then a row that is missing need not be gone
+    shownFor = text;
+    if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row, isFiltered);
     arrange();
-    const text = filter.value.trim();
     table.hidden = !known.size;
     more.hidden = !continuation;
     count.textContent = known.size ? `${plural(known.size, "item")}${continuation ? " shown" : ""}` : "";
@@ -158,7 +185,7 @@ export function itemsView(body, place) {
   }
 
   function add(name, item, key) {
-    const address = link({ database, container, tab: "items", rest: [JSON.stringify(key), item.id] });
+    const address = link({ database, container, tab: "items", rest: [keyJson(key), item.id] });
     const row = {
       item,
       address,
@@ -190,8 +217,9 @@ export function itemsView(body, place) {
     row.meter.hidden = row.ends === null;
   }
 
-  function remove(name, row) {
+  function remove(name, row, isFiltered) {
     known.delete(name);
+    if (isFiltered) return row.node.remove();
     row.left.textContent = "gone";
     row.node.classList.add("leaving");
     setTimeout(() => {
@@ -231,6 +259,10 @@ export function itemsView(body, place) {
   }
 
   function edit({ rest }) {
+    const focused = document.activeElement;
+    const isInList = rows.contains(focused);
+    const isInPane = pane.contains(focused) || focused === document.body;
+    const before = editor && rows.querySelector("[aria-current=true]");
     editor?.dispose();
     editor = null;
     const target = targetOf(rest);
@@ -242,7 +274,10 @@ export function itemsView(body, place) {
       row.node.classList.toggle("chosen", isChosen);
       row.node.querySelector("a").setAttribute("aria-current", String(isChosen));
     }
-    if (!isOpen) return;
+    if (!isOpen) {
+      if (before && isInPane) before.focus();
+      return;
+    }
     editor = itemEditor(pane, {
       database,
       container,
@@ -250,13 +285,16 @@ export function itemsView(body, place) {
       target,
       onchange: () => load(),
       onclose: () => go({ ...place, tab: "items", rest: [] }),
-      onmade: (key, id) => go({ ...place, tab: "items", rest: [JSON.stringify(key), id] }),
+      onmade: (key, id) => go({ ...place, tab: "items", rest: [keyJson(key), id] }),
     });
+    if (isInList) pane.focus(); // from a row on, the editor is behind all the others
   }
 
   let typing = 0;
   filter.addEventListener("input", () => {
     clearTimeout(typing);
+    continuation = null; // it belongs to the rows of another filter
+    more.hidden = true;
     typing = setTimeout(() => load(), 200);
   });
   clock.addEventListener("tick", tick, { signal });
@@ -272,9 +310,9 @@ export function itemsView(body, place) {
     },
     canLeave: () => !editor?.isDirty(),
     refresh: () => load(),
-    update(next) {
-      place = next;
-      if (definition) edit(next);
+    update(to) {
+      place = to;
+      if (definition) edit(to);
     },
   };
 }
