@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.portal.scenes import visit
+from perseid.config import Settings
+from tests.portal.browsing import answered, tab
+from tests.portal.scenes import enter, visit
 from tests.support.raw import RawClient
+from tests.support.running import running
 
 
 def test_a_database_and_a_container_are_created_and_deleted(
@@ -109,3 +113,51 @@ def test_names_that_need_escaping(page: Page, raw: RawClient, database: str, odd
     expect(page.get_by_label("Item as JSON")).to_have_value(re.compile(re.escape(f'"pk": "{odd}"')))
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
+
+
+@pytest.mark.parametrize("odd", [".", ".."])
+def test_names_that_browsers_take_for_directories(
+    page: Page, raw: RawClient, database: str, odd: str
+) -> None:
+    """Asking for them would ask for something else, and deleting would delete that."""
+    body = {"id": odd, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
+    assert raw.post(f"{database}/colls", body).status == 201
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    visit(page, f"{database.removeprefix('/dbs/')}/{odd}/settings")
+    expect(page.get_by_role("alert")).to_contain_text(f"A browser cannot ask for the name “{odd}”")
+    expect(page.get_by_role("button", name="Server clock")).to_be_visible()  # still signed in
+    assert not [url for url in asked if url.endswith((database, f"{database}/"))]
+
+
+def test_a_database_that_browsers_take_for_a_directory(chromium: Browser) -> None:
+    with running(Settings(memory=True)) as found, tab(chromium) as (page, wrong):
+        with closing(RawClient(found.endpoint, found.key)) as raw:
+            assert raw.post("/dbs", {"id": ".."}).status == 201
+        enter(page, found.endpoint, found.key)
+        tree = page.get_by_role("navigation", name="Databases and containers")
+        expect(tree).to_contain_text("A browser cannot ask for the name “..”")
+        expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        assert not wrong
+
+
+def test_the_overview_keeps_the_focus_and_the_selection(page: Page, container: str) -> None:
+    _, _, database, _, name = container.split("/")
+    link = page.get_by_role("main").get_by_role("link", name=f"{database} / {name}")
+    link.focus()
+    page.get_by_text("Endpoint", exact=True).evaluate(
+        "(node) => getSelection().selectAllChildren(node)"
+    )
+    with answered(page, "GET", 200, path="metrics.json"):
+        page.evaluate("document.dispatchEvent(new Event('catalog'))")
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(link).to_be_focused()
+    assert page.evaluate("String(getSelection())") == "Endpoint"
+
+
+def test_the_overview_comes_back_with_the_server(page: Page, container: str) -> None:
+    page.route("**/dbs", lambda route: route.abort())
+    page.evaluate("document.dispatchEvent(new Event('catalog'))")
+    expect(page.get_by_role("main")).to_contain_text("The server does not answer")
+    page.unroute("**/dbs")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()

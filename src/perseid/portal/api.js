@@ -99,6 +99,9 @@ async function matchClocks() {
  * Resolves to {status, headers, text, json}; rejects with a Refusal for 400 and above.
  */
 export async function call(method, names, { body, headers = {}, search = "", signal } = {}) {
+  // Browsers resolve these, escaped or not: the request would be for something else.
+  const lost = names.find((name) => name === "." || name === "..");
+  if (lost) throw new Error(`A browser cannot ask for the name “${lost}”: it would ask for something else. A program can.`);
   const sent = { "x-ms-version": "2020-07-15", ...headers };
   const signed = sign; // a late answer says nothing about a key that came after it
   if (sign) {

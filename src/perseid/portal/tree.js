@@ -24,12 +24,14 @@ export function tree() {
       const databases = await api.listDatabases();
       if (databases.length === 1) opened.add(databases[0].id);
       const containers = await Promise.all(databases.map(({ id }) =>
-        opened.has(id) ? api.listContainers(id).catch(() => []) : null));
+        opened.has(id) ? api.listContainers(id).catch(reason) : null));
       draw(databases, containers);
     } catch (error) {
       fill(list, failure(error, load));
     }
   }
+
+  const reason = (error) => (error.status === 404 ? [] : error); // shown in the place of the list
 
   function draw(databases, containers) {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.place : null;
@@ -56,12 +58,13 @@ export function tree() {
         }, icon("chevron")),
         h("a", { href: link({ database: id }), "data-place": id, title: id }, icon("database"), h("span", {}, id)),
         iconButton("add", `New container in ${id}`, () => createContainer(id), { class: "icon-button faint" })),
-      isOpen && h("ul", {},
-        containers?.map((each) => h("li", {},
+      isOpen && containers instanceof Error && h("p", { class: "tree-none" }, containers.message),
+      isOpen && Array.isArray(containers) && h("ul", {},
+        containers.map((each) => h("li", {},
           h("div", { class: "tree-row leaf" },
             h("a", { href: link({ database: id, container: each.id }), "data-place": `${id}/${each.id}`, title: each.id },
               icon("container"), h("span", {}, each.id))))),
-        containers?.length === 0 && h("li", { class: "tree-none" }, "No containers")));
+        containers.length === 0 && h("li", { class: "tree-none" }, "No containers")));
   }
 
   function toggle(id) {
