@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from perseid.clock import MovableClock
+from tests.portal.browsing import answered
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
 
@@ -59,3 +60,24 @@ def test_with_time_to_live_off_it_says_so(page: Page, container: str) -> None:
     expect(figure(page, "Next end")).to_have_text("–")
     expect(page.get_by_role("group", name="Items and bytes that end")).to_be_hidden()
     expect(page.get_by_label("Width of a bar")).to_be_hidden()
+
+
+def test_a_link_keeps_its_focus_while_figures_come_in(page: Page, container: str) -> None:
+    _, _, database, _, name = container.split("/")
+    visit(page, f"{database}/{name}/lifetimes")
+    link = page.get_by_role("link", name="Switch it on")
+    link.focus()
+    with answered(page, "GET", 200, path="/forecast"):
+        pass
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(link).to_be_focused()
+
+
+def test_the_page_comes_back_with_the_server(page: Page, container: str) -> None:
+    _, _, database, _, name = container.split("/")
+    visit(page, f"{database}/{name}/lifetimes")
+    expect(figure(page, "Next end")).to_have_text("–")
+    page.route("**/_perseid/ttl/**", lambda route: route.abort())
+    expect(page.get_by_role("main")).to_contain_text("The server does not answer")
+    page.unroute("**/_perseid/ttl/**")
+    expect(figure(page, "Next end")).to_have_text("–")

@@ -11,7 +11,10 @@ const EVERY = 5_000;
 
 export function homeView(body) {
   const aborter = new AbortController();
+  const place = h("div", { class: "stack" });
+  const whole = [h("h1", {}, "Overview"), place, connection()];
   let timer = 0;
+  let failed = ""; // what is said in the place of it all
   fill(body, loading());
 
   async function load() {
@@ -22,10 +25,14 @@ export function homeView(body) {
         api.admin("GET", ["metrics.json"], undefined, aborter.signal).catch(onlyRefusals),
       ]);
       draw(databases, figures);
-      timer = setTimeout(load, EVERY);
+      failed = "";
     } catch (error) {
-      if (error.name !== "AbortError") fill(body, failure(error, load));
+      if (error.name === "AbortError") return;
+      if (failed !== error.message) fill(body, failure(error, load));
+      failed = error.message;
     }
+    clearTimeout(timer);
+    timer = setTimeout(load, EVERY); // also after a failure: the server may be back
   }
 
   function draw(databases, figures) {
@@ -34,10 +41,10 @@ export function homeView(body) {
         button("New database", create, { kind: "primary" })), connection());
       return;
     }
-    fill(body,
-      h("h1", {}, "Overview"),
-      figures ? table(figures.containers) : h("p", { class: "muted" }, "This key may not ask for figures."),
-      connection());
+    const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    fill(place, figures ? table(figures.containers) : h("p", { class: "muted" }, "This key may not ask for figures."));
+    if (focused) [...place.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus();
+    if (!place.isConnected) fill(body, whole); // else only the figures change: focus and selection stay
   }
 
   async function create() {

@@ -38,6 +38,7 @@ export function lifetimesView(body, { database, container }) {
     h("section", { class: "card" }, h("h2", {}, "Removal"), sweeper));
   fill(body, loading("Counting"));
 
+  let failed = ""; // what is said in the place of it all
   let status = null;
   let hasChosen = false;
   let timer = 0;
@@ -58,9 +59,11 @@ export function lifetimesView(body, { database, container }) {
       draw(forecast, sweeping);
     } catch (error) {
       if (error.name === "AbortError") return;
-      fill(body, failure(error, load));
-      return;
+      if (failed !== error.message || view.isConnected) fill(body, failure(error, load));
+      failed = error.message;
+      if (!(error instanceof api.Unreachable)) return; // else the server may be back any moment
     }
+    clearTimeout(timer);
     if (live.checked) timer = setTimeout(load, document.hidden ? 5 * EVERY : EVERY);
   }
 
@@ -86,7 +89,7 @@ export function lifetimesView(body, { database, container }) {
     const isOff = status.defaultTtl === null;
     none.hidden = !isOff;
     bucket.hidden = forecasts.hidden = isOff; // bars would only say the same once more
-    if (isOff) {
+    if (isOff && !none.childElementCount) { // a link keeps its focus
       fill(none, "Time to Live is off in this container: nothing ends. ", h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"));
     }
     chart.show(forecast.buckets);
