@@ -19,6 +19,7 @@ const VIEWS = { items: itemsView, query: queryView, settings: settingsView, life
 
 let view = null; // {dispose?, canLeave?, update?, refresh?} of what is on the screen
 let shown = null; // its address
+let shownAt = null; // and its place in the tab's history, where the browser tells
 let isAsking = false; // for another key, over the page
 let isLockedOut = false; // somebody would not give one, for the text's sake
 
@@ -106,9 +107,12 @@ function open() {
     if (location.hash === shown) return;
     if (isUnsaved()) {
       const wanted = location.hash;
-      history.replaceState(null, "", shown || location.pathname);
+      const steps = shownAt === null ? 0 : placeInHistory() - shownAt;
+      if (steps) history.go(-steps); // what is shown stays, and so do the places before and after it
+      else history.replaceState(null, "", shown || location.pathname);
       if (!(await mayDiscard())) return;
       leave();
+      if (steps) return history.go(steps);
       history.pushState(null, "", wanted);
     }
     show();
@@ -123,6 +127,7 @@ function open() {
     if (place.isUnknown) history.replaceState(null, "", link(place)); // says what is shown instead
     const before = shown === null ? null : parse(shown);
     shown = location.hash;
+    shownAt = placeInHistory();
     nav.select(place);
     fill(crumbs, trail(place));
     document.title = [place.container ?? place.database, "Perseid"].filter(Boolean).join(" – ");
@@ -145,6 +150,7 @@ function open() {
   show();
 }
 
+const placeInHistory = () => globalThis.navigation?.currentEntry?.index ?? null;
 const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
 const mayDiscard = () => confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
 
