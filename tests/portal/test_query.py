@@ -174,3 +174,20 @@ def test_columns_that_do_not_fit_are_said_to_be_missing(asked: Page) -> None:
     ask(asked, f"SELECT {listed} FROM c WHERE c.n = 3")
     expect(asked.get_by_role("columnheader")).to_have_count(40)
     expect(asked.get_by_text("5 more properties")).to_be_visible()
+
+
+def test_escape_closes_the_options(asked: Page) -> None:
+    asked.get_by_text("Options").click()
+    asked.get_by_label("Parameters").press("Escape")
+    expect(asked.get_by_label("Parameters")).to_be_hidden()
+    expect(asked.get_by_text("Options")).to_be_focused()
+
+
+def test_a_query_that_takes_long_can_be_stopped(asked: Page) -> None:
+    asked.route("**/docs", lambda _: None)  # no answer
+    ask(asked, "SELECT VALUE c.n FROM c WHERE c.n < 5")
+    asked.get_by_role("button", name="Stop").click()
+    expect(asked.get_by_text("Stopped")).to_be_visible()
+    asked.unroute("**/docs")
+    asked.get_by_role("button", name="Run").click()
+    expect(asked.get_by_text(re.compile(r"^5 rows · "))).to_be_visible()

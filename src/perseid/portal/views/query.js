@@ -28,7 +28,11 @@ export function queryView(body, { database, container }) {
     text.node,
     h("div", { class: "bar query-bar" },
       run,
-      h("details", { class: "options" }, h("summary", {}, "Options"),
+      h("details", { class: "options", onkeydown: (event) => {
+        if (event.key !== "Escape") return;
+        event.currentTarget.open = false; // it lies over the rows
+        event.currentTarget.querySelector("summary").focus();
+      } }, h("summary", {}, "Options"),
         h("div", { class: "options-body" },
           field("Parameters", parameters, "An object of names and values."),
           field("Partition key", scope, "JSON; asks one partition only."),
