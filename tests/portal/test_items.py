@@ -632,3 +632,23 @@ def test_the_way_back_survives_a_question(page: Page, raw: RawClient, container:
     expect(page).to_have_url(re.compile("/query$"))
     page.evaluate("history.go(2)")
     expect(editor).to_have_value(re.compile('"id": "a"'))
+
+
+def test_a_busy_container_is_asked_again(page: Page, raw: RawClient, container: str) -> None:
+    put(raw, container, "a")
+    editor = edit(page, container, "a")
+    editor.fill('{"id": "a", "pk": "p", "n": 1}')
+    refused: list[str] = []
+
+    def refuse(route: Route) -> None:
+        if len(refused) == 2:
+            return route.continue_()
+        refused.append(route.request.method)
+        return route.fulfill(status=429, body="{}", headers={"x-ms-retry-after-ms": "5"})
+
+    page.route("**/docs/a", refuse)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+    page.unroute("**/docs/a")
+    assert refused == ["PUT", "PUT"]
+    assert read(raw, container, "a")["n"] == 1

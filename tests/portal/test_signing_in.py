@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.portal.browsing import tab
-from tests.portal.scenes import NOON, enter
+from tests.portal.scenes import NOON, enter, visit
 from tests.support.running import running
 
 OTHER_KEY = base64.b64encode(b"somebody else's key").decode()
@@ -65,6 +65,9 @@ def test_a_date_that_is_refused_is_not_blamed_on_the_key(
         page.get_by_label("Account key").fill(key)
         page.get_by_role("button", name="Connect").click()
         expect(page.get_by_role("alert")).to_contain_text("not valid at the current time")
+        page.unroute("**/_perseid/health")  # the clocks agree again
+        page.get_by_role("button", name="Connect").click()
+        expect(page.get_by_role("button", name="Server clock")).to_be_visible()
 
 
 def test_a_connection_string_holds_a_key(fresh: Page, endpoint: str, key: str) -> None:
@@ -264,3 +267,17 @@ def test_the_focus_stays_where_the_clock_is_stopped(chromium: Browser) -> None:
         page.get_by_role("button", name="Freeze").press("Enter")
         expect(page.get_by_role("button", name="Let it run")).to_be_focused()
         assert not wrong
+
+
+def test_nothing_is_asked_for_after_the_key_is_forgotten(page: Page, container: str) -> None:
+    _, _, database, _, name = container.split("/")
+    visit(page, f"{database}/{name}/items")
+    expect(page.get_by_role("heading", name="No items")).to_be_visible()
+    page.get_by_role("button", name="Forget the key").click()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("history.back()")
+    expect(page).not_to_have_url(re.compile("items$"))
+    page.evaluate("() => new Promise((resolve) => setTimeout(resolve, 100))")
+    expect(page.get_by_label("Account key")).to_be_visible()
+    assert asked == []

@@ -2,6 +2,8 @@
 
 import { signer } from "./signing.js";
 
+const PATIENCE = 9; // attempts after the first that a busy container refuses, as in the SDKs
+const LONGEST_PAUSE = 3_000; // milliseconds
 const STORED = "perseid.key"; // session storage: the key lives as long as the tab
 
 /** An answer that says no, in the server's own words. */
@@ -91,14 +93,16 @@ export const isSigned = () => sign !== null;
 async function matchClocks() {
   const answer = await call("GET", ["_perseid", "health"]);
   const date = Date.parse(answer.headers.get("date") ?? "");
-  if (!Number.isNaN(date) && Math.abs(date - Date.now()) > 60_000) skew = date - Date.now();
+  if (Number.isNaN(date)) return;
+  const difference = date - Date.now();
+  skew = Math.abs(difference) > 60_000 ? difference : 0; // one that was measured before may be wrong by now
 }
 
 /**
  * One request; `names` are the parts of the path, unescaped.
  * Resolves to {status, headers, text, json}; rejects with a Refusal for 400 and above.
  */
-export async function call(method, names, { body, headers = {}, search = "", signal } = {}) {
+export async function call(method, names, { body, headers = {}, search = "", signal, patience = PATIENCE } = {}) {
   // Browsers resolve these, escaped or not: the request would be for something else.
   const lost = names.find((name) => name === "." || name === "..");
   if (lost) throw new Error(`A browser cannot ask for the name “${lost}”: it would ask for something else. A program can.`);
@@ -123,6 +127,10 @@ export async function call(method, names, { body, headers = {}, search = "", sig
     if (error.name === "AbortError") throw error;
     throw new Unreachable("The server does not answer. Is it still running?");
   }
+  if (response.status === 429 && patience > 0) { // nothing was done; the server says when to come again
+    await pause(Math.min(LONGEST_PAUSE, Number(response.headers.get("x-ms-retry-after-ms")) || 100));
+    return call(method, names, { body, headers, search, signal, patience: patience - 1 });
+  }
   if (response.status >= 400) {
     const refusal = new Refusal(response.status, parsed(text));
     // Without a key, who wants to write is asked for one; what the page reads by itself is not worth it.
@@ -141,6 +149,8 @@ export async function call(method, names, { body, headers = {}, search = "", sig
     },
   };
 }
+
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 function parsed(text) {
   try {

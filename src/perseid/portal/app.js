@@ -53,6 +53,7 @@ async function start() {
 function connect(problem = "") {
   leave();
   clock.stop();
+  window.onhashchange = window.onbeforeunload = null;
   fill(app, connectView(open, problem));
   app.querySelector("[autofocus]")?.focus();
 }
@@ -107,12 +108,14 @@ function open() {
     if (location.hash === shown) return;
     if (isUnsaved()) {
       const wanted = location.hash;
-      const steps = shownAt === null ? 0 : placeInHistory() - shownAt;
-      if (steps) history.go(-steps); // what is shown stays, and so do the places before and after it
+      const wantedAt = placeInHistory();
+      const isElsewhere = wantedAt !== shownAt;
+      // What is shown stays, and so do the places before and after it.
+      if (isElsewhere) await navigation.traverseTo(shownAt).finished.catch(() => {});
       else history.replaceState(null, "", shown || location.pathname);
       if (!(await mayDiscard())) return;
       leave();
-      if (steps) return history.go(steps);
+      if (isElsewhere) return void navigation.traverseTo(wantedAt).finished.catch(show);
       history.pushState(null, "", wanted);
     }
     show();
@@ -150,7 +153,7 @@ function open() {
   show();
 }
 
-const placeInHistory = () => globalThis.navigation?.currentEntry?.index ?? null;
+const placeInHistory = () => globalThis.navigation?.currentEntry?.key ?? null;
 const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
 const mayDiscard = () => confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
 
