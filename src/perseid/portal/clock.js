@@ -14,6 +14,7 @@ class ServerClock extends EventTarget {
   isSilent = false; // the server did not answer the last time
   #offset = 0; // seconds from this page's own counter to the server's time
   #stoodAt = 0;
+  #isOn = false;
   #polling = 0;
   #ticking = 0;
 
@@ -24,6 +25,7 @@ class ServerClock extends EventTarget {
 
   start() {
     this.stop();
+    this.#isOn = true;
     this.isKnown = this.isMovable = this.isFrozen = this.isHeld = false;
     this.mayMove = null;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
@@ -33,6 +35,7 @@ class ServerClock extends EventTarget {
   }
 
   stop() {
+    this.#isOn = false;
     document.removeEventListener("visibilitychange", this.#look);
     clearTimeout(this.#polling);
     clearTimeout(this.#ticking);
@@ -42,6 +45,7 @@ class ServerClock extends EventTarget {
     clearTimeout(this.#polling);
     if (document.hidden) return;
     await this.sync();
+    if (!this.#isOn) return; // stopped while it was asking
     clearTimeout(this.#polling);
     this.#polling = setTimeout(this.#look, this.isMovable || this.isSilent ? OFTEN : SELDOM);
   };
