@@ -82,7 +82,6 @@ def request(verb: str, headers: Mapping[str, str]) -> Request:
         path="/",
         query_string="",
         scheme="http",
-        now=0.0,
         activity_id="an-activity",
     )
 

@@ -118,7 +118,6 @@ class App:
                 scope.path,
                 scope.query_string,
                 scope.scheme,
-                account.clock.now(),
                 activity_id,
             )
             is_logged = log.isEnabledFor(logging.INFO)
@@ -169,7 +168,7 @@ class App:
             if method not in ("GET", "DELETE") or _has_body(request):
                 request.body = await _read_body(request, protocol)
                 request.gone = protocol.client_disconnect
-                request.now = account.clock.now()  # somebody may have moved the clock
+            request.now = account.clock.now()
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
                 _check_headers(headers)
@@ -231,7 +230,6 @@ class App:
                 old.path,
                 old.query_string,
                 old.scheme,
-                self._account.clock.now(),
                 old.activity_id,
             )
             try:

@@ -17,6 +17,8 @@ from perseid.query.index_usage import Composite, IndexPath, Single
 from perseid.service.index_metrics import IndexMetrics, index_metrics
 from perseid.service.query_requests import QueryRequest
 
+_FIRST: Final = "x-ms-cosmos-populateindexmetrics"
+_SECOND: Final = "x-ms-cosmos-populateindexmetrics-v2"
 # Clients refuse answers whose headers come to 16 KB.
 _LONGEST_METRICS: Final = 6 * 1024
 _LONGEST_FILTER: Final = 256
@@ -121,13 +123,9 @@ def _step_spec(name: str | None) -> str:
 
 def headers(request: Request, container: Container, query: QueryRequest) -> list[tuple[str, str]]:
     """The header with the metrics of a query, if its request asks for them."""
-    for name, encode in _FORMS.items():
+    if request.header(_FIRST) is None and request.header(_SECOND) is None:
+        return []
+    for name, encode in ((_FIRST, encoded), (_SECOND, encoded_v2)):
         if flag(request, name):
             return [("x-ms-cosmos-index-utilization", encode(index_metrics(container, query)))]
     return []
-
-
-_FORMS: Final = {
-    "x-ms-cosmos-populateindexmetrics": encoded,
-    "x-ms-cosmos-populateindexmetrics-v2": encoded_v2,
-}

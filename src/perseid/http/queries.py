@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any, Final, TypeVar
 
 from perseid import charges
 from perseid.errors import BadRequest
@@ -26,6 +28,8 @@ from perseid.service import queries, query_plans, query_requests
 from perseid.service.account import Account
 from perseid.service.operation import begin
 from perseid.service.plans import pinned_key
+
+T = TypeVar("T")
 
 _WATCHED_AFTER: Final = 0.05
 _LONG_TEXT: Final = 16 * 1024
@@ -57,12 +61,11 @@ async def query(account: Account, request: Request) -> Response:
     if pinned is not None and scan.pk_prefix is None:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
-    with _Watch(request):
-        page = await queries.run_page(
-            op, plan, wanted, scan, token, limit, allowance=request.allowance
-        )
+    work = queries.run_page(op, plan, wanted, scan, token, limit, allowance=request.allowance)
+    page = await _watched(request, work)
     page.times.compiling = compiling
-    metering.touch(request, page.ranges)
+    if page.ranges:
+        metering.touch(request, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )
@@ -101,29 +104,44 @@ def _features(request: Request) -> frozenset[str] | None:
     return None if header is None else frozenset(map(str.strip, header.split(",")))
 
 
+@types.coroutine
+def _watched(request: Request, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Does the work, and ends it if the client goes; most is done before there is time to look."""
+    try:
+        wait = work.send(None)
+        with _Watch(request):
+            while True:
+                try:
+                    sent = yield wait
+                except GeneratorExit:
+                    work.close()
+                    raise
+                except BaseException as exc:
+                    wait = work.throw(exc)
+                else:
+                    wait = work.send(sent)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
 class _Watch:
     """Ends a query whose client has gone; looks only when it has taken a while."""
 
-    __slots__ = ("_loop", "_request", "_task", "_timer", "_watch")
-
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task(self._loop)
+        self._task = asyncio.current_task()
         self._watch: asyncio.Future[None] | None = None
 
     def __enter__(self) -> None:
-        # Most are answered within this turn of the loop, and never need a timer.
-        self._timer: asyncio.Handle = self._loop.call_soon(self._wait)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_WATCHED_AFTER, self._begin)
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         if self._watch is not None:
             self._watch.remove_done_callback(self._end)
             self._watch.cancel()
-
-    def _wait(self) -> None:
-        self._timer = self._loop.call_later(_WATCHED_AFTER, self._begin)
 
     def _begin(self) -> None:
         if self._request.gone is not None:

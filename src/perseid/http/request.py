@@ -9,7 +9,7 @@ from perseid.model import Container
 
 
 class Request:
-    """One HTTP request. `now` was read once, when it was admitted."""
+    """One HTTP request. `now` is read once, when it is admitted: after its body has come."""
 
     __slots__ = (
         "activity_id",
@@ -39,7 +39,6 @@ class Request:
         path: str,
         query_string: str,
         scheme: str,
-        now: float,
         activity_id: str,
     ) -> None:
         self.method = method
@@ -47,7 +46,7 @@ class Request:
         self.query_string = query_string
         self.scheme = scheme
         self.header = header
-        self.now = now
+        self.now = 0.0
         self.activity_id = activity_id
         self.level = ""  # the consistency level in force
         self.caller = ""  # which key signed it, for the audit log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from perseid.errors import MethodNotAllowed, NotFound
@@ -164,6 +165,8 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
 _ITEM: Final = ROUTES[("dbs", "colls", "docs"), True]
 _ITEMS: Final = ROUTES[("dbs", "colls", "docs"), False]
 ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
+_LIST_OF_ITEMS: Final = ["", "dbs", "colls", "docs"]
+_SHORT_PATH: Final = 1024  # that of a container is remembered
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
 # What a POST to a feed that is no question means, by the header that says so.
@@ -180,15 +183,21 @@ _WORDS: Final = {
 def route(request: Request) -> tuple[Route, str]:
     """The route of a request and the link its signature covers; sets the request's names."""
     path = request.path
+    # What matters for speed: what is written to a container or asked of it, and an item.
+    if request.method == "POST" and not request.query_string and len(path) <= _SHORT_PATH:
+        items_of = _container_of_items(path)
+        if items_of is not None:
+            request.names, link = items_of
+            return _ITEMS[_intent(request)], link
     parts = path[1:-1].split("/") if path[-1:] == "/" else path[1:].split("/")
-    if parts[0] == "dbs" and parts[2:5:2] == ["colls", "docs"] and not request.query_string:
-        # What matters for speed: an item, and what is written to its container or asked of it.
-        if len(parts) == 6 and (found := _ITEM.get(request.method)) is not None:
-            request.names = (parts[1], parts[3], parts[5])
-            return found, path[1:-1] if path[-1:] == "/" else path[1:]
-        if len(parts) == 5 and request.method == "POST":
-            request.names = (parts[1], parts[3])
-            return _ITEMS[_intent(request)], f"dbs/{parts[1]}/colls/{parts[3]}"
+    if (
+        len(parts) == 6
+        and parts[0::2] == ["dbs", "colls", "docs"]
+        and not request.query_string
+        and (found := _ITEM.get(request.method)) is not None
+    ):
+        request.names = (parts[1], parts[3], parts[5])
+        return found, path[1:-1] if path[-1:] == "/" else path[1:]
     if parts == [""]:
         if request.method != "GET":
             raise MethodNotAllowed("The account at / can only be read.")
@@ -218,6 +227,15 @@ def route(request: Request) -> tuple[Route, str]:
     else:
         link = "/".join(parts[:-1])
     return found, link
+
+
+@lru_cache(maxsize=1024)
+def _container_of_items(path: str) -> tuple[tuple[str, str], str] | None:
+    """The names and the link of the container whose list of items this is the path of."""
+    parts = path.removesuffix("/").split("/")
+    if len(parts) != 6 or parts[:2] + parts[3::2] != _LIST_OF_ITEMS:
+        return None
+    return (parts[2], parts[4]), "/".join(parts[1:5])
 
 
 def _intent(request: Request) -> str:

@@ -279,6 +279,8 @@ class SqliteStore:
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
         number, positions = container.number, self._positions
+        if len(container.ranges) == 1:
+            return (positions.get((number, 0), START).lsn,)
         return tuple([positions.get((number, part.index), START).lsn for part in container.ranges])
 
     async def write(

@@ -191,11 +191,7 @@ class SqliteQueries:
         number = container.number
         if not self._may_look_up(db):
             return searching.has_nested(db, number, order, index)
-        written = sum(
-            self._positions[number, part.index].lsn
-            for part in container.ranges
-            if (number, part.index) in self._positions
-        )
+        written, _, _ = self._extent(container)
         if self._plain.get((number, order)) == written:
             return False
         if searching.has_nested(db, number, order, index):
@@ -302,7 +298,7 @@ class SqliteQueries:
         name = self._indexes.find(number, path)
         if name is not None:
             return name
-        items, _ = self._extent(container)
+        _, items, _ = self._extent(container)
         place = (number, path)
         if items < property_indexes.LEAST_ITEMS or self._is_hopeless(place):
             return None
@@ -332,17 +328,17 @@ class SqliteQueries:
         else:
             publish()
 
-    def _extent(self, container: Container) -> tuple[int, int]:
-        """Items and bytes of a container."""
-        number, items, size = container.number, 0, 0
+    def _extent(self, container: Container) -> tuple[int, int, int]:
+        """How often a container was written, and the items and bytes it holds."""
+        number = container.number
         if len(container.ranges) == 1:
-            only = self._positions.get((number, 0), START)
-            return only.items, only.size
-        for part in container.ranges:
-            position = self._positions.get((number, part.index))
-            if position is not None:
-                items, size = items + position.items, size + position.size
-        return items, size
+            return self._positions.get((number, 0), START)[:3]
+        parts = [self._positions.get((number, part.index), START) for part in container.ranges]
+        return (
+            sum(part.lsn for part in parts),
+            sum(part.items for part in parts),
+            sum(part.size for part in parts),
+        )
 
     async def _quickly(self, container: Container, shape: Hashable, work: Work[T]) -> T:
         """Does on the spot what takes microseconds, as a point read is done, and else in a thread.
@@ -354,7 +350,7 @@ class SqliteQueries:
         if waits:
             self._slow[shape] = waits - 1
             return await self.in_thread(work)
-        items, size = self._extent(container)
+        _, items, size = self._extent(container)
         if size > items * _SMALL_ITEM:
             return await self.in_thread(work)
         db = self._here
