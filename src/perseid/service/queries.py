@@ -92,7 +92,7 @@ async def _first_copy(
     if plan.order is None:
         rows, has_more = await op.store.scan(op.container, scan)
     else:
-        walk = await op.store.walk(op.container, scan, plan.order, None)
+        walk = await op.store.walk(op.container, scan, plan.order, None, goes_on=False)
         if walk is None:
             return None
         rows, has_more = walk.rows, walk.onward is not None

@@ -359,10 +359,17 @@ class Store(Protocol):
         ...
 
     async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order,
+        start: Place | None,
+        *,
+        goes_on: bool = True,
     ) -> Walk | None:
         """The next of them in the order of a property, from `start` on, which is included.
 
+        If nobody `goes_on` from there, a page that has as many as it may need not say where to.
         None where no index serves that, or where sorting what `scan` gives is the shorter way.
         """
         ...

@@ -136,6 +136,16 @@ def find_first(
     return list(db.execute(sql, values))
 
 
+def first_numbers(
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str
+) -> list[int]:
+    """The numbers of the first live items in the order of a property, as many as a page takes."""
+    scope, values = _conditions(number, scan)
+    values["limit"] = scan.limit
+    sql = _walk_sql("number", number, order, index, _whole(order), None, scope, has_place=False)
+    return [each for (each,) in db.execute(sql, values)]
+
+
 def has_nested(db: apsw.Connection, number: int, order: Order, index: str) -> bool:
     """Whether arrays or objects are among the values: their order is not that of their texts."""
     return bool(db.execute(_nested_sql(number, order, index)).get)
@@ -156,12 +166,15 @@ def _walk_sql(
     step: str,
     condition: Condition | None,
     scope: str,
+    *,
+    has_place: bool = True,
 ) -> str:
     rank, value = rank_sql(order.path), value_sql(order.path)
     backwards = " DESC" if order.is_descending else ""
     where = "" if condition is None else f" AND {condition_sql(condition)}"
+    place = f", {rank}, {value}" if has_place else ""
     return (
-        f"SELECT {columns}, {rank}, {value} FROM items_{number} {indexed_by(index)}"
+        f"SELECT {columns}{place} FROM items_{number} {indexed_by(index)}"
         f" WHERE {step}{where} AND {scope}"
         f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
     )

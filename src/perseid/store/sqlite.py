@@ -439,10 +439,16 @@ class SqliteStore:
             return await self._queries.scan(container, scan._replace(indexable=_NO_PATHS))
 
     async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order,
+        start: Place | None,
+        *,
+        goes_on: bool = True,
     ) -> Walk | None:
         try:
-            return await self._queries.walk(container, scan, order, start)
+            return await self._queries.walk(container, scan, order, start, goes_on)
         except IndexGone:
             return None
 

@@ -130,7 +130,7 @@ class SqliteQueries:
         return await self._quickly(container, (number, where.condition, lead.path), follow)
 
     async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None
+        self, container: Container, scan: Scan, order: Order, start: Place | None, goes_on: bool
     ) -> Walk | None:
         number = container.number
         if scan.pk_prefix is not None or order.path not in scan.indexable:
@@ -155,6 +155,11 @@ class SqliteQueries:
                 and scan.limit < _MOST_LOOKED_UP
                 and self._may_look_up(db)
             ):
+                if not goes_on:
+                    numbers = searching.first_numbers(db, number, scan, order, index)
+                    page = self._look_up(db, number, scan, numbers)
+                    if len(page.rows) == len(numbers):
+                        return Walk(page.rows, None)
                 places = searching.find_first(db, number, scan, order, index)
                 page = self._look_up(db, number, scan, [*map(itemgetter(0), places)])
                 at = len(page.rows)

@@ -217,7 +217,13 @@ class PostgresStore:
         return await self._queries.scan(container, scan)
 
     async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None
+        self,
+        container: Container,
+        scan: Scan,
+        order: Order,
+        start: Place | None,
+        *,
+        goes_on: bool = True,  # noqa: ARG002  # telling costs nothing here
     ) -> Walk | None:
         return await self._queries.walk(container, scan, order, start)
 
