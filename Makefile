@@ -6,6 +6,10 @@ ARGS ?=
 STORE ?=
 ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
+# Debian keeps venv in a package of its own.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && \
+  $(AS_ROOT) apt-get install -qq -y --no-install-recommends python3-venv >/dev/null; }
 
 .PHONY: serve test check fix bench soak docs install clean
 
@@ -40,6 +44,8 @@ clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(GET_VENV) || \
+	  { echo 'This Python has no venv; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
