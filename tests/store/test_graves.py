@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
+from perseid.conditions import STRING, Compared, Filter, Order
 from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store import graves, schema
+from perseid.store import graves, property_indexes, schema
 from perseid.store.protocol import (
     ChangeScan,
     Cleared,
@@ -174,6 +175,42 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
             break
         assert before[0] - rows_on_disk(store)[0] <= 6
     assert rows_on_disk(store) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_indexes_do_not_lead_to_what_is_hidden(
+    store: SqliteStore,
+    container: Container,
+    run: Run[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    goes_on: bool,
+) -> None:
+    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 1)
+    path = ("id",)
+    whole = Scan(indexable=frozenset((path,)), limit=3)
+
+    async def found(item_id: str) -> list[str]:
+        condition = Filter(Compared(path, STRING, "=", 0), (item_id,))
+        page = await store.scan(container, whole._replace(where=condition))
+        return [row.id for row in page.rows]
+
+    async def first() -> list[str]:
+        walk = await store.walk(container, whole, Order(path, False), None, goes_on=goes_on)
+        assert walk is not None
+        return [row.id for row in walk.rows]
+
+    run(fill(store, container, 20))
+    run(put(store, container, "kept", pk=B))
+    for _ in range(2):  # the second time from memory
+        assert (run(found("3")), run(first())) == (["3"], ["0", "1", "10"])
+    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    assert rows_on_disk(store) == (21, 20, 1)
+    for _ in range(2):
+        assert (run(found("3")), run(first())) == ([], ["kept"])
+    run(put(store, container, "3"))
+    assert (run(found("3")), run(first())) == (["3"], ["3", "kept"])
+    run(reap_all(store, 6))
+    assert (run(found("3")), run(first())) == (["3"], ["3", "kept"])
 
 
 def test_writes_to_a_hidden_partition(

@@ -65,10 +65,18 @@ def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str)
     return _pick(db, number, scan, condition_sql(condition), numbers)
 
 
-def find(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> list[int] | None:
+def find(
+    db: apsw.Connection,
+    number: int,
+    scan: Scan,
+    lead: Lead,
+    index: str,
+    *,
+    has_graves: bool = True,
+) -> list[int] | None:
     """The numbers of all live items that the lead leads to, or as many of the first as a page may
     need; None if there are so many that a scan is the shorter way."""
-    scope, values = _conditions(number, scan)
+    scope, values = _conditions(number, scan, has_graves=has_graves)
     sql = _follow_sql("number", number, lead.term, lead, index, scope)
     numbers = [each for (each,) in db.execute(sql, values)]
     if lead.strength != "value":
@@ -128,19 +136,19 @@ def walk(
 
 
 def find_first(
-    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str, *, has_graves: bool
 ) -> list[tuple[int, int, Any]]:
     """The numbers of the first live items in the order of a property, with rank and value."""
-    scope, values = _conditions(number, scan)
+    scope, values = _conditions(number, scan, has_graves=has_graves)
     sql = _walk_sql("number", number, order, index, _whole(order), None, scope)
     return list(db.execute(sql, values))
 
 
 def first_numbers(
-    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str
+    db: apsw.Connection, number: int, scan: Scan, order: Order, index: str, *, has_graves: bool
 ) -> list[int]:
     """The numbers of the first live items in the order of a property, as many as a page takes."""
-    scope, values = _conditions(number, scan)
+    scope, values = _conditions(number, scan, has_graves=has_graves)
     values["limit"] = scan.limit
     sql = _walk_sql("number", number, order, index, _whole(order), None, scope, has_place=False)
     return [each for (each,) in db.execute(sql, values)]
@@ -208,11 +216,15 @@ def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]
     ]
 
 
-def _conditions(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
-    """What the scan asks besides its condition, and all values."""
+def _conditions(number: int, scan: Scan, *, has_graves: bool = True) -> tuple[str, dict[str, Any]]:
+    """What the scan asks besides its condition, and all values.
+
+    Whether partitions were cleared is asked of the file, unless the caller knows that none were:
+    then an index alone tells all, without a look at the table.
+    """
     scope, values = scope_sql(scan)
     values.update(bindings(scan.where))
-    return _standing(scope, number), values
+    return _standing(scope, number) if has_graves else scope, values
 
 
 @lru_cache(maxsize=1024)

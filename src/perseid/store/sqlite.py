@@ -166,7 +166,12 @@ class SqliteStore:
             undone=self._undone,
         )
         self._queries = SqliteQueries(
-            self._connect, self._writer, self._write_db, self._positions, self._cache
+            self._connect,
+            self._writer,
+            self._write_db,
+            self._positions,
+            self._graves,
+            self._cache,
         )
 
     def _connect(self) -> apsw.Connection:

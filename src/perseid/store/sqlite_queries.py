@@ -54,12 +54,14 @@ class SqliteQueries:
         writer: Writer,
         write_db: apsw.Connection,
         positions: Mapping[tuple[int, int], Position],
+        graves: Mapping[int, object],  # by container: what was cleared and is not removed
         cache: RowCache,
     ) -> None:
         self._connect = connect
         self._writer = writer
         self._write_db = write_db
         self._positions = positions
+        self._graves = graves
         self._cache = cache
         self._here = connect()  # for the event loop's thread
         self._local = threading.local()
@@ -122,7 +124,8 @@ class SqliteQueries:
 
         def follow(db: apsw.Connection) -> Page:
             if lead.term is where.condition and self._may_look_up(db):
-                numbers = searching.find(db, number, scan, lead, index)
+                has_graves = number in self._graves
+                numbers = searching.find(db, number, scan, lead, index, has_graves=has_graves)
                 if numbers is not None and len(numbers) <= _MOST_LOOKED_UP:
                     return self._look_up(db, number, scan, numbers)
             return searching.follow(db, number, scan, lead, index)
@@ -155,12 +158,15 @@ class SqliteQueries:
                 and scan.limit < _MOST_LOOKED_UP
                 and self._may_look_up(db)
             ):
+                has_graves = number in self._graves
                 if not goes_on:
-                    numbers = searching.first_numbers(db, number, scan, order, index)
+                    numbers = searching.first_numbers(
+                        db, number, scan, order, index, has_graves=has_graves
+                    )
                     page = self._look_up(db, number, scan, numbers)
                     if len(page.rows) == len(numbers):
                         return Walk(page.rows, None)
-                places = searching.find_first(db, number, scan, order, index)
+                places = searching.find_first(db, number, scan, order, index, has_graves=has_graves)
                 page = self._look_up(db, number, scan, [*map(itemgetter(0), places)])
                 at = len(page.rows)
                 if at == len(places):
@@ -172,7 +178,8 @@ class SqliteQueries:
         return await self._quickly(container, shape, walk)
 
     def _may_look_up(self, db: apsw.Connection) -> bool:
-        """Whether rows can be had from the cache: what an index says now holds for them too."""
+        """Whether what memory has is what the file says: rows in the cache, and where partitions
+        were cleared."""
         return db is self._here and self._writer.is_still
 
     def _look_up(self, db: apsw.Connection, number: int, scan: Scan, numbers: list[int]) -> Page:
