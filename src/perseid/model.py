@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from perseid.charges import IndexPaths
@@ -96,6 +97,11 @@ class Row(NamedTuple):
     @property
     def key(self) -> ItemKey:
         return ItemKey(self.pk, self.id)
+
+
+# By place, which takes half as long as by name: a page asks for them row by row.
+size_of: Final = itemgetter(Row._fields.index("size"))
+body_of: Final = itemgetter(Row._fields.index("body"))
 
 
 @dataclass(frozen=True, slots=True)

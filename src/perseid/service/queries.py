@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from math import inf
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from perseid.model import body_of, size_of
 from perseid.query import compile_query, run
 from perseid.service import query_pages, tokens
 from perseid.service.operation import Operation
@@ -19,8 +19,6 @@ from perseid.store.protocol import Scan
 
 # Everybody waits for a query over metadata.
 _METADATA_SECONDS: Final = 1.0
-_BODY: Final = attrgetter("body")
-_SIZE: Final = attrgetter("size")
 
 
 class QueryPage(NamedTuple):
@@ -99,7 +97,7 @@ async def _first_copy(
     loading = time.perf_counter() - started
     if has_more and len(rows) < scan.limit:
         return None  # the page was full before
-    shown = [*map(_BODY, rows[skip:])]
+    shown = [*map(body_of, rows[skip:])]
     continuation = None
     if has_more and room != left:
         onward: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
@@ -108,7 +106,7 @@ async def _first_copy(
         continuation = tokens.seal(op.account.secret, _about(op, query) | onward)
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = Times(loading=loading)
-    return QueryPage(shown, [*map(_SIZE, rows)], 0, continuation, times, ranges)
+    return QueryPage(shown, [*map(size_of, rows)], 0, continuation, times, ranges)
 
 
 def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
-from perseid.model import Row
+from perseid.model import Row, body_of
 from perseid.store.protocol import Page, Scan
-
-_BODY: Final = attrgetter("body")
 
 
 def at_once(scan: Scan, rows: list[Row]) -> Page | None:
     """A page out of rows that are there already; None if its bytes may not suffice for them."""
     shown = rows[: scan.limit]
-    if sum(map(len, map(_BODY, shown))) > scan.max_bytes:
+    if sum(map(len, map(body_of, shown))) > scan.max_bytes:
         return None
     return Page(shown, len(rows) > len(shown))
 

@@ -57,7 +57,8 @@ def follow(db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str)
     condition = scan.where.condition
     if lead.strength == "value":
         scope, values = _conditions(number, scan)
-        sql = _follow_sql(COLUMNS, number, condition, lead, index, scope)
+        rest = None if condition is lead.term else condition
+        sql = _follow_sql(COLUMNS, number, rest, lead, index, scope)
         return Filling(scan).fill(db.execute(sql, values))
     numbers = find(db, number, scan, lead, index)
     if numbers is None:
@@ -77,7 +78,7 @@ def find(
     """The numbers of all live items that the lead leads to, or as many of the first as a page may
     need; None if there are so many that a scan is the shorter way."""
     scope, values = _conditions(number, scan, has_graves=has_graves)
-    sql = _follow_sql("number", number, lead.term, lead, index, scope)
+    sql = _follow_sql("number", number, None, lead, index, scope)
     numbers = [each for (each,) in db.execute(sql, values)]
     if lead.strength != "value":
         if len(numbers) > leads.MOST_CANDIDATES:
@@ -88,10 +89,10 @@ def find(
 
 @lru_cache(maxsize=1024)
 def _follow_sql(
-    columns: str, number: int, condition: Condition, lead: Lead, index: str, scope: str
+    columns: str, number: int, condition: Condition | None, lead: Lead, index: str, scope: str
 ) -> str:
     """Items of one value come in the order of their numbers, those of several as they lie."""
-    rest = "" if condition is lead.term else f" AND {condition_sql(condition)}"
+    rest = "" if condition is None else f" AND {condition_sql(condition)}"
     order = (
         "ORDER BY number LIMIT :limit"
         if lead.strength == "value"

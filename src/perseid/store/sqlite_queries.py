@@ -64,6 +64,8 @@ class SqliteQueries:
         self._graves = graves
         self._cache = cache
         self._here = connect()  # for the event loop's thread
+        self._moment = _Moment()
+        self._here.set_progress_handler(self._moment, _MOMENT, id=_Moment)
         self._local = threading.local()
         self._connections = [self._here]
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="perseid-scan")
@@ -358,8 +360,7 @@ class SqliteQueries:
         Nobody knows beforehand, so it is tried for a moment; a shape that took longer is not tried
         again for a while.
         """
-        waits = self._slow.get(shape, 0)
-        if waits:
+        if self._slow and (waits := self._slow.get(shape, 0)):
             self._slow[shape] = waits - 1
             return await self.in_thread(work)
         _, items, size = self._extent(container)
@@ -368,7 +369,7 @@ class SqliteQueries:
         db = self._here
         if self._writer.is_still and not db.in_transaction:
             db.execute("BEGIN")
-        db.set_progress_handler(_Moment(), _MOMENT)
+        self._moment.is_over = False
         try:
             return work(db)
         except apsw.InterruptError:
@@ -377,8 +378,6 @@ class SqliteQueries:
             self._slow[shape] = _PATIENCE
         except apsw.Error as exc:
             raise _told(exc) from exc
-        finally:
-            db.set_progress_handler(None)
         return await self.in_thread(work)
 
 
@@ -423,16 +422,16 @@ class _Job(Generic[T]):
 
 
 class _Moment:
-    """Ends a statement the second time it is asked.
+    """Ends a statement the second time it is asked since the moment began.
 
     SQLite counts the steps of a statement over all its runs, so the first time may come at once.
     """
 
-    __slots__ = ("_is_over",)
+    __slots__ = ("is_over",)
 
     def __init__(self) -> None:
-        self._is_over = False
+        self.is_over = False
 
     def __call__(self) -> bool:
-        was_over, self._is_over = self._is_over, True
+        was_over, self.is_over = self.is_over, True
         return was_over
