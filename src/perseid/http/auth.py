@@ -133,18 +133,17 @@ class Guard:
             if not given and (token := _token(header)) is not None:
                 return token
             # A link made of rids is signed as its last rid in lower case.
-            found = self._signer(_payload(request, kind, link), given) or self._signer(
-                _payload(request, kind, link.rpartition("/")[2].lower()), given
+            found = self._signer(_payload(request, date, kind, link), given) or self._signer(
+                _payload(request, date, kind, link.rpartition("/")[2].lower()), given
             )
             if found is None:
-                shown = _payload(request, kind, link).replace("\n", "\\n")
-                raise Unauthorized(_REFUSED.format(shown))
+                raise Unauthorized(_REFUSED.format(_shown(request, date, kind, link)))
             key = found
             if date:
                 self._last = _Signed(what, header.encode(), key)
         text = date or request.header("date")
         if not _is_near(text):
-            shown = _payload(request, kind, link).replace("\n", "\\n")
+            shown = _shown(request, date, kind, link)
             raise Unauthorized(_DATE.format(text, _shown_now(), shown))
         if key.is_read_only and not is_read:
             raise Forbidden(_READ_ONLY)
@@ -159,11 +158,14 @@ class Guard:
         return None
 
 
-def _payload(request: Request, kind: str, link: str) -> str:
+def _payload(request: Request, date: str | None, kind: str, link: str) -> str:
     """The text that is signed."""
-    date = request.header("x-ms-date")
     dates = f"{date.lower()}\n\n" if date else f"\n{(request.header('date') or '').lower()}\n"
     return f"{request.method.lower()}\n{kind}\n{link}\n{dates}"
+
+
+def _shown(request: Request, date: str | None, kind: str, link: str) -> str:
+    return _payload(request, date, kind, link).replace("\n", "\\n")
 
 
 def _is_near(text: str | None) -> bool:

@@ -64,8 +64,7 @@ async def query(account: Account, request: Request) -> Response:
     work = queries.run_page(op, plan, wanted, scan, token, limit, allowance=request.allowance)
     page = await _watched(request, work)
     page.times.compiling = compiling
-    if page.ranges:
-        metering.touch(request, page.ranges)
+    metering.touch(request, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )

@@ -71,6 +71,12 @@ export function parts(text) {
   return found;
 }
 
+/** The properties that the server adds to each item. */
+export const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
+
+/** The texts of the items or rows on a page of the server's. */
+export const documents = (text) => parts(parts(text).find(([name]) => name === "Documents")[1]);
+
 /** The same JSON without the white space between its tokens. */
 export const compact = (text) => (text.match(TOKENS) ?? []).join("");
 

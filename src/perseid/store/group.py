@@ -13,9 +13,9 @@ from itertools import chain
 from typing import Final
 
 import apsw
-import orjson
 
 from perseid.model import ItemKey, Row
+from perseid.store import schema
 from perseid.store.protocol import Put, Remove
 from perseid.store.scanning import COLUMNS
 
@@ -77,7 +77,7 @@ class Group:
         if isinstance(change, Put):
             self._db.execute(_put_sql(number, 1), change.row)
         else:
-            self._db.execute(_remove_sql(number), (str([change.row.number]),))
+            schema.remove_items(self._db, number, [change.row.number], has_unique_keys=False)
 
     def see(self, number: int, changes: Iterable[Put | Remove]) -> None:
         """Hears of changes that were made and will stay."""
@@ -88,7 +88,7 @@ class Group:
         """Makes the changes that were put off. Removals first, since they make room."""
         if self._removed:
             for number, gone in self._removed.items():
-                self._db.execute(_remove_sql(number), (orjson.dumps(gone).decode(),))
+                schema.remove_items(self._db, number, gone, has_unique_keys=False)
             self._removed.clear()
         if self._puts:
             for number, puts in self._puts.items():
@@ -148,7 +148,3 @@ def _put_sql(number: int, size: int) -> str:
         " id = excluded.id, ts = excluded.ts, ttl = excluded.ttl, lsn = excluded.lsn,"
         " etag = excluded.etag, size = excluded.size, terms = excluded.terms, body = excluded.body"
     )
-
-
-def _remove_sql(number: int) -> str:
-    return f"DELETE FROM items_{number} WHERE number IN (SELECT value FROM json_each(?))"

@@ -7,7 +7,7 @@ and applies what it returns in one transaction. So the rules exist once, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.clock import ClockSetting
@@ -270,6 +270,15 @@ class Cleared(NamedTuple):
     lsn: int
     live: list[tuple[int, int, int]]
     dead: list[tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, lsn: int, groups: Iterable[tuple[int, int, int, int]]) -> Cleared:
+        """From groups of both, each with a mark before it that tells whether they lived."""
+        live: list[tuple[int, int, int]] = []
+        dead: list[tuple[int, int, int]] = []
+        for is_live, size, items, terms in groups:
+            (live if is_live else dead).append((size, items, terms))
+        return cls(lsn, live, dead)
 
 
 class Note(NamedTuple):

@@ -539,7 +539,7 @@ class SqliteStore:
             grave = Grave(number, pk, range_index, after, position.lsn, horizon, spare or horizon)
             items = graves.items_in(db, grave, graves.AT_ONCE + 1)
             if not items:
-                return Cleared(position.lsn, [], [])
+                return Cleared.of(position.lsn, ())
             steps = self._log_clearing(grave) if number in self._logs.kept else 1
             if len(items) > graves.AT_ONCE:
                 grave = grave._replace(lsn=position.lsn + steps)
@@ -550,17 +550,14 @@ class SqliteStore:
             self._open[place] = graves.remove(db, number, items, position, steps=steps)
             self._changed += [(number, item.number) for item in items]
             groups = [(item.is_live, item.size, 1, item.terms) for item in items]
-            return told(self._open[place].lsn, groups)
-
-        def told(lsn: int, groups: list[tuple[int, int, int, int]]) -> Cleared:
-            live, dead = ([g[1:] for g in groups if g[0] == is_live] for is_live in (1, 0))
-            return Cleared(lsn, live, dead)
+            return Cleared.of(self._open[place].lsn, groups)
 
         try:
             done = await self._writer.submit(work, is_heavy=True)
             if isinstance(done, Cleared):
                 return done
-            return told(done.lsn, await self._queries.in_thread(lambda db: graves.groups(db, done)))
+            groups = await self._queries.in_thread(lambda db: graves.groups(db, done))
+            return Cleared.of(done.lsn, groups)
         finally:
             self._weighing[number, pk] -= 1
             if not self._weighing[number, pk]:

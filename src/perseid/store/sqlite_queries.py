@@ -147,7 +147,7 @@ class SqliteQueries:
             and await self._count_up_to(container, scan, *found, FEW + 1) <= FEW
         ):
             return None
-        index = self._indexes.find(number, order.path) or await self._index(container, order.path)
+        index = await self._index(container, order.path)
         if index is None:
             return None
 

@@ -4,12 +4,11 @@ import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { codeBox } from "../codebox.js";
 import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, toast } from "../dom.js";
-import { flaw, joined, jsonSpans, parts, pretty } from "../json.js";
+import { flaw, joined, jsonSpans, parts, pretty, SYSTEM } from "../json.js";
 import { blank, keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, isTtlTaken, lifetime, span } from "../lifetime.js";
 import { link } from "../routes.js";
 
-const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
 const LIFETIMES = [["1 min", 60], ["1 h", 3_600], ["1 day", 86_400], ["30 days", 2_592_000]];
 const WITH_LIFETIME = { "x-perseid-lifetime": "true" };
 

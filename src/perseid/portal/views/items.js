@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { button, empty, failure, fill, h, iconButton, loading, moment, plural } from "../dom.js";
-import { flaw, parts } from "../json.js";
+import { documents, flaw, parts } from "../json.js";
 import { keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, lifetime } from "../lifetime.js";
 import { go, link } from "../routes.js";
@@ -131,7 +131,7 @@ export function itemsView(body, place) {
       : api.call("GET", path, { headers, signal }));
     let texts = null; // taken apart only if somebody looks
     const textOf = (index) => {
-      texts ??= parts(parts(page.text).find(([name]) => name === "Documents")[1]);
+      texts ??= documents(page.text);
       return texts[index];
     };
     return {

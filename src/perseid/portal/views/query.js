@@ -3,11 +3,10 @@
 import * as api from "../api.js";
 import { codeBox, codeShown } from "../codebox.js";
 import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
-import { compact, flaw, jsonSpans, parts, pretty, sqlSpans } from "../json.js";
+import { compact, documents, flaw, jsonSpans, parts, pretty, sqlSpans, SYSTEM } from "../json.js";
 
 const STORED = "perseid.query";
 const MOST_COLUMNS = 40;
-const SYSTEM = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 const TABS = { table: "Table", json: "JSON", plan: "Plan & metrics" };
 
 export function queryView(body, { database, container }) {
@@ -93,8 +92,7 @@ export function queryView(body, { database, container }) {
       const body = `{"query":${JSON.stringify(asked.query)},"parameters":${asked.parameters}}`;
       if (continuation) headers["x-ms-continuation"] = continuation;
       const answer = await api.query([...api.container(database, container), "docs"], body, headers, mine.signal);
-      const documents = parts(answer.text).find(([name]) => name === "Documents")[1];
-      rows.push(...parts(documents));
+      rows.push(...documents(answer.text));
       pages.push({
         charge: Number(answer.headers.get("x-ms-request-charge")),
         milliseconds: performance.now() - began,
@@ -232,8 +230,8 @@ function resultTable(rows) {
   const split = rows.map((row) => (row.startsWith("{") ? new Map(parts(row)) : null));
   const names = new Set(split.flatMap((members) => (members ? [...members.keys()] : [])));
   // Whole items bring what only the server needs; who asks for single properties wants them.
-  const isWhole = SYSTEM.every((name) => names.has(name));
-  const wanted = [...names].filter((name) => !isWhole || name === "_ts" || !SYSTEM.includes(name));
+  const isWhole = [...SYSTEM].every((name) => names.has(name));
+  const wanted = [...names].filter((name) => !isWhole || name === "_ts" || !SYSTEM.has(name));
   const ordered = [...wanted.filter((name) => name !== "_ts"), ...wanted.filter((name) => name === "_ts")];
   const columns = ordered.slice(0, MOST_COLUMNS);
   const missing = ordered.length - columns.length;

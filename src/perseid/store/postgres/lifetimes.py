@@ -199,7 +199,7 @@ class Lifetimes:
                 groups = _groups(rows, horizon, spare)
                 logged = self._cleared_lines(rows, position.lsn, horizon)
             if not groups:
-                return Cleared(position.lsn, [], [])
+                return Cleared.of(position.lsn, ())
             dead = [group for group in groups if not group.is_live]
             position = position.cleared(
                 items=sum(group.items for group in groups),
@@ -210,11 +210,8 @@ class Lifetimes:
                 steps=logged[-1].lsn - position.lsn if logged else 1,
             )
             await commit(db, *statements.lines(part, logged), statements.moved(part, position))
-            live, gone = (
-                [(each.size, each.items, each.terms) for each in groups if each.is_live == is_live]
-                for is_live in (True, False)
-            )
-            return Cleared(position.lsn, live, gone)
+            told = [(each.is_live, each.size, each.items, each.terms) for each in groups]
+            return Cleared.of(position.lsn, told)
 
         return await self._transact(work)
 
