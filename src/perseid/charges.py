@@ -136,7 +136,7 @@ def batch(charges: Iterable[float]) -> float:
 
 def query_page(loaded_sizes: Collection[int], index_entries: int = 0, udf_calls: int = 0) -> float:
     """The charge of a query page; `index_entries` are those read without loading their item."""
-    if max(loaded_sizes, default=0) <= _SMALL:
+    if not loaded_sizes or max(loaded_sizes) <= _SMALL:
         loaded = _SMALL_READ * len(loaded_sizes)
     else:
         loaded = sum(map(read, loaded_sizes))

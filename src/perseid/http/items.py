@@ -146,15 +146,12 @@ def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
     if header is None:
         header = request.confined
     epk_min, epk_max = epk_interval(request)
+    part = range_index(request, op.container)
+    room = _LARGEST_PAGE - limit  # a comma each
     scan = Scan(
-        after=after,
-        range_index=range_index(request, op.container),
-        epk_min=epk_min,
-        epk_max=epk_max,
-        horizon=op.horizon,
-        limit=limit,
-        max_bytes=_LARGEST_PAGE - min(limit, 1_000_000),  # a comma each
-    )
+        after, part, None, False, epk_min, epk_max, op.horizon,
+        None, frozenset(), limit, room,
+    )  # fmt: skip
     if header is None:
         return scan
     components = parse_header(header, op.container.key.levels)

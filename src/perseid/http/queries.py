@@ -6,6 +6,7 @@ import asyncio
 import time
 import types
 from collections.abc import Coroutine, Generator
+from math import inf
 from typing import Any, Final, TypeVar
 
 from perseid import charges
@@ -26,8 +27,9 @@ from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.service import queries, query_plans, query_requests
 from perseid.service.account import Account
-from perseid.service.operation import begin
-from perseid.service.plans import pinned_key
+from perseid.service.operation import Operation, begin
+from perseid.service.plans import Plan, pinned_key
+from perseid.service.query_requests import QueryRequest
 
 T = TypeVar("T")
 
@@ -44,12 +46,10 @@ async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
     wanted = query_requests.parse_request(request.body)
-    started = time.perf_counter()
-    if len(wanted.text) <= _LONG_TEXT:
-        plan = query_requests.planned(op, wanted)
-    else:  # reading it takes so long that others would wait
-        plan = await asyncio.to_thread(query_requests.planned, op, wanted)
-    compiling = time.perf_counter() - started
+    compiling = 0.0
+    plan = query_requests.known_plan(op, wanted)
+    if plan is None:
+        plan, compiling = await _planned(op, wanted)
     pinned = pinned_key(container, plan, wanted.parameters)
     if pinned is None:
         _check_scope(request)
@@ -61,10 +61,15 @@ async def query(account: Account, request: Request) -> Response:
     if pinned is not None and scan.pk_prefix is None:
         scan = scan._replace(pk_prefix=pinned)
     token = request.header(CONTINUATION)
-    work = queries.run_page(op, plan, wanted, scan, token, limit, allowance=request.allowance)
-    page = await _watched(request, work)
+    page = None
+    if token is None and request.allowance == inf:
+        page = queries.at_once(op, plan, wanted, scan, limit)
+    if page is None:
+        work = queries.run_page(op, plan, wanted, scan, token, limit, allowance=request.allowance)
+        page = await _watched(request, work)
     page.times.compiling = compiling
-    metering.touch(request, page.ranges)
+    if page.ranges:
+        metering.touch(request, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )
@@ -77,6 +82,16 @@ async def query(account: Account, request: Request) -> Response:
     if page.continuation is not None:
         headers.append((CONTINUATION, page.continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+async def _planned(op: Operation, wanted: QueryRequest) -> tuple[Plan, float]:
+    """How the query runs, and how long it took to find out."""
+    started = time.perf_counter()
+    if len(wanted.text) <= _LONG_TEXT:
+        plan = query_requests.planned(op, wanted)
+    else:  # reading it takes so long that others would wait
+        plan = await asyncio.to_thread(query_requests.planned, op, wanted)
+    return plan, time.perf_counter() - started
 
 
 async def query_plan(account: Account, request: Request) -> Response:

@@ -97,8 +97,14 @@ def encode(value: Any) -> bytes:
 
 def feed(rid: str, plural: str, bodies: Sequence[bytes]) -> bytes:
     """The envelope of every list, around members that are JSON already."""
-    end = b'],"_count":%d}' % len(bodies)
-    return b"".join((_feed_start(rid, plural), b",".join(bodies), end))
+    start, end = _feed_start(rid, plural), b'],"_count":%d}' % len(bodies)
+    if not bodies:
+        return start + end
+    # Everything but the ends is copied once.
+    members = [*bodies]
+    members[0] = start + members[0]
+    members[-1] += end
+    return b",".join(members)
 
 
 @lru_cache(maxsize=1024)

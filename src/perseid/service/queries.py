@@ -57,10 +57,6 @@ async def run_page(
 
     Rows that need no order end early when the items read for them have cost `allowance`.
     """
-    if token is None and plan.is_copied and allowance == inf:
-        page = await _first_copy(op, plan, query, scope, limit)
-        if page is not None:
-            return page
     secret = op.account.secret
     position = tokens.unseal(secret, token, **_about(op, query)) if token else None
     filled = QueryWork(op, plan, query, scope, limit, position)
@@ -72,13 +68,16 @@ async def run_page(
     )
 
 
-async def _first_copy(
+def at_once(
     op: Operation, plan: Plan, query: QueryRequest, scope: Scan, limit: int
 ) -> QueryPage | None:
     """The first page of a result that is items as they are, if one look into the store gives it.
 
-    That is what most queries ask for, so it does without all that makes other pages.
+    That is what most queries ask for, so it does without all that makes other pages, and nobody
+    waits for it; None says nothing about the page.
     """
+    if not plan.is_copied:
+        return None
     where, skip, left = query.bound_to(plan)
     room = limit if left is None or left > limit else left
     if room == 0 or skip + room > query_pages.CHUNK:
@@ -87,13 +86,10 @@ async def _first_copy(
         return None  # where another page follows, this one ends at a place of the order
     scan = scope.meeting(where, plan.indexable, skip + room)
     started = time.perf_counter()
-    if plan.order is None:
-        rows, has_more = await op.store.scan(op.container, scan)
-    else:
-        walk = await op.store.walk(op.container, scan, plan.order, None, goes_on=False)
-        if walk is None:
-            return None
-        rows, has_more = walk.rows, walk.onward is not None
+    found = op.account.store.at_once(op.container, scan, plan.order)
+    if found is None:
+        return None
+    rows, has_more = found
     loading = time.perf_counter() - started
     if has_more and len(rows) < scan.limit:
         return None  # the page was full before

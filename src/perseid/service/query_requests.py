@@ -86,11 +86,16 @@ def _parse(body: bytes) -> QueryRequest:
 _parse_short = lru_cache(maxsize=1024)(_parse)
 
 
-def planned(op: Operation, query: QueryRequest) -> Plan:
-    """How the query runs; found at once if the same request was there before."""
+def known_plan(op: Operation, query: QueryRequest) -> Plan | None:
+    """How the query ran when the same request was there before."""
     known = query.plan
-    if known is not None and known[0] is op.container:
-        return known[1]
-    plan = plan_for(op, query.text, query.parameters)
-    query.plan = op.container, plan
+    return known[1] if known is not None and known[0] is op.container else None
+
+
+def planned(op: Operation, query: QueryRequest) -> Plan:
+    """How the query runs."""
+    plan = known_plan(op, query)
+    if plan is None:
+        plan = plan_for(op, query.text, query.parameters)
+        query.plan = op.container, plan
     return plan

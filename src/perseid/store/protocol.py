@@ -373,13 +373,18 @@ class Store(Protocol):
         scan: Scan,
         order: Order,
         start: Place | None,
-        *,
-        goes_on: bool = True,
     ) -> Walk | None:
         """The next of them in the order of a property, from `start` on, which is included.
 
-        If nobody `goes_on` from there, a page that has as many as it may need not say where to.
         None where no index serves that, or where sorting what `scan` gives is the shorter way.
+        """
+        ...
+
+    def at_once(self, container: Container, scan: Scan, order: Order | None) -> Page | None:
+        """What `scan` would give, or the first items in an order, if that takes microseconds.
+
+        None says nothing about the items. Of an order there are as many as the scan may give or
+        all, and `has_more` means nothing.
         """
         ...
 

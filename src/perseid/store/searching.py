@@ -151,7 +151,7 @@ def first_numbers(
     """The numbers of the first live items in the order of a property, as many as a page takes."""
     scope, values = _conditions(number, scan, has_graves=has_graves)
     values["limit"] = scan.limit
-    sql = _walk_sql("number", number, order, index, _whole(order), None, scope, has_place=False)
+    sql = _first_sql(number, order, index, scope)
     return [each for (each,) in db.execute(sql, values)]
 
 
@@ -175,16 +175,22 @@ def _walk_sql(
     step: str,
     condition: Condition | None,
     scope: str,
-    *,
-    has_place: bool = True,
 ) -> str:
+    where = "" if condition is None else f" AND {condition_sql(condition)}"
+    columns = f"{columns}, {rank_sql(order.path)}, {value_sql(order.path)}"
+    return _ordered_sql(columns, number, order, index, f"{step}{where} AND {scope}")
+
+
+@lru_cache(maxsize=1024)
+def _first_sql(number: int, order: Order, index: str, scope: str) -> str:
+    return _ordered_sql("number", number, order, index, f"{_whole(order)} AND {scope}")
+
+
+def _ordered_sql(columns: str, number: int, order: Order, index: str, where: str) -> str:
     rank, value = rank_sql(order.path), value_sql(order.path)
     backwards = " DESC" if order.is_descending else ""
-    where = "" if condition is None else f" AND {condition_sql(condition)}"
-    place = f", {rank}, {value}" if has_place else ""
     return (
-        f"SELECT {columns}{place} FROM items_{number} {indexed_by(index)}"
-        f" WHERE {step}{where} AND {scope}"
+        f"SELECT {columns} FROM items_{number} {indexed_by(index)} WHERE {where}"
         f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
     )
 

@@ -449,11 +449,15 @@ class SqliteStore:
         scan: Scan,
         order: Order,
         start: Place | None,
-        *,
-        goes_on: bool = True,
     ) -> Walk | None:
         try:
-            return await self._queries.walk(container, scan, order, start, goes_on)
+            return await self._queries.walk(container, scan, order, start)
+        except IndexGone:
+            return None
+
+    def at_once(self, container: Container, scan: Scan, order: Order | None) -> Page | None:
+        try:
+            return self._queries.at_once(container, scan, order)
         except IndexGone:
             return None
 

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
+_Way = tuple[Hashable, Work[T]]  # the shape of a query, and what is to be done
 
 _THREADS: Final = 4
 # Steps of SQLite's machine that the event loop can spare for a query: a fraction of a millisecond.
@@ -113,29 +114,69 @@ class SqliteQueries:
             raise
 
     async def scan(self, container: Container, scan: Scan) -> Page:
-        number, where = container.number, scan.where
-        if where is None:
+        number = container.number
+        way = self._known_way(number, scan)
+        if way is None and (found := await self._lead(container, scan)) is not None:
+            way = self._led_way(number, scan, *found)
+        if way is None:
             return await self.in_thread(lambda db: run_scan(db, number, scan))
+        return await self._quickly(container, *way)
+
+    def at_once(self, container: Container, scan: Scan, order: Order | None) -> Page | None:
+        if order is None:
+            way = self._known_way(container.number, scan)
+            return None if way is None else self._tried(container, *way)
+        if scan.where is not None or scan.pk_prefix is not None or order.path not in scan.indexable:
+            return None
+        index = self._indexes.find(container.number, order.path)
+        if index is None:
+            return None
+        return self._tried(
+            container,
+            (container.number, None, order, True),
+            lambda db: self._first(db, container, scan, order, index),
+        )
+
+    def _known_way(self, number: int, scan: Scan) -> _Way[Page] | None:
+        """How to scan where nothing is to be chosen or made before, as nearly always."""
+        if scan.where is None:
+            return None
         if scan.pk_prefix is not None:
-            shape = (number, where.condition, scan.pk_prefix)
-            return await self._quickly(container, shape, lambda db: run_scan(db, number, scan))
-        found = self._known_lead(number, scan) or await self._lead(container, scan)
-        if found is None:
-            return await self.in_thread(lambda db: run_scan(db, number, scan))
-        lead, index = found
+            shape = (number, scan.where.condition, scan.pk_prefix)
+            return shape, lambda db: run_scan(db, number, scan)
+        lead = only_lead(scan)
+        index = None if lead is None else self._indexes.find(number, lead.path)
+        return None if lead is None or index is None else self._led_way(number, scan, lead, index)
 
-        def follow(db: apsw.Connection) -> Page:
-            if lead.term is where.condition and self._may_look_up(db):
-                has_graves = number in self._graves
-                numbers = searching.find(db, number, scan, lead, index, has_graves=has_graves)
-                if numbers is not None and len(numbers) <= _MOST_LOOKED_UP:
-                    return self._look_up(db, number, scan, numbers)
-            return searching.follow(db, number, scan, lead, index)
+    def _led_way(self, number: int, scan: Scan, lead: Lead, index: str) -> _Way[Page]:
+        shape = (number, scan.where and scan.where.condition, lead.path)
+        return shape, lambda db: self._follow(db, number, scan, lead, index)
 
-        return await self._quickly(container, (number, where.condition, lead.path), follow)
+    def _follow(self, db: apsw.Connection, number: int, scan: Scan, lead: Lead, index: str) -> Page:
+        if scan.where is not None and lead.term is scan.where.condition and self._may_look_up(db):
+            has_graves = number in self._graves
+            numbers = searching.find(db, number, scan, lead, index, has_graves=has_graves)
+            if numbers is not None and len(numbers) <= _MOST_LOOKED_UP:
+                return self._look_up(db, number, scan, numbers)
+        return searching.follow(db, number, scan, lead, index)
+
+    def _first(
+        self, db: apsw.Connection, container: Container, scan: Scan, order: Order, index: str
+    ) -> Page | None:
+        """The first items in an order, if they fit on a page."""
+        number = container.number
+        if self._has_nested(db, container, order, index):
+            return None
+        if scan.limit < _MOST_LOOKED_UP and self._may_look_up(db):
+            has_graves = number in self._graves
+            numbers = searching.first_numbers(db, number, scan, order, index, has_graves=has_graves)
+            page = self._look_up(db, number, scan, numbers)
+            return page if len(page.rows) == len(numbers) else None
+        rows, onward = searching.walk(db, number, scan, order, index, None)
+        return Page(rows, False) if onward is None or len(rows) == scan.limit else None
 
     async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None, goes_on: bool
+        self, container: Container, scan: Scan, order: Order, start: Place | None
     ) -> Walk | None:
         number = container.number
         if scan.pk_prefix is not None or order.path not in scan.indexable:
@@ -161,13 +202,6 @@ class SqliteQueries:
                 and self._may_look_up(db)
             ):
                 has_graves = number in self._graves
-                if not goes_on:
-                    numbers = searching.first_numbers(
-                        db, number, scan, order, index, has_graves=has_graves
-                    )
-                    page = self._look_up(db, number, scan, numbers)
-                    if len(page.rows) == len(numbers):
-                        return Walk(page.rows, None)
                 places = searching.find_first(db, number, scan, order, index, has_graves=has_graves)
                 page = self._look_up(db, number, scan, [*map(itemgetter(0), places)])
                 at = len(page.rows)
@@ -205,7 +239,7 @@ class SqliteQueries:
         number = container.number
         if not self._may_look_up(db):
             return searching.has_nested(db, number, order, index)
-        written, _, _ = self._extent(container)
+        written = self._extent(container).lsn
         if self._plain.get((number, order)) == written:
             return False
         if searching.has_nested(db, number, order, index):
@@ -281,13 +315,6 @@ class SqliteQueries:
 
             await self._writer.submit(drop, is_heavy=True)
 
-    def _known_lead(self, number: int, scan: Scan) -> tuple[Lead, str] | None:
-        """The part of the condition to follow and its index, where nothing is to be chosen or
-        made, as nearly always."""
-        lead = only_lead(scan)
-        index = None if lead is None else self._indexes.find(number, lead.path)
-        return None if lead is None or index is None else (lead, index)
-
     async def _lead(self, container: Container, scan: Scan) -> tuple[Lead, str] | None:
         """The part of the condition to follow and its index, which is made if it pays."""
         return await best_lead(
@@ -312,7 +339,7 @@ class SqliteQueries:
         name = self._indexes.find(number, path)
         if name is not None:
             return name
-        _, items, _ = self._extent(container)
+        items = self._extent(container).items
         place = (number, path)
         if items < property_indexes.LEAST_ITEMS or self._is_hopeless(place):
             return None
@@ -342,17 +369,13 @@ class SqliteQueries:
         else:
             publish()
 
-    def _extent(self, container: Container) -> tuple[int, int, int]:
-        """How often a container was written, and the items and bytes it holds."""
+    def _extent(self, container: Container) -> Position:
+        """How often a container was written, and what it holds, over all its ranges."""
         number = container.number
         if len(container.ranges) == 1:
-            return self._positions.get((number, 0), START)[:3]
+            return self._positions.get((number, 0), START)
         parts = [self._positions.get((number, part.index), START) for part in container.ranges]
-        return (
-            sum(part.lsn for part in parts),
-            sum(part.items for part in parts),
-            sum(part.size for part in parts),
-        )
+        return Position._make(map(sum, zip(*parts, strict=True)))
 
     async def _quickly(self, container: Container, shape: Hashable, work: Work[T]) -> T:
         """Does on the spot what takes microseconds, as a point read is done, and else in a thread.
@@ -363,9 +386,16 @@ class SqliteQueries:
         if self._slow and (waits := self._slow.get(shape, 0)):
             self._slow[shape] = waits - 1
             return await self.in_thread(work)
-        _, items, size = self._extent(container)
-        if size > items * _SMALL_ITEM:
-            return await self.in_thread(work)
+        found = self._tried(container, shape, work)
+        return await self.in_thread(work) if found is None else found
+
+    def _tried(self, container: Container, shape: Hashable, work: Work[T]) -> T | None:
+        """What the work gives; None if it takes longer than a moment, or would."""
+        if self._slow and self._slow.get(shape, 0):
+            return None
+        extent = self._extent(container)
+        if extent.size > extent.items * _SMALL_ITEM:
+            return None
         db = self._here
         if self._writer.is_still and not db.in_transaction:
             db.execute("BEGIN")
@@ -376,9 +406,9 @@ class SqliteQueries:
             if len(self._slow) >= _REMEMBERED:
                 self._slow.clear()
             self._slow[shape] = _PATIENCE
+            return None
         except apsw.Error as exc:
             raise _told(exc) from exc
-        return await self.in_thread(work)
 
 
 @lru_cache(maxsize=1024)

@@ -83,16 +83,12 @@ class Writer:
         self._undone = undone
         self._jobs: deque[_Job] = deque()
         self._is_busy = False
-        self._is_handed_over = False
+        # Whether the file cannot change as long as the event loop is not given a turn.
+        self.is_still = True
         self._idle: list[asyncio.Future[None]] = []
         self._handed: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def is_still(self) -> bool:
-        """Whether the file cannot change as long as the event loop is not given a turn."""
-        return not self._is_handed_over
 
     def submit(
         self,
@@ -176,7 +172,7 @@ class Writer:
 
     def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
         loop = asyncio.get_running_loop()
-        self._is_handed_over = True
+        self.is_still = False
 
         def run() -> None:
             failure: BaseException | None = None
@@ -190,7 +186,7 @@ class Writer:
         self._handed.put(run)
 
     def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
-        self._is_handed_over = False
+        self.is_still = True
         if failure is None:
             self._committed()
         else:
