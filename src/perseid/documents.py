@@ -47,8 +47,12 @@ class Document:
         self.size = size  # of the compact text, before system properties
 
 
-def parse_json(raw: bytes) -> Any:
-    """The decoded body, or a 400 that says where it is broken."""
+def parse_json(raw: bytes, *, around: int = 0) -> Any:
+    """The decoded body, or a 400 that says where it is broken.
+
+    `around` is how many levels the request has around the items and values in it, which may be as
+    deep as those that are sent alone.
+    """
     if len(raw) > LARGEST_BODY:
         raise RequestEntityTooLarge("Request size is too large")
     if not raw:
@@ -62,13 +66,13 @@ def parse_json(raw: bytes) -> Any:
         ) from None
     # After decoding: on text that is known to be JSON the walk below is linear.
     if raw.count(b"{") + raw.count(b"[") > DEEPEST:
-        _check_depth(raw)
+        _check_depth(raw, DEEPEST + around)
     return value
 
 
-def parse_named(raw: bytes) -> Any:
+def parse_named(raw: bytes, *, around: int = 0) -> Any:
     """The decoded body, each name once in its object."""
-    value = parse_json(raw)
+    value = parse_json(raw, around=around)
     _check_names(raw, orjson.dumps(value))
     return value
 
@@ -193,7 +197,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _check_depth(raw: bytes) -> None:
+def _check_depth(raw: bytes, deepest: int) -> None:
     brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > DEEPEST:
-        raise BadRequest(f"The request body is nested deeper than {DEEPEST} levels.")
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > deepest:
+        raise BadRequest(f"The request body is nested deeper than {deepest} levels.")

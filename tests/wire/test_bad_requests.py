@@ -332,6 +332,36 @@ def test_nesting(bodies: Bodies, opening: str, closing: str) -> None:
         bodies.refuse_everywhere(nested(depth, opening, closing))
 
 
+@pytest.mark.parametrize(("depth", "is_accepted"), [(127, True), (128, False)])
+def test_what_is_around_an_item_does_not_count_as_its_nesting(
+    raw: RawClient, container: str, depth: int, is_accepted: bool
+) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    patch = {"operations": [{"op": "set", "path": "/x", "value": value}]}
+    operations = [
+        {"operationType": "Upsert", "resourceBody": {"id": "2", "pk": "a", "x": value}},
+        {"operationType": "Patch", "id": "1", "resourceBody": patch},
+    ]
+    docs = f"{container}/docs"
+    assert raw.post(docs, {"id": "1", "pk": "a"}, pk='["a"]').status == 201
+    assert raw.patch(f"{docs}/1", patch, pk='["a"]').status == (200 if is_accepted else 400)
+    for atomic in (True, False):
+        for operation in operations:
+            (entry,) = raw.batch(container, [operation], atomic=atomic, pk='["a"]').json
+            assert (entry["statusCode"] < 300) == is_accepted, entry
+            assert is_accepted or entry["statusCode"] == 400, entry
+
+
+def test_a_whole_item_may_be_a_parameter(raw: RawClient, container: str) -> None:
+    docs = f"{container}/docs"
+    created = raw.request("POST", docs, nested(128, "[", "]"), PK)
+    parameters = [{"name": "@item", "value": created.json}]
+    reply = raw.query(docs, "SELECT VALUE c.id FROM c WHERE c = @item", parameters)
+    assert reply.json["Documents"] == ["1"], reply
+
+
 def test_brackets_in_strings_are_not_nesting(raw: RawClient, container: str) -> None:
     body = {"id": "1", "pk": "a", "x": "[{" * 500, 'y"[[': '\\"[' * 300, "z": [[]] * 300}
     assert raw.post(f"{container}/docs", body, pk='["a"]').status == 201

@@ -32,6 +32,7 @@ from perseid.store.protocol import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
 LARGEST_RESPONSE: Final = 4 * 1024 * 1024
+_LEVELS: Final = 2 + patching.LEVELS  # around what is written: [{"resourceBody": …}]
 _FEW_PATCHES: Final = 4
 _LONGEST_SECONDS: Final = 5.0
 # What an entry of the response takes besides the item.
@@ -85,7 +86,7 @@ class Member(NamedTuple):
 
 def parse(raw: bytes, options: Options) -> list[Member]:
     """The operations of a request body; what is wrong with a single one shows in its result."""
-    documents.parse_named(raw)
+    documents.parse_named(raw, around=_LEVELS)
     operations = documents.exact(raw)
     if not isinstance(operations, list):
         raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')

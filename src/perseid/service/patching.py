@@ -26,6 +26,7 @@ from perseid.service import preconditions
 from perseid.service.patience import Patience
 
 MOST_OPERATIONS: Final = 10
+LEVELS: Final = 3  # around a value: {"operations": [{"value": …}]}
 
 _FIXED: Final = SYSTEM_PROPERTIES | {"id"}
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -84,7 +85,7 @@ class Patch:
 
 def parse(raw: bytes, key: KeyDefinition) -> Patch:
     """A patch from a request body; `key` says which paths hold the partition key."""
-    documents.parse_named(raw)
+    documents.parse_named(raw, around=LEVELS)
     return read(documents.exact(raw), key)
 
 

@@ -17,6 +17,7 @@ from perseid.service.operation import Operation
 from perseid.service.plans import Plan, plan_for
 
 _SHORT_BODY: Final = 4096
+_LEVELS: Final = 3  # around the value of a parameter: {"parameters": [{"value": …}]}
 
 
 class Bound(NamedTuple):
@@ -62,7 +63,7 @@ def parse_request(body: bytes) -> QueryRequest:
 
 
 def _parse(body: bytes) -> QueryRequest:
-    value = parse_named(body)
+    value = parse_named(body, around=_LEVELS)
     if isinstance(value, str):
         value = {"query": value}
     if not isinstance(value, dict) or not isinstance(value.get("query"), str):
