@@ -75,6 +75,7 @@ def new_container(body: Any, *, computed_check: ComputedCheck) -> dict[str, Any]
     given = as_object(body, "body")
     ids.check_resource_id(given.get("id"), "container")
     definition = _normalised(given, computed_check)
+    _check_keys(definition)
     check_agreement(definition)
     return definition
 
@@ -149,6 +150,18 @@ def check_agreement(definition: dict[str, Any]) -> None:
 def _partition_key(value: Any) -> dict[str, Any]:
     key = partition.parse_definition(filled(value, LEGACY_KEY))
     return {"paths": list(key.paths), "kind": key.kind, "version": key.version}
+
+
+def _check_keys(definition: dict[str, Any]) -> None:
+    """A key is what the client says of an item; system properties are what the server says."""
+    unique = definition["uniqueKeyPolicy"]["uniqueKeys"]
+    for what, paths in (
+        ("a partition key", definition["partitionKey"]["paths"]),
+        ("a unique key", [path for key in unique for path in key["paths"]]),
+    ):
+        for path in paths:
+            if (name := partition.parse_path(path)[0]) in SYSTEM_PROPERTIES:
+                raise refuse(f"'{path}' cannot be part of {what}: '{name}' is set by the server.")
 
 
 def _unique_keys(value: Any) -> dict[str, Any]:

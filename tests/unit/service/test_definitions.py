@@ -159,6 +159,8 @@ def test_partition_keys(sent: Any, stored: dict[str, Any]) -> None:
         ({"paths": ["/a/"]}, "not contain a trailing slash or wildcard character"),
         ({"paths": []}, "path"),
         ("/pk", "object"),
+        ({"paths": ["/_ts"]}, "'_ts' is set by the server"),
+        ({"paths": ["/a", '/"_etag"/b'], "kind": "MultiHash"}, "'_etag' is set by the server"),
     ],
 )
 def test_bad_partition_keys(sent: Any, fragment: str) -> None:
@@ -658,6 +660,7 @@ def test_unique_keys_are_echoed(sent: dict[str, Any]) -> None:
         (keys(["a"]), "could not be accepted"),
         (keys(["/a/"]), "could not be accepted"),
         (keys([]), "at least one path"),
+        (keys(["/a", "/_rid"]), "'_rid' is set by the server"),
         ({"uniqueKeys": [{}]}, INVALID),
         ({"uniqueKeys": {}}, INVALID),
         ([], INVALID),
