@@ -16,9 +16,12 @@ import orjson
 from perseid.errors import BadRequest, RequestEntityTooLarge
 
 LARGEST_BODY: Final = 2 * 1024 * 1024
+# With system properties, which do not count: what was read or exported can be sent back.
+LARGEST_SENT: Final = LARGEST_BODY + 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
 _LSN: Final = frozenset(("_lsn",))
+_TOO_LARGE: Final = "Request size is too large"
 _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
 # The way a client sends back what it has read: the system properties last, in the order and form
@@ -47,14 +50,14 @@ class Document:
         self.size = size  # of the compact text, before system properties
 
 
-def parse_json(raw: bytes, *, around: int = 0) -> Any:
+def parse_json(raw: bytes, *, around: int = 0, largest: int = LARGEST_BODY) -> Any:
     """The decoded body, or a 400 that says where it is broken.
 
     `around` is how many levels the request has around the items and values in it, which may be as
     deep as those that are sent alone.
     """
-    if len(raw) > LARGEST_BODY:
-        raise RequestEntityTooLarge("Request size is too large")
+    if len(raw) > largest:
+        raise RequestEntityTooLarge(_TOO_LARGE)
     if not raw:
         raise BadRequest("The request body is empty; it must be JSON.")
     try:
@@ -95,7 +98,7 @@ def exact(text: bytes) -> Any:
 
 def parse(raw: bytes) -> Document:
     """A document from a request body."""
-    value = parse_json(raw)
+    value = parse_json(raw, largest=LARGEST_SENT)
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
     compact = orjson.dumps(value)
@@ -106,6 +109,8 @@ def parse(raw: bytes) -> Document:
         text = strip_system(text)
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
         size = len(orjson.dumps(value))
+    if len(text) > LARGEST_BODY:
+        raise RequestEntityTooLarge(_TOO_LARGE)
     return Document(text, value, size)
 
 
@@ -114,7 +119,7 @@ def from_value(value: dict[str, Any]) -> Document:
     kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
     text = orjson.dumps(kept)
     if len(text) > LARGEST_BODY:
-        raise RequestEntityTooLarge("Request size is too large")
+        raise RequestEntityTooLarge(_TOO_LARGE)
     return Document(text, kept, len(text))
 
 

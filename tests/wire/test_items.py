@@ -365,6 +365,16 @@ def test_largest_item(
         assert raw.get(f"{docs}/1", pk=KEY).body.startswith(sent[:-1] + b',"_rid"')
 
 
+def test_the_largest_item_can_be_sent_back_as_it_was_read(raw: RawClient, container: str) -> None:
+    docs = f"{container}/docs"
+    assert raw.post(docs, sized(LARGEST), pk=KEY).status == 201
+    read = raw.get(f"{docs}/1", pk=KEY)
+    assert len(read.body) > LARGEST
+    assert raw.put(f"{docs}/1", read.body, pk=KEY).status == 200
+    longer = read.body.replace(b'"v":"', b'"v":"x')
+    check_error(raw.put(f"{docs}/1", longer, pk=KEY), 413, "RequestEntityTooLarge")
+
+
 def test_an_item_far_too_large(raw: RawClient, container: str) -> None:
     """The client hears its 413 also when it sends all of the body before it listens."""
     reply = raw.post(f"{container}/docs", sized(4 * LARGEST), pk=KEY)

@@ -28,7 +28,7 @@ from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import Record, Source
 from perseid.commands.wire_client import identity
-from perseid.documents import LARGEST_BODY
+from perseid.documents import LARGEST_BODY, strip_system
 
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 1024 * 1024
@@ -289,7 +289,7 @@ def _send(
                 if record.number <= before:
                     continue
                 ledger.last = record.number
-                if len(record.text) > LARGEST_BODY:
+                if _is_too_large(record):
                     ledger.refuse(record, "An item holds at most 2 MB.")
                     continue
                 _lane_of(record, lanes).add(record)
@@ -308,6 +308,14 @@ def _send(
             lane.finish()
         raise
     return is_whole
+
+
+def _is_too_large(record: Record) -> bool:
+    """Whether its item is; what an export has added does not count."""
+    text = record.text
+    if len(text) > LARGEST_BODY and isinstance(record.value, dict):
+        text = strip_system(text.strip())
+    return len(text) > LARGEST_BODY
 
 
 def _lane_of(record: Record, lanes: list[Lane]) -> Lane:

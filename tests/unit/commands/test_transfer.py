@@ -261,6 +261,21 @@ def test_export_and_import_are_inverse(
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.parametrize("system", ["ts", "all", "none"])
+def test_the_largest_item_comes_back(
+    run: Run, raw: RawClient, database: str, place: tuple[str, str], tmp_path: Path, system: str
+) -> None:
+    item = {"id": "a", "pk": "p", "text": ""}
+    item["text"] = "x" * (2 * 1024 * 1024 - len(json.dumps(item)))
+    created = raw.post("/dbs/{}/colls/{}/docs".format(*place), item, pk='["p"]')
+    assert created.status == 201
+    out = tmp_path / "items"
+    shown(run("export", *place, str(out), "--system", system))
+    other = make(raw, database, "copy")
+    shown(run("import", *other, str(out)))
+    assert stored(raw, other)["a"]["text"] == item["text"]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "is_array"),
     [
