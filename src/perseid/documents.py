@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from perseid.errors import BadRequest, RequestEntityTooLarge
+from perseid.errors import BadRequest, RequestEntityTooLarge, ServiceUnavailable
 
 LARGEST_BODY: Final = 2 * 1024 * 1024
 # With system properties, which do not count: what was read or exported can be sent back.
@@ -94,6 +94,13 @@ def exact(text: bytes) -> Any:
     A number becomes an `orjson.Fragment`: encoding the value again writes it as it was.
     """
     return json.loads(text.decode(), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+
+
+def damaged() -> ServiceUnavailable:
+    """For an item that was one when it was stored, and cannot be read as one any more."""
+    return ServiceUnavailable(
+        "The body of an item is damaged in the database; `perseid check` tells of which one."
+    )
 
 
 def parse(raw: bytes) -> Document:

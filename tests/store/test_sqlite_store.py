@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 import pytest
@@ -1029,23 +1029,70 @@ def test_a_server_does_not_start_on_what_it_cannot_read(
             pass
 
 
-def test_a_damaged_item_can_be_replaced(tmp_path: Path) -> None:
-    """The answer says what was done."""
+DOCS: Final = "/dbs/d/colls/c/docs"
+
+
+def store_damaged_item(folder: Path, damage: str) -> None:
+    """Leaves the item '1' in the container of DOCS, and changes its row behind everyone's back."""
     key = {"paths": ["/id"], "kind": "Hash", "version": 2}
-    docs = "/dbs/d/colls/c/docs"
-    with running(Settings(data=tmp_path)) as settings:
+    with running(Settings(data=folder)) as settings:
         client = RawClient(settings.endpoint)
         assert client.post("/dbs", {"id": "d"}).status == 201
         assert client.post("/dbs/d/colls", {"id": "c", "partitionKey": key}).status == 201
-        assert client.post(docs, {"id": "1", "a": 1}, pk='["1"]').status == 201
+        assert client.post(DOCS, {"id": "1", "a": 1}, pk='["1"]').status == 201
         client.close()
-    with contextlib.closing(apsw.Connection(str(tmp_path / DATABASE_FILE))) as db:
+    with contextlib.closing(apsw.Connection(str(folder / DATABASE_FILE))) as db:
         (table,) = schema._item_tables(db)
-        db.execute(f"UPDATE {table} SET body = x'5c27696417ff'")  # {"id": "\xff"}: no text
+        db.execute(f"UPDATE {table} SET {damage}")
+
+
+def test_a_damaged_item_can_be_replaced(tmp_path: Path) -> None:
+    """The answer says what was done."""
+    store_damaged_item(tmp_path, "body = x'5c27696417ff'")  # {"id": "\xff"}: no text
     with running(Settings(data=tmp_path)) as settings:
         client = RawClient(settings.endpoint)
-        written = client.put(f"{docs}/1", {"id": "1", "a": 2}, pk='["1"]')
+        written = client.put(f"{DOCS}/1", {"id": "1", "a": 2}, pk='["1"]')
         assert written.status == 200
         assert float(written.headers["x-ms-request-charge"]) > 0
-        assert client.get(f"{docs}/1", pk='["1"]').json["a"] == 2
+        assert client.get(f"{DOCS}/1", pk='["1"]').json["a"] == 2
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "body = x'4c176117ff'",  # {"a": "\xff"}: no text
+        "body = x'4c1761132d'",  # {"a": -}: no number
+        "etag = CAST(x'ff' AS TEXT)",
+    ],
+)
+def test_queries_over_a_damaged_item_tell_of_the_damage(tmp_path: Path, damage: str) -> None:
+    store_damaged_item(tmp_path, damage)
+    is_body = damage.startswith("body")
+    grouped = ["SELECT DISTINCT VALUE c.a FROM c", "SELECT VALUE SUM(c.a) FROM c"]
+    with running(Settings(data=tmp_path)) as settings:
+        client = RawClient(settings.endpoint)
+        for text in [
+            "SELECT c.a FROM c",
+            "SELECT * FROM c WHERE UPPER(c.b) = 'X'",
+            "SELECT * FROM c ORDER BY c.a",
+            *(grouped if is_body else []),
+        ]:
+            found = client.query(DOCS, text)
+            assert found.status == 503, text
+            assert "damaged" in found.json["message"] or "file" in found.json["message"]
+        change = {"operations": [{"op": "set", "path": "/b", "value": 1}]}
+        for patch in (change, change | {"condition": "FROM c WHERE c.a = 1"}):
+            assert client.patch(f"{DOCS}/1", patch, pk='["1"]').status == 503
+        client.close()
+
+
+def test_an_item_that_is_no_object_any_more_is_not_patched(tmp_path: Path) -> None:
+    store_damaged_item(tmp_path, "body = jsonb('[1]')")
+    with running(Settings(data=tmp_path)) as settings:
+        client = RawClient(settings.endpoint)
+        change = {"operations": [{"op": "set", "path": "/b", "value": 1}]}
+        refused = client.patch(f"{DOCS}/1", change, pk='["1"]')
+        assert refused.status == 503
+        assert "damaged" in refused.json["message"]
         client.close()

@@ -73,6 +73,8 @@ class Patch:
     def apply(self, body: bytes) -> bytes:
         """The text of the item after all operations, without system properties."""
         item = documents.exact(body)
+        if not isinstance(item, dict):
+            raise documents.damaged()
         for name in SYSTEM_PROPERTIES:
             item.pop(name, None)
         for change in self.operations:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from perseid import charges
+from perseid import charges, documents
 from perseid.conditions import Path, Place
 from perseid.model import Row
 from perseid.query import CallContext, Collector, prepare
@@ -377,10 +377,13 @@ class QueryWork:
     async def _evaluated(self, size: int, work: Callable[..., T], *arguments: Any) -> T:
         """Does the work here if it is about a few rows, else where nobody waits for it."""
         started = time.perf_counter()
-        if size <= _FEW and not self._multiplies:
-            result = work(*arguments)
-        else:
-            result = await asyncio.to_thread(work, *arguments)
+        try:
+            if size <= _FEW and not self._multiplies:
+                result = work(*arguments)
+            else:
+                result = await asyncio.to_thread(work, *arguments)
+        except orjson.JSONDecodeError as exc:
+            raise documents.damaged() from exc
         self.times.evaluating += time.perf_counter() - started
         return result
 

@@ -7,6 +7,7 @@ see what earlier ones have made of them, and what has come of it is written toge
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -21,8 +22,8 @@ from perseid.store.scanning import COLUMNS
 
 Wanted = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
 
-# The second is for texts of a damaged file that are none.
-DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
+# The others are for texts and bodies of a damaged file that are none.
+DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError, json.JSONDecodeError)
 _LARGEST: Final = 64  # items in one statement
 
 

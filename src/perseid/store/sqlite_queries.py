@@ -18,6 +18,7 @@ from perseid.conditions import Order, Path, Place
 from perseid.errors import UNWRITTEN
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
+from perseid.store.group import DRIVER_ERRORS
 from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead
 from perseid.store.pages import Filling, at_once
 from perseid.store.position import START, Position
@@ -407,7 +408,7 @@ class SqliteQueries:
                 self._slow.clear()
             self._slow[shape] = _PATIENCE
             return None
-        except apsw.Error as exc:
+        except DRIVER_ERRORS as exc:
             raise _told(exc) from exc
 
 
@@ -416,7 +417,7 @@ def _row_sql(number: int) -> str:
     return f"SELECT {COLUMNS} FROM items_{number} WHERE number = ?"
 
 
-def _told(exc: apsw.Error) -> BaseException:
+def _told(exc: Exception) -> BaseException:
     if isinstance(exc, apsw.SQLError) and str(exc).startswith("no such index"):
         return IndexGone(str(exc))
     return as_client_error(exc)
@@ -438,7 +439,7 @@ class _Job(Generic[T]):
             self._db = db
         try:
             return self._work(db)
-        except apsw.Error as exc:
+        except DRIVER_ERRORS as exc:
             raise _told(exc) from exc
         finally:
             with self._lock:
