@@ -87,6 +87,13 @@ def is_live(ts: int, item_ttl: int | None, horizon: Horizon) -> bool:
     return item_ttl == NEVER or ts + item_ttl > horizon.own
 
 
+def first_alive(item_ttl: int | None, horizon: Horizon) -> int:
+    """The earliest `_ts` with which an item of this ttl still exists."""
+    if item_ttl is None:
+        return horizon.inherited + 1
+    return DAWN if item_ttl == NEVER else horizon.own - item_ttl + 1
+
+
 def live_sql(inherited: str, own: str) -> str:
     """The same rule for stores that filter in SQL, over columns `ts` and `ttl`; the horizon's two
     integers are called as said."""

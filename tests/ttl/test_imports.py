@@ -143,6 +143,35 @@ def test_ages_with_time_to_live_off(shelves: Shelves) -> None:
     assert shelf.seen("a", "b") == set()
 
 
+@pytest.mark.parametrize("present", [ABSENT, -1, 5000])
+def test_what_earlier_settings_have_killed_does_not_count(
+    shelves: Shelves, present: object
+) -> None:
+    """An item that lives under the setting of today is stored, as old as it may be: death was final
+    for those that were there."""
+    shelf = shelves.make(default_ttl=60)
+    shelf.create("was-there")
+    shelf.clock.advance(100)
+    assert shelf.set_default(present).status == 200
+    now = shelves.now
+    items = [
+        shelf.body("old", _ts=now - 1000),
+        shelf.body("older", _ts=now - 4999),
+        shelf.body("young", _ts=now - 59),
+        shelf.body("own", 30, _ts=now - 1000),
+        shelf.body("never", -1, _ts=now - 1000),
+    ]
+    is_off = present is ABSENT
+    reply = send(shelf, items, "?lifetimes=keep")
+    assert counts(reply) == ({"created": 5} if is_off else {"created": 4, "expired": 1})
+    stored = {id_: shelf.read(id_).json["_ts"] for id_ in ("old", "older", "young", "never")}
+    assert stored == {"old": now - 59, "older": now - 59, "young": now - 59, "never": now - 1000}
+    assert shelf.read("was-there").status == 404
+    assert shelf.read("own").status == (200 if is_off else 404)
+    if is_off:
+        assert shelf.read("own").json["_ts"] == now - 29
+
+
 def test_unique_keys_hold(shelves: Shelves) -> None:
     shelf = shelves.make(uniqueKeyPolicy={"uniqueKeys": [{"paths": ["/mail"]}]})
     reply = send(shelf, [shelf.body("a", mail="x"), shelf.body("b", mail="x")], "?existing=skip")

@@ -91,8 +91,13 @@ async def _store_item(op: Operation, line: bytes, manner: Manner, tally: Tally) 
     new = items.draft(op.container, documents.parse(line), None)
     written = _written_at(op, line, manner)
     if not ttl.is_live(written, new.ttl, op.horizon):
-        tally.expired += 1
-        return
+        present = ttl.Policy(op.container.policy.default_ttl).horizon(op.ts)
+        if not ttl.is_live(written, new.ttl, present):
+            tally.expired += 1
+            return
+        # An earlier setting has killed what was as old as this. That is final for those who were
+        # there, and no reason to lose one who was not: it is as old as the oldest who may live.
+        written = ttl.first_alive(new.ttl, op.horizon)
     await _store(op._replace(written=written), new, manner.existing, tally)
 
 
