@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
@@ -9,9 +10,12 @@ from typing import Any, Final
 import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 
+from perseid.service import items
+from perseid.service.operation import begin
 from tests.support.raw import RawClient
-from tests.support.stores import Stores
+from tests.support.stores import Place, Stores
 from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+from tests.ttl.test_purge import Kept, container_at, set_default, stock
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
 Step = tuple[Any, ...]
@@ -200,6 +204,33 @@ def test_all_ages_at_once(shelves: Shelves) -> None:
 
 
 # In force with the answer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("default_ttl", [None, -1, 100])
+def test_who_dies_while_a_change_waits_stays_dead(place: Place, default_ttl: int | None) -> None:
+    """T-120: the change is one of the moment in which it is made, not of that in which it came."""
+
+    async def scenario() -> tuple[str, str]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            await stock(account, container, [Kept("a", int(clock.now()) - 9)])
+
+            async def seen() -> str:
+                where = items.place_of(container, '["p"]')
+                now = account.catalog.container("d", "c")
+                found, _ = await items.read(begin(account, now, clock.now()), where, "a")
+                return "gone" if found is None else "alive"
+
+            async with account.metadata:  # as the sweeper has it
+                change = asyncio.create_task(set_default(account, default_ttl))
+                await asyncio.sleep(0)
+                clock.advance(5)
+                before = await seen()
+            await change
+            await asyncio.gather(*account.background)
+            return before, await seen()
+
+    assert asyncio.run(scenario()) == ("gone", "gone")
 
 
 def test_every_connection_sees_it_at_once(shelves: Shelves, endpoint: str, key: str) -> None:

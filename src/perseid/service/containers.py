@@ -109,6 +109,12 @@ async def replace(
         notes = []
         if is_new_policy:
             await lifetimes.check_guard(account, container, default_ttl, confirmation, now)
+        etag = await account.new_etag(now)
+        if is_new_policy:
+            # The time may have gone on while this waited for its turn and for the guard. Who was
+            # seen dead meanwhile must not live again: the change is one of this moment.
+            await account.reach(account.clock.now())
+            now = account.clock.now()
             state |= await policies.changed_state(account, container, default_ttl, now)
             state["policy_changes"] = state.get("policy_changes", 0) + 1
             notes.append(
@@ -122,7 +128,7 @@ async def replace(
                     },
                 )
             )
-        resource = old._replace(etag=await account.new_etag(now), ts=int(now), state=state)
+        resource = old._replace(etag=etag, ts=int(now), state=state)
         await account.change([PutResource(resource, replaces=old.etag), *notes])
         changed = account.catalog.built(resource)
         if is_new_policy:
