@@ -107,7 +107,12 @@ class Snapshot:
             (
                 "'{}' is there, and gone according to the log",
                 f"SELECT items.id FROM {log} JOIN standing_{number} AS items ON {same}"
-                " AND items.lsn <= logged.lsn WHERE kind IN ('delete', 'expire')",
+                " AND items.lsn <= logged.lsn WHERE kind IN ('delete', 'expire')"
+                # One transaction may remove an item and write another one of its id.
+                f" AND NOT EXISTS (SELECT 1 FROM changes_{number} AS later"
+                " WHERE later.range = logged.range AND later.lsn = logged.lsn"
+                " AND later.entry > logged.entry AND later.pk = items.pk AND later.id = items.id"
+                " AND later.kind IN ('create', 'replace'))",
             ),
             (
                 "a change of '{}' is logged before the log begins or ahead of its range",

@@ -16,6 +16,7 @@ import apsw
 import pytest
 
 from perseid import cli
+from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.store.checking import Snapshot, snapshot
 from perseid.store.protocol import Resource
@@ -435,3 +436,29 @@ def test_a_proxy_in_the_way(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("NO_PROXY", raising=False)
     _, found = steps(endpoint)
     assert "NO_PROXY" in found["proxy"]["hint"]
+
+
+def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: Path) -> None:
+    """By hand in a batch, or because the former item of the id was dead."""
+    clock = MovableClock()
+    docs, key = "/dbs/d/colls/c/docs", {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    with running(Settings(data=tmp_path), clock) as settings:
+        raw = RawClient(settings.endpoint, settings.key)
+        assert raw.post("/_perseid/sweeper/pause", {}).status == 200
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        container = {"id": "c", "partitionKey": key, "defaultTtl": 50}
+        policy = {"changeFeedPolicy": {"retentionDuration": 60}}
+        assert raw.post("/dbs/d/colls", container | policy).status == 201
+        for name in ("a", "b"):
+            assert raw.post(docs, {"id": name, "pk": "p"}, pk='["p"]').status == 201
+        clock.advance(100)
+        assert raw.post(docs, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
+        assert raw.post(docs, {"id": "c", "pk": "p"}, pk='["p"]').status == 201
+        assert raw.put(f"{docs}/c", {"id": "b", "pk": "p"}, pk='["p"]').status == 200
+        again = [
+            {"operationType": "Delete", "id": "a"},
+            {"operationType": "Create", "resourceBody": {"id": "a", "pk": "p"}},
+        ]
+        assert raw.batch("/dbs/d/colls/c", again, pk='["p"]').status == 200
+        raw.close()
+    assert "change logs: 9 looked at, sound" in shown(check(tmp_path))
