@@ -82,6 +82,13 @@ class Snapshot:
             found.setdefault(item, set()).add(entry)
         return found
 
+    def hidden(self, number: int) -> set[int]:
+        """The numbers of items that were cleared with their partition and are yet to be removed."""
+        if number not in self.tables("standing"):  # a layout from before there were any
+            return set()
+        sql = f"SELECT number FROM items_{number} EXCEPT SELECT number FROM standing_{number}"
+        return {item for (item,) in self._db.execute(sql)}
+
     def logs(self) -> set[int]:
         """The numbers of the containers that keep a log, in a file of a layout that has views."""
         return self.tables("changes") & self.tables("standing")

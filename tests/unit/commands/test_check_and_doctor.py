@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
@@ -18,8 +19,13 @@ import pytest
 from perseid import cli
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from perseid.partition import canonical
+from perseid.server import opened
+from perseid.service import containers, databases, imports
 from perseid.store.checking import Snapshot, snapshot
+from perseid.store.graves import AT_ONCE
 from perseid.store.protocol import Resource
+from perseid.ttl import EVERYTHING_LIVES
 from tests.support.cli import decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -462,3 +468,28 @@ def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: 
         assert raw.batch("/dbs/d/colls/c", again, pk='["p"]').status == 200
         raw.close()
     assert "change logs: 9 looked at, sound" in shown(check(tmp_path))
+
+
+def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> None:
+    """They are free at once, although the items that had them are removed in steps."""
+    lines = [b'{"id":"%d","pk":"p","u":%d}' % (number, number) for number in range(AT_ONCE + 1)]
+
+    async def scenario() -> None:  # nobody sweeps here
+        async with opened(Settings(data=tmp_path)) as account:
+            now = account.clock.now()
+            await databases.create(account, {"id": "d"}, None, now)
+            key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+            unique = {"uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/u"]}]}}
+            body = {"id": "c", "partitionKey": key} | unique
+            container = await containers.create(account, "d", body, None, now)
+            stored = await imports.store(account, container, lines, imports.Manner(), now)
+            assert stored.created == AT_ONCE + 1
+            await account.store.clear(container, 0, canonical(("p",)), EVERYTHING_LIVES)
+            other = [b'{"id":"x","pk":"p","u":7}']
+            again = await imports.store(account, container, other, imports.Manner(), now)
+            assert again.created == 1
+
+    asyncio.run(scenario())
+    text = shown(check(tmp_path))
+    assert f"items: {AT_ONCE + 2:,} looked at, sound" in text
+    assert f"unique keys: {AT_ONCE + 1:,} looked at, sound" in text
