@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 
+from perseid import ttl
+from perseid.model import ItemKey
 from perseid.service import items
 from perseid.service.operation import begin
 from tests.support.raw import RawClient
@@ -229,6 +231,44 @@ def test_who_dies_while_a_change_waits_stays_dead(place: Place, default_ttl: int
             await change
             await asyncio.gather(*account.background)
             return before, await seen()
+
+    assert asyncio.run(scenario()) == ("gone", "gone")
+
+
+def test_who_dies_while_a_change_is_written_stays_dead(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T-120: a disk takes its time, in which the old policy is in force."""
+
+    async def scenario() -> tuple[str, str]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            await stock(account, container, [Kept("a", int(clock.now()) - 9)])
+            write = account.store.change
+            states: list[str] = []
+
+            async def seen() -> str:
+                where = items.place_of(container, '["p"]')
+                policy = account.catalog.container("d", "c").policy
+                row, _ = await account.store.read(
+                    account.catalog.container("d", "c"), where.range_index, ItemKey(where.pk, "a")
+                )
+                assert row is not None
+                is_live = ttl.is_live(row.ts, row.ttl, account.horizon_of(policy, clock.now()))
+                return "alive" if is_live else "gone"
+
+            async def slowly(changes: Sequence[Any]) -> None:
+                if not states:
+                    clock.advance(1)
+                    states.append(await seen())
+                await write(changes)
+
+            monkeypatch.setattr(account.store, "change", slowly)
+            await set_default(account, None)
+            await asyncio.gather(*account.background)
+            stored = {each.rid: each for each in await account.store.resources()}
+            assert stored[container.rid] == account.catalog.resource(container.rid)
+            return states[0], await seen()
 
     assert asyncio.run(scenario()) == ("gone", "gone")
 

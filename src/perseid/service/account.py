@@ -74,17 +74,30 @@ class Account:
         ]
         return Usage._make(map(sum, zip(*usages, strict=True)))
 
-    async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
-        """Makes metadata changes durable, then visible."""
+    async def change(
+        self,
+        changes: Sequence[PutResource | RemoveResource | Note],
+        amended: Callable[[], PutResource | None] | None = None,
+    ) -> None:
+        """Makes metadata changes durable, then visible.
+
+        `amended` is asked in between: for what has become of a resource by then.
+        """
         try:
             await self.store.change(changes)
         except StaleResource as exc:
             raise Conflict(
                 f"The resource '{exc}' was changed by someone else at the same moment."
             ) from exc
-        self.catalog.apply(changes)
+        more = None if amended is None else amended()
+        self.catalog.apply(changes if more is None else [*changes, more])
         if self.budgets is not None:
             self.budgets.follow(self.catalog.has)
+        if more is not None:
+            try:
+                await self.store.change([more])
+            except (*UNWRITTEN, StaleResource, StaleCatalog) as exc:  # the change itself stands
+                log.warning("a change that took long could not be amended: %s", exc)
 
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""

@@ -129,7 +129,19 @@ async def replace(
                 )
             )
         resource = old._replace(etag=etag, ts=int(now), state=state)
-        await account.change([PutResource(resource, replaces=old.etag), *notes])
+
+        def amended() -> PutResource | None:
+            """While the change was written the old policy was in force, perhaps for a second that
+            has ended someone."""
+            nonlocal resource, now
+            if not is_new_policy or int(account.clock.now()) == int(now):
+                return None
+            now = account.clock.now()
+            ended = policies.ended_state(container, default_ttl, now)
+            resource = resource._replace(ts=int(now), state=resource.state | ended)
+            return PutResource(resource, replaces=etag)
+
+        await account.change([PutResource(resource, replaces=old.etag), *notes], amended)
         changed = account.catalog.built(resource)
         if is_new_policy:
             lifetimes.count_later(account, container, changed, caller, now)

@@ -47,22 +47,27 @@ async def changed_state(
     account: Account, container: Container, default_ttl: int | None, now: float
 ) -> dict[str, Any]:
     """What the container's state becomes when `defaultTtl` changes."""
-    policy = container.policy.changed(default_ttl, int(now))
     old = container.policy
     return {
-        "deaths": [policy.inherited_dead, policy.own_dead],
-        "dead_age": (
-            container.dead_age
-            if policy.inherited_dead == old.inherited_dead
-            else old.default_ttl or 0
-        ),
         "previous": {
             "default_ttl": old.default_ttl,
             "deaths": [old.inherited_dead, old.own_dead],
             "dead_age": container.dead_age,
             "spared": await count_spared(account, container),
         },
-    } | held_state(purge_horizon(account, container, now), now)
+        **ended_state(container, default_ttl, now),
+        **held_state(purge_horizon(account, container, now), now),
+    }
+
+
+def ended_state(container: Container, default_ttl: int | None, now: float) -> dict[str, Any]:
+    """What a change of `defaultTtl` in this second leaves to remember of the policy before."""
+    policy, old = container.policy.changed(default_ttl, int(now)), container.policy
+    is_same = policy.inherited_dead == old.inherited_dead
+    return {
+        "deaths": [policy.inherited_dead, policy.own_dead],
+        "dead_age": container.dead_age if is_same else old.default_ttl or 0,
+    }
 
 
 def held_state(horizon: Horizon, now: float) -> dict[str, Any]:
