@@ -180,6 +180,16 @@ def test_a_pattern_of_like_has_a_limit(raw: RawClient) -> None:
         assert reply.json["Documents"] == expected
 
 
+def test_a_filter_may_have_more_values_than_a_database_takes(raw: RawClient) -> None:
+    """No statement binds 70,000 values; what the store does not check, the evaluator does."""
+    some = f"c.id IN ({'2,' * 400}'1')"
+    found = raw.query(DOCS, f"SELECT VALUE c.id FROM c WHERE {' AND '.join([some] * 175)}")
+    assert (found.status, found.json["Documents"]) == (200, ["1"])
+    none = f"c.id NOT IN ({'2,' * 400}'1')"
+    found = raw.query(DOCS, f"SELECT VALUE c.id FROM c WHERE {' OR '.join([none] * 175)}")
+    assert (found.status, found.json["Documents"]) == (200, [])
+
+
 def test_a_row_has_no_more_levels_than_can_be_written(raw: RawClient) -> None:
     joins = "".join(f" JOIN (SELECT VALUE [x{n}]) AS x{n + 1}" for n in range(300))
     for levels, status in ((240, 200), (300, 400)):

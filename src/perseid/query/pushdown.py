@@ -60,6 +60,8 @@ Kind: TypeAlias = "int | tuple[int, ...]"
 # A value that no condition may hold: SQL would not compare it as the language does.
 _ODD: Final = -1
 _MOST_CHOICES: Final = 500
+# Databases bind only so many values, and take long to read a statement with more comparisons.
+_MOST_TERMS: Final = 2000
 _LARGEST: Final = float(2**63)
 _SWAPPED: Final[dict[str, str]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _OPPOSITE: Final[dict[str, Operator]] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -189,6 +191,7 @@ class _Maker:
         self._slot = slot
         self._kinds = kinds
         self.sources: list[Callable[[Parameters], Any]] = []
+        self._terms = 0
         self._rules: dict[type, Callable[[Any, bool], _Truth]] = {
             Literal: self._literal,
             BoundParameter: self._parameter,
@@ -205,8 +208,9 @@ class _Maker:
 
     def true(self, expr: Expr, wanted: bool = True) -> _Truth:
         """Where `expr` is true, or with `wanted` False where it is false."""
+        self._terms += 1
         rule = self._rules.get(type(expr))
-        return _UNKNOWN if rule is None else rule(expr, wanted)
+        return _UNKNOWN if rule is None or self._terms > _MOST_TERMS else rule(expr, wanted)
 
     def _literal(self, expr: Literal, wanted: bool) -> _Truth:
         return _Truth(ALWAYS) if expr.value is wanted else _IMPOSSIBLE
@@ -259,6 +263,7 @@ class _Maker:
         return self._one_of(path, values, wanted)
 
     def _one_of(self, path: Path, values: list[_Constant | None], wanted: bool) -> _Truth:
+        self._terms += len(values)
         terms = [
             _UNKNOWN if value is None else self._compared(path, "=", value, wanted)
             for value in values
