@@ -24,7 +24,7 @@ from perseid.config import Settings
 from perseid.errors import Conflict, CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import property_indexes, schema, sqlite
+from perseid.store import property_indexes, schema, sqlite, sqlite_queries
 from perseid.store.directory import DATABASE_FILE, DataDirectory, memory_directory
 from perseid.store.protocol import (
     Decision,
@@ -459,6 +459,28 @@ def test_readers_do_not_see_an_open_group(
         store._write_db.set_commit_hook(None)
         assert await store.read(container, 0, key("1")) == (inserted, 1)
         assert await store.lsns(container) == (1, 0)
+
+    run(work())
+
+
+def test_what_ends_a_long_query_ends_nothing_else(
+    path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite adds up the steps of each statement over all its runs: once in a while it is a BEGIN
+    or a COMMIT that is asked whether the moment of the query before it is over."""
+    monkeypatch.setattr(sqlite_queries, "_MOMENT", 20)
+    made = container_resource(7)
+    container = build_container(made, DATABASE)
+
+    async def work() -> None:
+        store = SqliteStore(path, durability="off")
+        await store.change([PutResource(made)])
+        for turn in range(1, 30):
+            (inserted,) = await asyncio.wait_for(insert(store, container, f"{turn}"), 10)
+            where = Filter(Compared(("n",), NUMBER, ">", 0), (1,))
+            scan = Scan(where=where, pk_prefix=inserted.pk)
+            assert len(await scanned(store, container, scan)) == turn
+        await store.close()
 
     run(work())
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from math import inf
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -400,7 +401,7 @@ class SqliteQueries:
         db = self._here
         if self._writer.is_still and not db.in_transaction:
             db.execute("BEGIN")
-        self._moment.is_over = False
+        self._moment.left = 2
         try:
             return work(db)
         except apsw.InterruptError:
@@ -410,6 +411,8 @@ class SqliteQueries:
             return None
         except DRIVER_ERRORS as exc:
             raise _told(exc) from exc
+        finally:
+            self._moment.left = inf
 
 
 @lru_cache(maxsize=1024)
@@ -456,13 +459,14 @@ class _Moment:
     """Ends a statement the second time it is asked since the moment began.
 
     SQLite counts the steps of a statement over all its runs, so the first time may come at once.
+    What is no part of the work is never ended: a COMMIT between two moments is a statement too.
     """
 
-    __slots__ = ("is_over",)
+    __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.is_over = False
+        self.left = inf
 
     def __call__(self) -> bool:
-        was_over, self.is_over = self.is_over, True
-        return was_over
+        self.left -= 1
+        return self.left <= 0
