@@ -485,6 +485,23 @@ def test_what_ends_a_long_query_ends_nothing_else(
     run(work())
 
 
+def test_a_group_that_cannot_begin_fails_alone(
+    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(store._queries, "let_go", fail)
+            with pytest.raises(ServiceUnavailable):
+                await asyncio.wait_for(insert(store, container, "1"), 10)
+        await asyncio.wait_for(insert(store, container, "2"), 10)
+        assert [row.id for row in await scanned(store, container, Scan())] == ["2"]
+
+    def fail() -> None:
+        raise apsw.IOError("disk I/O error")
+
+    run(work())
+
+
 def test_an_item_that_is_read_by_its_new_id_before_its_renaming_is_acknowledged(
     store: SqliteStore, container: Container, run: Run[Any]
 ) -> None:

@@ -132,16 +132,15 @@ class Writer:
             self._start()
 
     def _start(self) -> None:
-        self._begin()
-        jobs = self._jobs
-        group = [jobs.popleft()]
+        group = self._next_group()
+        try:
+            self._begin()
+        except BaseException as exc:  # else nothing would be written any more
+            self._finish(group, exc)
+            return
         if group[0].is_heavy:
             self._hand_over(group, lambda: self._run_and_commit(group))
             return
-        while jobs and len(group) < LARGEST_GROUP:
-            if group[0].is_alone or jobs[0].is_alone:
-                break
-            group.append(jobs.popleft())
         before = self._db.total_changes()
         try:
             self._run(group)
@@ -159,6 +158,15 @@ class Writer:
                 self._hand_over(group, lambda: self._db.execute("COMMIT"))
             else:
                 self._finish(group, None)
+
+    def _next_group(self) -> list[_Job]:
+        jobs = self._jobs
+        group = [jobs.popleft()]
+        while jobs and len(group) < LARGEST_GROUP:
+            if group[0].is_alone or jobs[0].is_alone:
+                break
+            group.append(jobs.popleft())
+        return group
 
     def _separate(self, group: list[_Job], failure: Exception) -> None:
         """Runs each job again, alone, so that it fails alone if it was the reason."""
