@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.server import Server
+from perseid.server import PortTaken, Server
 
 
 def free_port() -> int:
@@ -24,37 +24,58 @@ def free_port() -> int:
 @contextmanager
 def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings]:
     """Runs a server on a free port until the block ends; yields the settings with that port."""
-    settings = replace(settings, port=free_port())
-    server = Server(settings, clock)
-    ready = threading.Event()
-    failures: list[BaseException] = []
+    while True:
+        settings = replace(settings, port=free_port())
+        served = _Served(Server(settings, clock))
+        try:
+            try:
+                served.start()
+            except PortTaken:  # by another process, since it was free
+                continue
+            yield settings
+        finally:
+            served.stop()
+        served.tell_failure()
+        return
 
-    async def serve() -> None:
+
+class _Served:
+    """A server and the thread it runs in."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, name="perseid")
+
+    def start(self) -> None:
+        """Returns when it can be reached; raises why it cannot."""
+        self._thread.start()
+        self._ready.wait()  # Ctrl-C may come here, too
+        self.tell_failure()
+
+    def stop(self) -> None:
+        self._server.stop()
+        self._thread.join()
+
+    def tell_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as exc:
+            self._failure = exc
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
         listening = asyncio.Event()
-        task = asyncio.create_task(server.run(listening))
+        task = asyncio.create_task(self._server.run(listening))
         waiter = asyncio.create_task(listening.wait())
         await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
         if not task.done():  # else it failed, and the caller hears of that first
-            ready.set()
+            self._ready.set()
         await task
-
-    def main() -> None:
-        try:
-            asyncio.run(serve())
-        except BaseException as exc:
-            failures.append(exc)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=main, name="perseid")
-    thread.start()
-    try:
-        ready.wait()  # Ctrl-C may come here, too: a server that nobody stops would run for ever
-        if not failures:
-            yield settings
-    finally:
-        server.stop()
-        thread.join()
-    if failures:
-        raise failures[0]

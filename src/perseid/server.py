@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
@@ -159,7 +160,10 @@ class Server:
     async def run(self, on_ready: asyncio.Event | None = None) -> None:
         """Serves until told to stop; finishes the requests it has taken."""
         self._loop = asyncio.get_running_loop()
-        check_port(self.settings)
+        with claim_port(self.settings):
+            await self._run(on_ready)
+
+    async def _run(self, on_ready: asyncio.Event | None) -> None:
         declared = _declared(self.settings)
         async with opened(self.settings, self._clock) as account:
             self.held_until = account.clock.held_until()
@@ -244,20 +248,37 @@ def resolve(host: str) -> str:
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
-def check_port(settings: Settings) -> None:
-    """StoreError if somebody else listens there."""
+class PortTaken(StoreError):
+    """Somebody else listens there, or is about to."""
+
+
+def claim_port(settings: Settings) -> socket.socket:
+    """Keeps others off the port until the listener has it; StoreError if it cannot be had.
+
+    On Linux the listener would share a port with whoever allows it, as every other server of ours
+    does: two that start at the same moment would each get some of the requests.
+    """
     address = resolve(settings.host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, settings.port))
-        except OSError as exc:
-            if exc.errno == errno.EADDRNOTAVAIL:
-                reason = "that is not an address of this machine; choose another --host"
-            else:
-                reason = f"{exc.strerror}; choose another --port, or stop what is using it"
-            raise StoreError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from exc
+    claim = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        claim.bind((address, settings.port))
+        if sys.platform == "linux":  # from now on it gives way to the listener, and to no claim
+            claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        else:  # where the listener shares with nobody, not even with this
+            claim.close()
+    except OSError as exc:
+        claim.close()
+        where = f"cannot listen on {settings.host}:{settings.port}"
+        if exc.errno == errno.EADDRNOTAVAIL:
+            raise StoreError(
+                f"{where}: that is not an address of this machine; choose another --host"
+            ) from exc
+        reason = f"{exc.strerror}; choose another --port, or stop what is using it"
+        raise PortTaken(f"{where}: {reason}") from exc
+    return claim
 
 
 async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:

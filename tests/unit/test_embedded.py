@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ import pytest
 
 from perseid import embedded
 from perseid.config import Settings
-from perseid.embedded import running
+from perseid.embedded import free_port, running
 from perseid.store.protocol import StoreError
 
 
@@ -46,4 +48,18 @@ def test_a_server_that_cannot_start(tmp_path: Path) -> None:
     for settings in (Settings(data=tmp_path / "file"), Settings(memory=True, key="no key")):
         with pytest.raises(StoreError), running(settings):
             pytest.fail("it runs")
+    assert servers() == before
+
+
+def test_a_port_that_is_lost_again_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between choosing it and listening, another process may be given it."""
+    before = servers()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        ports = itertools.chain((taken,), iter(free_port, None))
+        monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
+        with running(Settings(memory=True)) as settings:
+            assert settings.port != taken
     assert servers() == before

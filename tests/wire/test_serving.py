@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 
 from perseid import __version__, certificates, server
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.server import Server, check_settings
+from perseid.server import Server, check_settings, claim_port
 from perseid.store.protocol import StoreError
 from tests.support.raw import RawClient, sign, signed_for
 from tests.support.running import free_port, running
@@ -587,6 +587,13 @@ def test_port_of_somebody_else() -> None:
         port = other.getsockname()[1]
         with pytest.raises(StoreError):
             asyncio.run(Server(Settings(memory=True, port=port)).run())
+
+
+def test_a_port_that_another_server_is_about_to_take() -> None:
+    """Both would listen, since the listener shares its port, and each get some of the requests."""
+    settings = Settings(memory=True, port=free_port())
+    with claim_port(settings), pytest.raises(StoreError, match="choose another --port"):
+        asyncio.run(Server(settings).run())
 
 
 def test_host_nobody_has() -> None:
