@@ -7,11 +7,14 @@ RUN python -m venv /opt/perseid && /opt/perseid/bin/pip install --no-cache-dir '
 
 FROM python:3.12-slim
 COPY --from=build /opt/perseid /opt/perseid
-RUN useradd --system --uid 10001 perseid && install -d -o perseid /data
+RUN useradd --system --uid 10001 perseid && install -d -o perseid /data && \
+    ln -s data /perseid-data
 USER perseid
 VOLUME /data
 EXPOSE 8081
-ENV PERSEID_HOST=0.0.0.0 PERSEID_DATA=/data PATH=/opt/perseid/bin:$PATH
+# Not PERSEID_DATA: that would contradict --memory. Where nobody names a place, it is perseid-data.
+WORKDIR /
+ENV PERSEID_HOST=0.0.0.0 PATH=/opt/perseid/bin:$PATH
 # Goes by the environment alone: it cannot see what follows the image's name.
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s CMD \
     python -c "import os, ssl, urllib.request as web; \

@@ -337,6 +337,8 @@ def _server_settings(config: pytest.Config) -> Any:
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
+    for name in {"data", "store"} & given.keys():
+        raise pytest.UsageError(f"perseid_options: this server is in memory: leave out --{name}.")
     return Settings(**given | {"memory": True, "test_clock": True})
 
 

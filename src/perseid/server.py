@@ -61,6 +61,8 @@ def check_settings(settings: Settings) -> None:
             raise StoreError(f"--expiry-guard: {exc.message}") from None
     if settings.store is not None:
         _check_store(settings, settings.store)
+    if settings.memory and settings.data != Settings().data:
+        raise StoreError("--memory keeps nothing, and --data names where to: give one of them")
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:

@@ -328,6 +328,7 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-options=--init nothing",
             "cannot read the start file",
         ),
+        ("def test(perseid): ...", "--perseid-options=--data kept", "leave out --data"),
         (
             "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
             "",

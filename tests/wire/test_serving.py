@@ -548,6 +548,7 @@ def test_the_well_known_key_in_any_place(settings: Settings) -> None:
         (Settings(cert=Path("c.pem"), tls=True), "--key-file"),
         (Settings(key_file=Path("k.pem"), tls=True), "--cert"),
         (Settings(cert=Path("c.pem"), key_file=Path("k.pem")), "--tls"),
+        (Settings(memory=True, data=Path("kept")), "--data"),
     ],
 )
 def test_settings_that_make_no_sense(settings: Settings, flag: str) -> None:
@@ -658,6 +659,25 @@ def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Pa
             assert fragment in result.stderr
             assert "Traceback" not in result.stderr
             assert result.stdout == ""
+
+
+def test_memory_and_a_data_directory_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what somebody means to keep is gone at the end."""
+    data = tmp_path / "kept"
+    for arguments, variables in (
+        (("--memory", "--data", str(data)), {}),
+        (("--memory",), {"PERSEID_DATA": str(data)}),
+        (("--data", str(data)), {"PERSEID_MEMORY": "1"}),
+    ):
+        with monkeypatch.context() as environment:
+            for name, value in variables.items():
+                environment.setenv(name, value)
+            result = perseid("serve", "--port", str(free_port()), *arguments)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "--memory keeps nothing, and --data names where to" in result.stderr
+        assert not data.exists()
 
 
 @pytest.mark.parametrize(
