@@ -26,7 +26,7 @@ from perseid.commands.output import plural, print_json, show_table
 from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import page_records
-from perseid.commands.wire_client import FeedPage, feed_page, identity
+from perseid.commands.wire_client import FeedPage, check_session, feed_page, identity
 from perseid.documents import strip_system
 
 _PAGE: Final = 1000
@@ -166,6 +166,8 @@ def _into_file(
     """Items of earlier runs and items in all."""
     part = path.with_name(path.name + ".part")
     state = None if restart else mark.load()
+    if state is not None:
+        check_session(connection, *place, state.get("session"), str(mark.path))
     mark.try_out()
     if state is None or not part.exists():
         state = {"token": None, "items": 0, "size": 0}
@@ -183,7 +185,12 @@ def _into_file(
             if page.continuation is not None:
                 os.fsync(stream.fileno())
                 mark.save(
-                    {"token": page.continuation, "items": writer.items, "size": stream.tell()}
+                    {
+                        "token": page.continuation,
+                        "items": writer.items,
+                        "size": stream.tell(),
+                        "session": page.session,
+                    }
                 )
 
         pages = _pages(connection, *place, state["token"])

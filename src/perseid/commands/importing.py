@@ -27,7 +27,7 @@ from perseid.commands.output import plain, print_json, show_table
 from perseid.commands.paths import NamedPath
 from perseid.commands.progress import watched
 from perseid.commands.records import Record, Source
-from perseid.commands.wire_client import identity
+from perseid.commands.wire_client import SESSION, check_session, identity
 from perseid.documents import LARGEST_BODY, strip_system
 
 _BATCH: Final = 256
@@ -64,13 +64,15 @@ class Ledger:
         self.refused = 0
         self.refusals: list[dict[str, Any]] = []
         self.failure: BaseException | None = None
+        self._session: str | None = None  # how far the container had come with the last answer
 
     def begin(self, batch: Batch) -> None:
         with self._lock:
             self._under_way.add(batch.first)
 
-    def settle(self, batch: Batch, answer: dict[str, Any]) -> None:
+    def settle(self, batch: Batch, answer: dict[str, Any], session: str | None) -> None:
         with self._lock:
+            self._session = session
             for name in _COUNTS:
                 self.counts[name] += answer[name]
             for refusal in answer["refused"]:
@@ -93,6 +95,11 @@ class Ledger:
     def fail(self, failure: BaseException) -> None:
         with self._lock:
             self.failure = self.failure or failure
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"done": self.arrived, "session": self._session}
 
     @property
     def arrived(self) -> int:
@@ -147,7 +154,8 @@ class Lane(threading.Thread):
                         options=self._options,
                         body=b"\n".join(record.text for record in batch.records),
                     )
-                    self._ledger.settle(batch, connection.judged(reply))
+                    answer = connection.judged(reply)
+                    self._ledger.settle(batch, answer, reply.headers.get(SESSION))
                 except BaseException as exc:
                     self._ledger.fail(exc)
 
@@ -237,6 +245,9 @@ def import_items(
         }
         mark = Checkpoint(checkpoint, belongs)
         state = None if restart else mark.load()
+        if state is not None and state.get("session") is not None:
+            with client.connect() as connection:
+                check_session(connection, database, container, state["session"], str(mark.path))
         mark.try_out()
         before = 0 if state is None else state["done"]
         ledger = Ledger(before)
@@ -246,7 +257,7 @@ def import_items(
                 is_complete = _send(source, lanes, ledger, mark, stop=stop, max_errors=max_errors)
         finally:
             if ledger.arrived > before:
-                mark.save({"done": ledger.arrived})
+                mark.save(ledger.state)
     if ledger.failure is not None:
         raise _explained(ledger, mark)
     if is_complete:
@@ -297,7 +308,7 @@ def _send(
                     gauge.show(record.number, source.position())
                     if time.monotonic() - saved > 1:
                         saved = time.monotonic()
-                        mark.save({"done": ledger.arrived})
+                        mark.save(ledger.state)
             else:
                 is_whole = True
             for lane in lanes:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from perseid.commands.connection import Connection, Reply
+import click
 
+from perseid.commands.connection import Connection, Refused, Reply
+
+SESSION: Final = "x-ms-session-token"
 _QUERY = {
     "content-type": "application/query+json",
     "x-ms-documentdb-isquery": "true",
@@ -28,6 +31,7 @@ class FeedPage(NamedTuple):
 
     body: bytes
     continuation: str | None
+    session: str | None  # how far the container had come
 
 
 def read_container(connection: Connection, database: str, container: str) -> dict[str, Any]:
@@ -90,14 +94,40 @@ def query_page(
 
 
 def feed_page(
-    connection: Connection, database: str, container: str, page_size: int, continuation: str | None
+    connection: Connection,
+    database: str,
+    container: str,
+    page_size: int,
+    continuation: str | None,
+    session: str | None = None,
 ) -> FeedPage:
-    """A page of all live items, in the order of their creation."""
+    """A page of all live items, in the order of their creation.
+
+    Refused if the container has not come as far as `session` says.
+    """
     headers = _paging(page_size, continuation)
+    if session is not None:
+        headers[SESSION] = session
     reply = _docs(connection, "GET", database, container, headers=headers, body=None)
     if reply.status != 200:
         connection.judged(reply)
-    return FeedPage(reply.body, reply.headers.get("x-ms-continuation"))
+    found = reply.headers
+    return FeedPage(reply.body, found.get("x-ms-continuation"), found.get(SESSION))
+
+
+def check_session(
+    connection: Connection, database: str, container: str, session: str | None, state: str
+) -> None:
+    """click.ClickException if the data has gone back since `state` was left."""
+    try:
+        feed_page(connection, database, container, 1, None, session)
+    except Refused as exc:
+        if exc.status != 404:
+            raise
+        raise click.ClickException(
+            f"{state} was left when the container held more than now: an older backup was restored"
+            " since. Start over with --restart."
+        ) from exc
 
 
 def _paging(page_size: int, continuation: str | None) -> dict[str, str]:

@@ -15,11 +15,12 @@ from perseid.clock import MovableClock
 from perseid.documents import parse_object
 from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
+from perseid.http.headers import SESSION_TOKEN
 from perseid.http.request import Request, Response
 from perseid.model import Container
 from perseid.service import explaining, imports, items, lifetimes, query_requests, throughput
 from perseid.service.account import Account
-from perseid.service.operation import begin
+from perseid.service.operation import begin, on_current
 from perseid.service.sweeper import Sweeper
 from perseid.store.protocol import Scan
 
@@ -240,7 +241,11 @@ async def import_items(office: Office, request: Request) -> Response:
     container = _container(office, request)
     lines = request.body.split(b"\n")
     tally = await imports.store(office.account, container, lines, manner, request.now)
-    return _answer(asdict(tally))
+    # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
+    op = begin(office.account, container, request.now)
+    lsns = await on_current(op, lambda op: op.store.lsns(op.container))
+    token = ",".join(f"{part}:-1#{lsn}" for part, lsn in enumerate(lsns))
+    return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(tally)))
 
 
 # The sweeper and the figures

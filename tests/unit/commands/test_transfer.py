@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -358,12 +359,8 @@ def test_who_waits_in_vain_is_told(
     assert 20 < sum(waits) <= 30
 
 
-def test_export_goes_on_where_it_ended(
-    run: Run, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever was cut off behind the last whole page is written again."""
-    shown(run("import", *place, str(write_lines(tmp_path / "in", items(350)))))
-    monkeypatch.setattr(SMALL_PAGE, 100)
+def interrupt_at_third_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred items each; as Ctrl-C does."""
     real, calls = feed_page, []
 
     def failing(*arguments: Any) -> Any:
@@ -372,8 +369,17 @@ def test_export_goes_on_where_it_ended(
             raise KeyboardInterrupt
         return real(*arguments)
 
-    out = tmp_path / "out.json.gz"
+    monkeypatch.setattr(SMALL_PAGE, 100)
     monkeypatch.setattr("perseid.commands.exporting.feed_page", failing)
+
+
+def test_export_goes_on_where_it_ended(
+    run: Run, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was cut off behind the last whole page is written again."""
+    shown(run("import", *place, str(write_lines(tmp_path / "in", items(350)))))
+    interrupt_at_third_page(monkeypatch)
+    out = tmp_path / "out.json.gz"
     assert run("export", *place, str(out)).exit_code == 130
     assert not out.exists()
     part = tmp_path / "out.json.gz.part"
@@ -541,7 +547,7 @@ def test_a_checkpoint_belongs_to_its_file_and_container(
     broken.write_text('[{"id":"a","pk":"p"},')
     assert run("import", *place, str(broken)).exit_code == 1
     mark = tmp_path / "broken.json.import-state"
-    assert json.loads(mark.read_text())["state"] == {"done": 1}
+    assert json.loads(mark.read_text())["state"]["done"] == 1
     elsewhere = run("import", *other, str(broken))
     assert "was left by a run with another container" in elsewhere.stderr
     changed = run("import", *place, str(path), "--checkpoint", str(mark))
@@ -582,6 +588,31 @@ def test_a_checkpoint_does_not_belong_to_a_server_that_began_with_nothing(tmp_pa
             assert "--restart" in result.stderr
             invoke(fresh.endpoint, "import", *there, str(broken), "--restart")
             assert len(stored(raw, there)) == 2
+
+
+def test_a_checkpoint_is_not_ahead_of_a_restored_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came after the backup is missing; going on would leave it out."""
+    settings = Settings(data=tmp_path / "data", durability="off")
+    broken, written = tmp_path / "broken.json", tmp_path / "written"
+    broken.write_text(f"{json.dumps(items(350))[:-1]},")
+    with running(settings) as first, closing(RawClient(first.endpoint)) as raw:
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        place = make(raw, "/dbs/d", "c")
+    shutil.copytree(settings.data, tmp_path / "older")
+    commands = ("import", *place, str(broken)), ("export", *place, str(written))
+    interrupt_at_third_page(monkeypatch)
+    with running(settings) as first:
+        assert [invoke(first.endpoint, *each).exit_code for each in commands] == [1, 130]
+    with running(Settings(data=tmp_path / "older", durability="off")) as restored:
+        for each in commands:
+            result = invoke(restored.endpoint, *each)
+            assert result.exit_code == 1
+            assert "an older backup was restored" in result.stderr
+        assert "item 351" in invoke(restored.endpoint, *commands[0], "--restart").stderr
+        found = decoded(invoke(restored.endpoint, *commands[1], "--restart", "--json"))
+        assert found["items"] == 350
 
 
 def test_a_reader_that_has_seen_enough_ends_an_export(
