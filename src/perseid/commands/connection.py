@@ -29,6 +29,7 @@ _CONNECT_SECONDS: Final = 10.0
 _BROKEN_OFF: Final = (ConnectionResetError, BrokenPipeError)
 _NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
+_ANSWERED_WITH: Final = "x-ms-activity-id"  # whatever the answer
 _THROTTLED: Final = 429
 _LONGEST_WAIT: Final = 30.0  # seconds in all, for one request; as long as the SDKs
 
@@ -99,6 +100,8 @@ class Connection:
         while True:
             sent = self._signed(method, *signed_for) | dict(headers or {})
             reply = self._asked(method, url, body, sent)
+            if _ANSWERED_WITH not in reply.headers:  # another program that speaks HTTP
+                raise self._no_perseid(reply)
             wait = float(reply.headers.get("x-ms-retry-after-ms", "inf")) / 1000
             waited += wait
             if reply.status != _THROTTLED or waited > _LONGEST_WAIT:
@@ -176,6 +179,12 @@ class Connection:
             " if the server runs with --tls, the endpoint starts with https://."
         )
 
+    def _no_perseid(self, reply: Reply) -> Refused:
+        return Refused(
+            reply.status,
+            f"{self.endpoint} is not a Perseid server: it answered HTTP {reply.status}.",
+        )
+
     def judged(self, reply: Reply) -> dict[str, Any]:
         """The body of a good answer; else the server's own words, without their envelope."""
         try:
@@ -184,10 +193,7 @@ class Connection:
             value = None
         is_good = reply.status in (200, 201)
         if not isinstance(value, dict) or (not is_good and "message" not in value):
-            raise Refused(
-                reply.status,
-                f"{self.endpoint} is not a Perseid server: it answered HTTP {reply.status}.",
-            )
+            raise self._no_perseid(reply)
         if is_good:
             return value
         message = plain_message(str(value["message"]))

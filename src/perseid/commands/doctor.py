@@ -166,6 +166,11 @@ def _server(visit: Visit) -> Iterator[Step]:
             date = response.getheader("date")
             answer = json.loads(response.read())
         version = str(answer["version"])
+    except TimeoutError:
+        raise Ended(
+            "server", "it takes connections and does not answer",
+            "It hangs, is stopped, or is another program; look at its log, and start it again.",
+        ) from None  # fmt: skip
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         raise Ended(
             "server", "something answers, but it is not Perseid",

@@ -426,6 +426,15 @@ def test_somebody_else_listens() -> None:
     assert "not Perseid" in found["server"]["found"]
 
 
+def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perseid.commands.doctor._SECONDS", 0.1)
+    monkeypatch.setattr("perseid.commands.connection._CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        code, found = steps(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    assert (code, [*found][-1]) == (1, "server")
+    assert "does not answer" in found["server"]["found"]
+
+
 def test_a_clock_that_is_off(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from perseid import clock
 

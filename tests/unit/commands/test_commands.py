@@ -29,6 +29,7 @@ from tests.support.running import free_port, running
 
 START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
 OTHER_KEY = "b3RoZXIga2V5"
+ANSWERED = b"HTTP/1.1 200 OK\r\nx-ms-activity-id: a\r\ncontent-length: 2\r\n\r\n{}"
 CLOCK = json.dumps({"now": START, "movable": False, "heldUntil": None}).encode()
 
 Run = Callable[..., Result]
@@ -467,11 +468,22 @@ def test_nothing_listens() -> None:
     assert "perseid serve" in result.stderr
 
 
-@pytest.mark.parametrize("body", [b"<html>", b'["a"]', b'{"a": 1}'])
-def test_somebody_else_listens(body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b"<html>"),
+        (404, b'["a"]'),
+        (404, b'{"a": 1}'),
+        (200, b'{"now": 1}'),
+        (400, b'{"message": "Message: {"}'),
+        (429, b'{"message": "later"}'),
+    ],
+)
+def test_somebody_else_listens(status: int, body: bytes) -> None:
     class Stranger(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(404)
+            self.send_response(status)
+            self.send_header("x-ms-retry-after-ms", "soon")
             self.end_headers()
             self.wfile.write(body)
 
@@ -484,7 +496,7 @@ def test_somebody_else_listens(body: bytes) -> None:
         result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
         thread.join()
     assert result.exit_code == 1
-    assert "is not a Perseid server: it answered HTTP 404." in result.stderr
+    assert f"is not a Perseid server: it answered HTTP {status}." in result.stderr
 
 
 def test_a_server_that_is_busy_is_asked_again() -> None:
@@ -495,6 +507,7 @@ def test_a_server_that_is_busy_is_asked_again() -> None:
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(429 if len(asked) < 3 else 200)
+            self.send_header("x-ms-activity-id", "a")
             self.send_header("x-ms-retry-after-ms", "1")
             self.end_headers()
             self.wfile.write(b'{"message": "Request rate is large."}' if len(asked) < 3 else CLOCK)
@@ -516,7 +529,7 @@ def test_a_server_that_breaks_off() -> None:
         server.settimeout(30)
 
         def serve() -> None:
-            for answer in (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", b""):
+            for answer in (ANSWERED, b""):
                 taken, _ = server.accept()
                 with taken:
                     taken.recv(65536)
