@@ -1,5 +1,13 @@
-"""python -m perseid"""
+"""python -m perseid, and the command `perseid`."""
 
-from perseid.cli import main
 
-main()
+def main() -> None:
+    try:
+        from perseid.cli import main as run
+    except KeyboardInterrupt:  # so early that nothing has begun, and nobody could say so
+        raise SystemExit(130) from None
+    run()
+
+
+if __name__ == "__main__":
+    main()

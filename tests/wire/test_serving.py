@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -639,6 +640,23 @@ def test_help_names_every_setting() -> None:
         assert f"--{setting.name.replace('_', '-')}" in result.stdout
         assert f"PERSEID_{setting.name.upper()}" in result.stdout
     assert WELL_KNOWN_KEY not in result.stdout
+
+
+def test_ctrl_c_before_anything_has_begun() -> None:
+    """Loading the program takes a moment."""
+    text = """
+        import runpy, sys
+        class Interrupted:
+            def find_spec(self, name, *rest):
+                if name == "perseid.cli":
+                    raise KeyboardInterrupt
+        sys.meta_path.insert(0, Interrupted())
+        runpy.run_module("perseid", run_name="__main__")
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr) == (130, b"")
 
 
 def test_version() -> None:
