@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -93,7 +94,10 @@ class Shell:
 
     def _use(self, rest: str) -> None:
         """DATABASE CONTAINER: asks that container from now on"""
-        names = rest.split()
+        try:
+            names = shlex.split(rest)  # names may hold spaces
+        except ValueError:  # or one lone quote
+            names = rest.split()
         if len(names) not in (1, 2):
             raise click.ClickException("Say .use DATABASE CONTAINER.")
         try:

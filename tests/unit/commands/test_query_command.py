@@ -286,6 +286,8 @@ def test_the_shell_finds_its_way(
     assert place[0] in say(shell, capsys, ".databases")[0].split()
     assert say(shell, capsys, ".containers")[0] == "c\n"
     assert say(shell, capsys, ".use other")[1] == "There is no database other.\n"
+    assert say(shell, capsys, ".use 'an other' it")[1] == "There is no container an other/it.\n"
+    assert say(shell, capsys, ".use it's")[1] == "There is no database it's.\n"
     assert say(shell, capsys, f".use {place[0]} d")[1] == f"There is no container {place[0]}/d.\n"
     assert shell.prompt == "{}/{}> ".format(*place)
     say(shell, capsys, f".use {place[0]}")
