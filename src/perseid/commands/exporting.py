@@ -128,6 +128,8 @@ def export_items(
             return
         if path.is_symlink():  # what it points to is written, and it stays
             path = path.resolve()
+        if not path.parent.is_dir():
+            raise click.ClickException(f"Cannot write {path}: there is no folder {path.parent}.")
         mark = Checkpoint(
             checkpoint or path.with_name(path.name + ".export-state"),
             {
