@@ -323,6 +323,14 @@ def test_the_image_has_what_the_pages_start_it_with() -> None:
     assert "pip install --no-cache-dir '.[postgres,yaml]'" in text  # --store and --init start.yaml
 
 
+def test_the_image_keeps_its_data_in_its_volume_unless_told_otherwise() -> None:
+    """By the default: PERSEID_DATA would contradict the PERSEID_MEMORY of the compose file."""
+    text = (ROOT / "Dockerfile").read_text()
+    assert not re.search(r"^ENV .*PERSEID_DATA", text, re.MULTILINE)
+    assert "WORKDIR /\n" in text
+    assert f"ln -s data /{Settings().data}" in text
+
+
 def test_a_backup_can_be_served(reader: Reader, tmp_path: Path) -> None:
     reader.read(DOCS / "operations.md")
     with running(Settings(data=tmp_path / "restored")) as settings:
