@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from perseid.commands.connection import DEFAULT_ENDPOINT, Connection, Refused, trust
+from perseid.commands.connection import DEFAULT_ENDPOINT, Connection
 from perseid.config import WELL_KNOWN_KEY
-
-__all__ = ["AdminClient", "Answer", "Refused", "server_options", "talks_to_server", "trust"]
 
 
 class Answer(NamedTuple):

@@ -50,6 +50,11 @@ class Checkpoint:
     path: Path | None
     purpose: dict[str, Any]
 
+    @property
+    def hint(self) -> str:
+        """What to do after an interruption; behind the sentence that tells of it."""
+        return "" if self.path is None else " Run the same command again to go on."
+
     def load(self) -> dict[str, Any] | None:
         """What was stored last; click.ClickException if it belongs to something else."""
         if self.path is None or not self.path.exists():

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import click
 
-from perseid.commands.admin_client import AdminClient, Answer, Refused, talks_to_server
+from perseid.commands.admin_client import AdminClient, Answer, talks_to_server
+from perseid.commands.connection import Refused
+from perseid.commands.output import printed
 from perseid.durations import NUMBER, UNITS, seconds_of, whole
 
 _NUMBER: Final = re.compile(NUMBER, re.ASCII)
@@ -149,8 +151,7 @@ def _move(
 
 
 def _print(answer: Answer, as_json: bool) -> None:
-    if as_json:
-        click.echo(answer.text)
+    if printed(answer, as_json):
         return
     value = answer.value
     fixed = "" if value["movable"] else ", cannot be moved"

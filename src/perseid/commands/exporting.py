@@ -201,8 +201,7 @@ def _into_file(
             writer.close()
             os.fsync(stream.fileno())
     if not is_whole:
-        so_far = plural(writer.items, "item")
-        click.echo(f"Interrupted after {so_far}. Run the same command again to go on.", err=True)
+        click.echo(f"Interrupted after {plural(writer.items, 'item')}.{mark.hint}", err=True)
         raise SystemExit(INTERRUPTED)
     os.replace(part, path)
     mark.remove()

@@ -264,8 +264,7 @@ def import_items(
         mark.remove()
     _report(ledger, before, is_complete, as_json)
     if not is_complete and ledger.refused <= max_errors:
-        hint = "" if mark.path is None else " Run the same command again to go on."
-        click.echo(f"Interrupted after item {ledger.arrived}.{hint}", err=True)
+        click.echo(f"Interrupted after item {ledger.arrived}.{mark.hint}", err=True)
         raise SystemExit(INTERRUPTED)
     if not is_complete:
         click.echo(
@@ -358,8 +357,7 @@ def interruptible(is_file: bool) -> Iterator[threading.Event]:
 def _explained(ledger: Ledger, mark: Checkpoint) -> click.ClickException:
     failure = ledger.failure
     text = failure.format_message() if isinstance(failure, click.ClickException) else repr(failure)
-    hint = "" if mark.path is None else " Run the same command again to go on."
-    return click.ClickException(f"{text} Items up to {ledger.arrived} have arrived.{hint}")
+    return click.ClickException(f"{text} Items up to {ledger.arrived} have arrived.{mark.hint}")
 
 
 def _report(ledger: Ledger, before: int, is_complete: bool, as_json: bool) -> None:

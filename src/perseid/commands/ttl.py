@@ -8,8 +8,9 @@ from urllib.parse import unquote
 
 import click
 
-from perseid.commands.admin_client import AdminClient, Refused, talks_to_server
+from perseid.commands.admin_client import AdminClient, talks_to_server
 from perseid.commands.clock import duration_text, instant_text, parse_duration
+from perseid.commands.connection import Refused
 from perseid.commands.output import (
     bytes_text,
     console,

@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 
 from perseid import commands
 from perseid.clock import MovableClock
-from perseid.commands.admin_client import AdminClient, Refused, trust
+from perseid.commands.admin_client import AdminClient
 from perseid.commands.clock import duration_text, instant_text, parse_duration, parse_instant
-from perseid.commands.connection import Connection
+from perseid.commands.connection import Connection, Refused, trust
 from perseid.commands.ttl import parse_default_ttl
 from perseid.commands.wire_client import database_names
 from perseid.config import Settings
