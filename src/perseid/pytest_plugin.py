@@ -337,8 +337,10 @@ def _server_settings(config: pytest.Config) -> Any:
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    for name in {"data", "store"} & given.keys():
-        raise pytest.UsageError(f"perseid_options: this server is in memory: leave out --{name}.")
+    for name in {"data", "store", "port"} & given.keys():  # they would be ignored
+        raise pytest.UsageError(
+            f"perseid_options: this server is in memory and on a free port: leave out --{name}."
+        )
     return Settings(**given | {"memory": True, "test_clock": True})
 
 

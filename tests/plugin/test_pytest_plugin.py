@@ -329,6 +329,7 @@ def test_sessions_with_one_process_id_share_a_server(
             "cannot read the start file",
         ),
         ("def test(perseid): ...", "--perseid-options=--data kept", "leave out --data"),
+        ("def test(perseid): ...", "--perseid-options=--port 8081", "leave out --port"),
         (
             "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
             "",
