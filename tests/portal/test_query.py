@@ -127,6 +127,37 @@ def test_json_is_laid_out_without_being_read(page: Page, text: str) -> None:
     assert re.sub(r"\s", "", laid_out) == re.sub(r"\s", "", text)
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ('{"a": [1, 2,', ", 3]}"),
+        ('{"a": 1, ', "}"),
+        ('{"a": [1, ', "]}"),
+        ('{"a" ', "1}"),
+        ('{"a": ', ":}"),
+        ('{"a": {"b": [], "c": {}} ', "]"),
+        ('[{"a": 1} ', "}]"),
+        ("{} ", "{}"),
+        ("", "nothing"),
+        ('{"a": ', '"not closed}'),
+        ('{"a": ', '"\\x"}'),
+        ('{"a": "b"', ""),
+    ],
+)
+def test_the_place_of_a_mistake_is_found_where_browsers_do_not_say(
+    page: Page, good: str, bad: str
+) -> None:
+    """They do for short texts only."""
+    long = "[" + "1,\n" * 5000
+    found = page.evaluate(
+        "async (text) => (await import('./json.js')).flaw(text)", f"{long}{good}{bad}"
+    )
+    assert found["why"]
+    if found["why"].startswith("Unexpected token"):
+        assert found["at"] == len(long) + len(good)
+    assert found["line"] == 5001
+
+
 def test_running_twice_in_a_hurry_gives_the_rows_once(asked: Page) -> None:
     ask(asked, "SELECT VALUE c.n FROM c WHERE c.n < 5")
     asked.keyboard.press("Control+Enter")

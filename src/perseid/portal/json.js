@@ -91,12 +91,43 @@ export function flaw(text) {
     JSON.parse(text);
     return null;
   } catch (error) {
-    const at = /position (\d+)/.exec(error.message)?.[1];
+    const at = Number(/position (\d+)/.exec(error.message)?.[1] ?? breach(text)); // of long texts, browsers do not say
     const reason = error.message.replace(/^JSON\.parse: /, "").replace(/,? ?\.{3}?"[^]*$/, "");
     const why = reason.replace(/ in JSON at position.*$/, "").replace(/ \(line.*$/, "");
-    if (at === undefined) return { why, at: null, line: null };
-    const before = text.slice(0, Number(at)).split("\n");
-    return { why, at: Number(at), line: before.length, column: before.at(-1).length + 1 };
+    const before = text.slice(0, at).split("\n");
+    return { why, at, line: before.length, column: before.at(-1).length + 1 };
+  }
+}
+
+const SPACE = /[ \t\n\r]*/y;
+const STRICT = /("[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[^"\\\x00-\x1f]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|([{}[\]:,])/y;
+const VALUE = { string: "rest", scalar: "rest", "{": "first name", "[": "first" };
+// What may come where, and what is wanted after it.
+const GRAMMAR = {
+  value: VALUE,
+  first: { ...VALUE, "]": "rest" },
+  "first name": { string: "colon", "}": "rest" },
+  name: { string: "colon" },
+  colon: { ":": "value" },
+  rest: { ",": "value", "}": "rest", "]": "rest" },
+};
+
+/** Where a text stops being JSON. */
+function breach(text) {
+  const open = [];
+  let wanted = "value";
+  for (let end = 0; ; end = STRICT.lastIndex) {
+    SPACE.lastIndex = end;
+    SPACE.exec(text);
+    const at = (STRICT.lastIndex = SPACE.lastIndex);
+    const match = STRICT.exec(text);
+    if (!match || (wanted === "rest" && !open.length)) return at;
+    const token = match[2] ?? (match[1] ? "string" : "scalar");
+    wanted = GRAMMAR[wanted][token];
+    if (!wanted) return at;
+    if (token in EMPTY) open.push(token);
+    else if ((token === "}" || token === "]") && EMPTY[open.pop()] !== token) return at;
+    else if (token === "," && open.at(-1) === "{") wanted = "name";
   }
 }
 

@@ -3,8 +3,8 @@
 import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { codeBox } from "../codebox.js";
-import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, toast } from "../dom.js";
-import { flaw, joined, jsonSpans, parts, pretty, SYSTEM } from "../json.js";
+import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, number, toast } from "../dom.js";
+import { compact, flaw, joined, jsonSpans, parts, pretty, SYSTEM } from "../json.js";
 import { blank, keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, isTtlTaken, lifetime, span } from "../lifetime.js";
 import { link } from "../routes.js";
@@ -47,10 +47,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     stored = answer.json;
     ends = endOf(answer);
     isGone = false;
-    if (!box || box.value !== sent || sent === saved) return;
-    const { selectionStart, selectionEnd } = box.area;
-    box.value = saved;
-    box.area.setSelectionRange(selectionStart, selectionEnd);
+    if (box && box.value === sent && sent !== saved) box.rewrite(saved);
   }
 
   function endOf(answer) {
@@ -152,7 +149,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
   function judge() {
     const wrong = flaw(box.value);
     note.classList.toggle("bad", Boolean(wrong));
-    note.textContent = wrong ? `Not JSON: ${wrong.why}${wrong.line ? ` (line ${wrong.line}, column ${wrong.column})` : ""}` : "";
+    note.textContent = wrong ? `Not JSON: ${wrong.why} (line ${number(wrong.line)}, column ${number(wrong.column)})` : "";
     effect.textContent = "";
     if (wrong || !isDirty()) return;
     const item = JSON.parse(box.value);
@@ -195,7 +192,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     } else {
       members.push(["ttl", String(value)]);
     }
-    box.value = pretty(joined(members));
+    box.rewrite(pretty(joined(members)));
     judge();
   }
 
@@ -213,7 +210,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     problem.hidden = true;
     const wrong = flaw(box.value);
     if (wrong) {
-      if (wrong.at !== null) box.mark(wrong.at, wrong.at + 1);
+      box.mark(wrong.at, wrong.at + 1);
       return refuse(new Error(`This is not JSON: ${wrong.why}.`));
     }
     await (stored ? replace(stored._etag) : create());
@@ -223,7 +220,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     const sent = box.value;
     const key = keyOf(Object(JSON.parse(sent)), definition.partitionKey, () => sent);
     try {
-      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: sent, headers: keyHeader(key) });
+      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: compact(sent), headers: keyHeader(key) });
       saved = sent;
       toast(`Item ${answer.json.id} created`);
       onchange();
@@ -239,7 +236,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
     const sent = box.value;
     try {
       take(await api.call("PUT", path(), {
-        body: sent,
+        body: compact(sent), // the server counts what is sent, and lines are most of a large item
         headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-match": etag },
       }), sent);
       update();
@@ -338,16 +335,45 @@ export function itemEditor(pane, { database, container, definition, target, onch
   return { dispose: () => aborter.abort(), isDirty, look };
 }
 
-/** The lines of two texts, those only in one of them marked. */
+const CONTEXT = 3; // equal lines shown around those that differ
+const MOST_COMPARED = 2_000; // lines of each that are compared one by one
+const MOST_SHOWN = 500; // of each, where there are more
+
+/** The lines of two texts, those only in one of them marked; what is equal far from them is left out. */
 function difference(theirs, mine) {
   const a = theirs.split("\n");
   const b = mine.split("\n");
   const node = h("pre", { class: "difference", tabindex: "0", "aria-label": "Their lines are marked with minus, yours with plus" });
   const line = (mark, text) => node.append(h("span", { class: { "-": "theirs", "+": "mine" }[mark] ?? "" }, `${mark} ${text}\n`));
-  if (a.length * b.length > 4_000_000) {
-    a.forEach((text) => line("-", text));
-    return node;
+  const leaveOut = (count, what) => count > 0 && node.append(h("span", { class: "muted" }, `  … ${number(count)} ${what}\n`));
+  const isEqualAtEnd = (i) => a.at(-1 - i) === b.at(-1 - i);
+  const shorter = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < shorter && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < shorter - head && isEqualAtEnd(tail)) tail++;
+  const [left, right] = [a, b].map((lines) => lines.slice(head, lines.length - tail));
+  const shownBefore = isFew(head) ? head : CONTEXT;
+  const shownAfter = isFew(tail) ? tail : CONTEXT;
+  leaveOut(head - shownBefore, "equal lines");
+  for (const text of a.slice(head - shownBefore, head)) line(" ", text);
+  if (Math.max(left.length, right.length) <= MOST_COMPARED) {
+    compare(left, right, line);
+  } else {
+    for (const [mark, lines] of [["-", left], ["+", right]]) {
+      for (const text of lines.slice(0, MOST_SHOWN)) line(mark, text);
+      leaveOut(lines.length - MOST_SHOWN, mark === "-" ? "more lines of theirs" : "more lines of yours");
+    }
   }
+  for (const text of a.slice(a.length - tail, a.length - tail + shownAfter)) line(" ", text);
+  leaveOut(tail - shownAfter, "equal lines");
+  return node;
+}
+
+const isFew = (lines) => lines <= 40; // no more than what fits the screen
+
+/** Calls `line` with a mark and each line of two lists, by their longest common sequence. */
+function compare(a, b, line) {
   const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
@@ -359,5 +385,4 @@ function difference(theirs, mine) {
     else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) line("-", a[i++]);
     else line("+", b[j++]);
   }
-  return node;
 }

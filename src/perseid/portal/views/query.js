@@ -7,6 +7,7 @@ import { compact, documents, flaw, jsonSpans, parts, pretty, sqlSpans, SYSTEM } 
 
 const STORED = "perseid.query";
 const MOST_COLUMNS = 40;
+const LONGEST_CELL = 1_000; // characters
 const TABS = { table: "Table", json: "JSON", plan: "Plan & metrics" };
 
 export function queryView(body, { database, container }) {
@@ -248,8 +249,14 @@ function resultTable(rows) {
 
 function valueCell(raw) {
   if (raw === undefined) return h("td", { class: "absent" });
-  if (raw[0] === '"') return h("td", { title: JSON.parse(raw) }, JSON.parse(raw));
+  if (raw[0] === '"') {
+    const text = beginning(JSON.parse(raw));
+    return h("td", { title: text }, text);
+  }
   const kind = /^-?\d/.test(raw) ? "num c-number" : "mono c-word";
-  const text = raw[0] === "{" || raw[0] === "[" ? raw.replace(/\s+/g, " ") : raw;
+  const text = beginning(raw).replace(/\s+/g, " ");
   return h("td", { class: kind, title: text }, text);
 }
+
+/** As much of a value as a cell and its tooltip have room for; a browser would lay out all of it. */
+const beginning = (text) => (text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text);

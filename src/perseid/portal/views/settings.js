@@ -190,8 +190,8 @@ export function settingsView(body, { database, container }) {
     const node = card("Indexing policy", form(async () => {
       const wrong = flaw(box.value);
       if (wrong) {
-        if (wrong.at !== null) box.mark(wrong.at, wrong.at + 1);
-        throw new Error(`This is not JSON: ${wrong.why}${wrong.line ? ` (line ${wrong.line})` : ""}.`);
+        box.mark(wrong.at, wrong.at + 1);
+        throw new Error(`This is not JSON: ${wrong.why} (line ${wrong.line}).`);
       }
       await api.changeContainer(database, container, { indexingPolicy: JSON.parse(box.value) }, { seen: definition });
       await renew("indexing");
