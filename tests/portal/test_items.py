@@ -652,3 +652,40 @@ def test_a_busy_container_is_asked_again(page: Page, raw: RawClient, container: 
     page.unroute("**/docs/a")
     assert refused == ["PUT", "PUT"]
     assert read(raw, container, "a")["n"] == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "blank"),
+    [
+        (["/__proto__/x"], '{"id":"i","__proto__":{"x":""}}'),
+        (["/a/constructor/prototype/y"], '{"id":"i","a":{"constructor":{"prototype":{"y":""}}}}'),
+        (["/toString"], '{"id":"i","toString":""}'),
+        (["/a/b", "/a/c", "/id"], '{"id":"i","a":{"b":"","c":""}}'),
+        (["/id/x/y"], '{"id":"i"}'),
+        (["/a", "/a/b"], '{"id":"i","a":""}'),
+    ],
+)
+def test_a_key_path_of_any_names_makes_a_blank_item(
+    page: Page, paths: list[str], blank: str
+) -> None:
+    made, leaked = page.evaluate(
+        """async (paths) => {
+            const made = (await import("./keys.js")).blank("i", { paths });
+            return [JSON.stringify(made), ["x", "y"].filter((name) => name in {})];
+        }""",
+        paths,
+    )
+    assert (made, leaked) == (blank, [])
+
+
+def test_an_item_whose_key_is_called_proto(page: Page, raw: RawClient, database: str) -> None:
+    body = {"id": "c", "partitionKey": {"paths": ["/__proto__/x"], "kind": "Hash"}}
+    assert raw.post(f"{database}/colls", body).status == 201
+    visit(page, f"{database.removeprefix('/dbs/')}/c/items/new")
+    editor = page.get_by_label("Item as JSON")
+    expect(editor).to_have_value(re.compile('"__proto__": {\\s+"x": ""'))
+    editor.fill('{"id": "a", "__proto__": {"x": "k"}}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Item a created")).to_be_visible()
+    expect(row(page, "a")).to_contain_text("k")
+    assert raw.get(f"{database}/colls/c/docs/a", pk='["k"]').json["__proto__"] == {"x": "k"}

@@ -176,7 +176,8 @@ def test_the_pieces_are_the_whole(page: Page, text: str) -> None:
             for (; !earlier.disabled; look()) earlier.click();
             for (let at = 0; at < text.length; at += 28_657) {
                 box.mark(at, at + 1);
-                if (box.area.value[box.area.selectionStart] !== text[at]) throw new Error(`at ${at}`);
+                const marked = box.area.value[box.area.selectionStart];
+                if (marked !== text[at]) throw new Error(`at ${at}`);
             }
             box.node.remove();
             return seen;

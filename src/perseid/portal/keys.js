@@ -33,14 +33,17 @@ export function keyText(key) {
   }).join(" / ");
 }
 
-/** An item with an empty place at each path of the key. */
+/** An item with an empty place at each path of the key, where one path leaves room for another. */
 export function blank(id, definition) {
-  const item = { id };
+  const item = bare({ id });
   for (const path of definition.paths) {
     const steps = names(path);
     let place = item;
-    for (const name of steps.slice(0, -1)) place = place[name] ??= {};
-    place[steps.at(-1)] ??= "";
+    for (const name of steps.slice(0, -1)) place = Object(place) === place ? (place[name] ??= bare()) : null;
+    if (Object(place) === place) place[steps.at(-1)] ??= "";
   }
   return item;
 }
+
+/** An object in which any name is just a name: __proto__ of others is what all objects share. */
+const bare = (members = {}) => Object.assign(Object.create(null), members);
