@@ -114,6 +114,11 @@ def plan(page: Page) -> None:
     expect(page.get_by_text("Asking for the plan")).to_have_count(0)
 
 
+def changes(page: Page) -> None:
+    visit(page, "shop/sessions/changes")
+    expect(page.get_by_role("row", name="otp-4711")).to_be_visible()
+
+
 def settings(page: Page) -> None:
     visit(page, "shop/sessions/settings")
     page.get_by_label("Seconds", exact=True).fill("1800")
@@ -171,6 +176,7 @@ SCENES: Final[tuple[Callable[[Page], None], ...]] = (
     item,
     query,
     plan,
+    changes,
     settings,
     lifetimes,
     clock,

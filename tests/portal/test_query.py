@@ -6,8 +6,11 @@ import json
 import re
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
+from perseid.cli import main
+from perseid.config import Settings
 from perseid.store import property_indexes
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
@@ -222,3 +225,49 @@ def test_a_query_that_takes_long_can_be_stopped(asked: Page) -> None:
     asked.unroute("**/docs")
     asked.get_by_role("button", name="Run").click()
     expect(asked.get_by_text(re.compile(r"^5 rows · "))).to_be_visible()
+
+
+def test_rows_are_taken_as_files_and_to_the_clipboard(
+    asked: Page, raw: RawClient, container: str
+) -> None:
+    ask(asked, "SELECT c.id, c.big FROM c WHERE c.n IN (7, 8) ORDER BY c.n")
+    rows = [{"id": "i07", "big": 12345678901234567890}, {"id": "i08"}]
+    assert json.loads(downloaded(asked, "JSON file", "c.json")) == rows
+    assert [
+        json.loads(line) for line in downloaded(asked, "Lines file", "c.jsonl").splitlines()
+    ] == rows
+    for has_clipboard in (True, False):
+        asked.evaluate(TAP, has_clipboard)
+        asked.get_by_role("button", name="Copy").click()
+        expect(asked.get_by_text("2 rows copied").last).to_be_visible()
+        assert json.loads(asked.evaluate("window.taken")) == rows
+    asked.get_by_role("tab", name="Plan").click()
+    expect(asked.get_by_role("button", name="Copy")).to_be_hidden()
+
+
+# What reaches the clipboard, with the way for safe origins and with the one for others.
+TAP = """(hasClipboard) => {
+    const writeText = async (text) => { window.taken = text; };
+    const clipboard = hasClipboard ? { writeText } : undefined;
+    Object.defineProperty(navigator, "clipboard", { configurable: true, value: clipboard });
+    document.addEventListener("copy", (event) => { window.taken = event.target.value; });
+}"""
+
+
+def downloaded(page: Page, button: str, name: str) -> str:
+    with page.expect_download() as found:
+        page.get_by_role("button", name=button).click()
+    assert found.value.suggested_filename == name
+    return found.value.path().read_text()
+
+
+def test_lines_of_whole_items_are_those_of_an_export(
+    asked: Page, settings: Settings, container: str
+) -> None:
+    ask(asked, "SELECT * FROM c")
+    expect(asked.get_by_text(re.compile(r"^30 rows · "))).to_be_visible()
+    _, _, database, _, name = container.split("/")
+    arguments = ["export", database, name, "--endpoint", settings.endpoint, "--key", settings.key]
+    exported = CliRunner().invoke(main, arguments)
+    assert exported.exit_code == 0, exported.output
+    assert downloaded(asked, "Lines file", "c.jsonl") == exported.stdout

@@ -6,6 +6,7 @@ import { clockButton } from "./clock-panel.js";
 import { confirm, failure, fill, h, iconButton, loading, toast } from "./dom.js";
 import { link, parse, TABS } from "./routes.js";
 import { tree } from "./tree.js";
+import { changesView } from "./views/changes.js";
 import { connectView, reconnect } from "./views/connect.js";
 import { databaseView } from "./views/database.js";
 import { homeView } from "./views/home.js";
@@ -15,7 +16,7 @@ import { queryView } from "./views/query.js";
 import { settingsView } from "./views/settings.js";
 
 const app = document.getElementById("app");
-const VIEWS = { items: itemsView, query: queryView, settings: settingsView, lifetimes: lifetimesView };
+const VIEWS = { items: itemsView, query: queryView, changes: changesView, settings: settingsView, lifetimes: lifetimesView };
 
 let view = null; // {dispose?, canLeave?, update?, refresh?} of what is on the screen
 let shown = null; // its address
@@ -141,6 +142,7 @@ function open() {
     const body = h("div", { class: "view" });
     if (place.container) {
       fill(main, tabs(place), body);
+      main.querySelector(".tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all fit
       view = VIEWS[place.tab](body, place);
     } else {
       fill(main, body);

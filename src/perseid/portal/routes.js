@@ -3,6 +3,7 @@
 export const TABS = {
   items: "Items",
   query: "Query",
+  changes: "Changes",
   settings: "Scale & Settings",
   lifetimes: "Lifetimes",
 };

@@ -4,6 +4,7 @@ import * as api from "../api.js";
 import { codeBox, codeShown } from "../codebox.js";
 import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
 import { compact, documents, flaw, jsonSpans, parts, pretty, sqlSpans, SYSTEM } from "../json.js";
+import { taking } from "../taking.js";
 
 const STORED = "perseid.query";
 const MOST_COLUMNS = 40;
@@ -20,7 +21,9 @@ export function queryView(body, { database, container }) {
   const size = h("select", {}, [25, 100, 500].map((n) => h("option", { value: n, selected: n === 100 }, n)));
   const problem = h("div", { class: "problem", role: "alert", hidden: true });
   const summary = h("p", { class: "muted", role: "status" });
-  const tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result", hidden: true });
+  const tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result" });
+  const take = taking(container, () => rows);
+  const heading = h("div", { class: "bar result-bar", hidden: true }, tabs, h("div", { class: "grow" }), take);
   const panel = h("div", { role: "tabpanel", tabindex: "-1" });
   const more = button("Load more", () => next(), { hidden: true });
   const run = button("Run", () => (running ? running.abort() : start()), { kind: "primary", title: "Ctrl+Enter" });
@@ -38,7 +41,7 @@ export function queryView(body, { database, container }) {
           field("Partition key", scope, "JSON; asks one partition only."),
           field("Page size", size))),
       h("div", { class: "grow" }), summary),
-    problem, tabs, panel, more);
+    problem, heading, panel, more);
 
   let asked = null; // {query, parameters, key, headers} of the query whose rows are shown; but for the first and the last, JSON
   let running = null; // aborts the request that is under way
@@ -104,7 +107,7 @@ export function queryView(body, { database, container }) {
     } catch (error) {
       if (!rows.length) {
         fill(panel);
-        tabs.hidden = true;
+        heading.hidden = true;
         more.hidden = true;
         summary.textContent = "";
       }
@@ -135,7 +138,8 @@ export function queryView(body, { database, container }) {
   function draw() {
     const time = pages.reduce((sum, page) => sum + page.milliseconds, 0);
     summary.textContent = `${plural(rows.length, "row")}${continuation ? " so far" : ""} · ${charge().toFixed(2)} RU · ${time.toFixed(0)} ms`;
-    tabs.hidden = false;
+    heading.hidden = false;
+    take.hidden = !rows.length || shown === "plan";
     more.hidden = !continuation || shown === "plan";
     const ids = Object.keys(TABS);
     fill(tabs, ids.map((name) => h("button", {
