@@ -70,6 +70,18 @@ def test_pages_are_loaded_one_by_one(asked: Page) -> None:
     expect(asked.get_by_role("button", name="Load more")).to_be_hidden()
 
 
+def test_more_rows_leave_the_reader_where_they_were(asked: Page) -> None:
+    asked.get_by_text("Options").click()
+    asked.get_by_label("Page size").select_option("25")
+    ask(asked, "SELECT * FROM c ORDER BY c.n")
+    expect(asked.get_by_role("row")).to_have_count(26)
+    asked.locator(".result").evaluate("(node) => { node.scrollTop = 200 }")
+    asked.get_by_role("button", name="Load more").press("Enter")
+    expect(asked.get_by_role("row")).to_have_count(31)
+    assert asked.locator(".result").evaluate("(node) => node.scrollTop") == 200
+    expect(asked.get_by_role("tabpanel")).to_be_focused()
+
+
 def test_parameters_and_a_partition(asked: Page) -> None:
     asked.get_by_text("Options").click()
     asked.get_by_label("Parameters").fill('{"@least": 20}')

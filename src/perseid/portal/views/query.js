@@ -87,6 +87,7 @@ export function queryView(body, { database, container }) {
 
   async function next() {
     const mine = (running = new AbortController());
+    const hadFocus = document.activeElement === more; // which disabling takes
     run.textContent = "Stop";
     more.disabled = true;
     if (!rows.length) fill(panel, loading("Running"));
@@ -103,7 +104,9 @@ export function queryView(body, { database, container }) {
         metrics: metricsOf(answer.headers.get("x-ms-documentdb-query-metrics")),
       });
       continuation = answer.headers.get("x-ms-continuation");
+      const { scrollTop = 0, scrollLeft = 0 } = panel.querySelector(".result, .code-shown") ?? {};
       draw();
+      panel.querySelector(".result, .code-shown")?.scrollTo(scrollLeft, scrollTop); // where the reader was
     } catch (error) {
       if (!rows.length) {
         fill(panel);
@@ -117,6 +120,7 @@ export function queryView(body, { database, container }) {
       running = null;
       run.textContent = "Run";
       more.disabled = false;
+      if (hadFocus && document.activeElement === document.body) (more.hidden ? panel : more).focus();
     }
   }
 
