@@ -283,3 +283,15 @@ def test_lines_of_whole_items_are_those_of_an_export(
     exported = CliRunner().invoke(main, arguments)
     assert exported.exit_code == 0, exported.output
     assert downloaded(asked, "Lines file", "c.jsonl") == exported.stdout
+
+
+def test_letters_are_letters_wherever_they_are_shown(
+    asked: Page, raw: RawClient, container: str
+) -> None:
+    body = {"id": "odd", "pk": "p", "nested": {"naïve": ["日本", "a b", 1.50]}}
+    assert raw.post(f"{container}/docs", body, pk='["p"]').status == 201  # as \\u escapes
+    ask(asked, "SELECT c.nested FROM c WHERE c.id = 'odd'")
+    expect(asked.get_by_role("cell")).to_have_text(re.compile(r'{"naïve":\["日本","a b",1.50?\]}'))
+    _, _, database, _, name = container.split("/")
+    visit(asked, f"{database}/{name}/changes")
+    expect(asked.get_by_role("row", name="odd")).to_contain_text('"日本","a b"')

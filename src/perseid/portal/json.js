@@ -80,6 +80,9 @@ export const documents = (text) => parts(parts(text).find(([name]) => name === "
 /** The same JSON without the white space between its tokens. */
 export const compact = (text) => (text.match(TOKENS) ?? []).join("");
 
+/** The same on one line for people: letters as letters. */
+export const inline = (text) => (text.match(TOKENS) ?? []).map(legible).join("");
+
 /** An object's text from its members. */
 export function joined(members) {
   return `{${members.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;

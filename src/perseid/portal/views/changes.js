@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { clock } from "../clock.js";
 import { button, empty, failure, fill, h, iconButton, loading, moment, plural } from "../dom.js";
-import { documents, joined, parts, SYSTEM } from "../json.js";
+import { documents, inline, joined, parts, SYSTEM } from "../json.js";
 import { keyJson, keyOf, keyText } from "../keys.js";
 import { link } from "../routes.js";
 
@@ -91,7 +91,7 @@ export function changesView(body, { database, container }) {
   function row(text) {
     const item = JSON.parse(text);
     const key = keyOf(item, definition.partitionKey, () => text);
-    const own = joined(parts(text).filter(([name]) => !HIDDEN.has(name)));
+    const own = inline(joined(parts(text).filter(([name]) => !HIDDEN.has(name))));
     const beginning = own.length > LONGEST_CELL ? `${own.slice(0, LONGEST_CELL)}…` : own;
     return h("tr", {},
       h("td", { class: "num" }, String(item._lsn)),

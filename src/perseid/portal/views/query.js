@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { codeBox, codeShown } from "../codebox.js";
 import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
-import { compact, documents, flaw, jsonSpans, parts, pretty, sqlSpans, SYSTEM } from "../json.js";
+import { compact, documents, flaw, inline, jsonSpans, parts, pretty, sqlSpans, SYSTEM } from "../json.js";
 import { taking } from "../taking.js";
 
 const STORED = "perseid.query";
@@ -262,7 +262,7 @@ function valueCell(raw) {
     return h("td", { title: text }, text);
   }
   const kind = /^-?\d/.test(raw) ? "num c-number" : "mono c-word";
-  const text = beginning(raw).replace(/\s+/g, " ");
+  const text = beginning(inline(raw));
   return h("td", { class: kind, title: text }, text);
 }
 
