@@ -11,6 +11,9 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) apt-get install -qq -y --no-install-recommends python3-venv >/dev/null; }
 
+# Tests start hundreds of processes, and each would compile all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: serve test check fix bench soak docs install clean
 
 serve: $(VENV)/.core
