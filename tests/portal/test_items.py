@@ -532,9 +532,15 @@ def test_saving_twice_in_a_hurry_is_no_conflict(page: Page, raw: RawClient, cont
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
+    waiting: list[Route] = []
+    page.route("**/docs/a", lambda route: waiting.append(route))  # noqa: PLW0108
     page.keyboard.press("Control+s")
     page.keyboard.press("Control+s")
+    with answered(page, "PUT", 200):
+        waiting[0].continue_()
+    page.unroute("**/docs/a")
     expect(page.get_by_text("Saved")).to_have_count(1)
+    assert len(waiting) == 1
     list_items(page, container)
     expect(row(page, "a")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)

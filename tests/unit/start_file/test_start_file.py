@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def clock() -> MovableClock:
 
 @contextmanager
 def serving(path: Path, clock: MovableClock, data: Path | None = None) -> Iterator[RawClient]:
-    settings = Settings(init=path, memory=data is None, data=data or Path("unused"))
+    kept = Settings(memory=True) if data is None else Settings(data=data)
+    settings = replace(kept, init=path)
     with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
         yield raw
 
