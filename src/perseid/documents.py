@@ -24,6 +24,9 @@ _LSN: Final = frozenset(("_lsn",))
 _TOO_LARGE: Final = "Request size is too large"
 _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
+_FIRST: Final = '"_rid":"'  # of those that are spliced
+_FIRST_BEHIND: Final = f",{_FIRST}".encode()
+
 # The way a client sends back what it has read: the system properties last, in the order and form
 # in which they were spliced. Anchored at the closing brace, so it can only be the top level.
 _TAIL: Final = re.compile(
@@ -134,11 +137,18 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
     """The stored text: the document with its system properties at the end."""
     inner = etag.strip('"')
     system = (
-        f'"_rid":"{rid}","_self":"{self_link}{rid}/","_etag":"\\"{inner}\\""'
+        f'{_FIRST}{rid}","_self":"{self_link}{rid}/","_etag":"\\"{inner}\\""'
         f',"_attachments":"attachments/","_ts":{ts}}}'
     )
     body = text[:-1].rstrip()
     return body + (b"" if body == b"{" else b",") + system.encode("ascii")
+
+
+def is_resealed(sealed: bytes, text: bytes) -> bool:
+    """Whether the stored text is that of this document: a quick yes, and no if in doubt."""
+    body = text[:-1].rstrip()
+    # System properties come last, and no other member of an object can be called _rid.
+    return sealed.startswith(_FIRST_BEHIND, len(body)) and sealed.startswith(body)
 
 
 def with_lsn(text: bytes, lsn: int) -> bytes:

@@ -29,6 +29,7 @@ _FEEDS: Final[Mapping[Kind, str]] = {
 
 _NUMBER_BITS: Final = 60
 _CONTAINER_BIT: Final = 0x8000_0000  # tells a container of a database from a user of it
+_SHARED: Final = 10  # characters that the eight bytes of a container give all of its children
 
 
 # Resource ids -----------------------------------------------------------------------------------
@@ -96,6 +97,8 @@ def _owner(rid: str, length: int) -> bytes:
 
 def child_number(rid: str, container: str, kind: ChildKind) -> int | None:
     """The number in a child's rid, or None if it names no such child of that container."""
+    if rid[:_SHARED] != container[:_SHARED]:  # most names of items are none, and need no decoding
+        return None
     raw = decode(rid)
     if raw is None or len(raw) != 16 or raw[:8] != decode(container):
         return None

@@ -246,6 +246,24 @@ def test_seal(text: bytes, body: bytes) -> None:
     assert documents.seal(text, RID, LINK, ETAG, TS) == body + SEAL
 
 
+@pytest.mark.parametrize(
+    ("text", "is_same"),
+    [
+        (b'{"id":"1","a":{"b":1}}', True),
+        (b'{"id":"1","a":{"b":1} }', True),
+        (b'{"id":"1","a":{"b":1},"_r":"x"}', False),
+        (b'{"id":"1","a":{"b":2}}', False),
+        (b'{"id":"1","a":{}}', False),
+        (b'{"id":"1"}', False),
+        (b"{}", False),
+    ],
+)
+def test_is_resealed(text: bytes, is_same: bool) -> None:
+    sealed = documents.seal(b'{"id":"1","a":{"b":1}}', RID, LINK, ETAG, TS)
+    assert documents.is_resealed(sealed, text) == is_same
+    assert not documents.is_resealed(sealed, sealed)
+
+
 def test_from_value_drops_system_properties() -> None:
     document = documents.from_value({"_ts": 1, "id": "é", "a": {"_ts": 2}, "_rid": "x"})
     assert document.text == '{"id":"é","a":{"_ts":2}}'.encode()

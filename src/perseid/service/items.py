@@ -272,13 +272,19 @@ def charge_of(container: Container, outcome: Outcome, factor: int = 1) -> float:
         return factor * (charges.MISS if outcome.status == 304 else charges.point_read(row.size))
     if old is None:
         return charges.create(row.size, row.terms, len(draft.unique))
-    # An item kept out of the index has no terms, whatever it holds.
-    before = _as_it_was(old) if old.terms else {}
-    after = draft.document.value if row.terms else {}
-    changed = charges.changed_terms(before, after, container.index)
+    changed = _changed_terms(container, old, row, draft)
     if outcome.patches:
         return charges.patch(old.size, row.size, changed, outcome.patches)
     return charges.replace(old.size, row.size, changed)
+
+
+def _changed_terms(container: Container, old: Row, row: Row, draft: Draft) -> int:
+    if old.terms == row.terms and documents.is_resealed(old.body, draft.document.text):
+        return 0  # written again to live longer
+    # An item kept out of the index has no terms, whatever it holds.
+    before = _as_it_was(old) if old.terms else {}
+    after = draft.document.value if row.terms else {}
+    return charges.changed_terms(before, after, container.index)
 
 
 def _as_it_was(old: Row) -> dict[str, Any]:
