@@ -219,9 +219,9 @@ def import_items(
 ) -> None:
     """Store the items of FILE in a container.
 
-    FILE holds JSON lines or one JSON array, gzipped or not; - reads standard input. Each item is
-    stored whole or refused with a reason. After Ctrl-C, or a failure of any kind, the same command
-    goes on where it ended.
+    FILE holds JSON objects, one a line or spread over several, or one JSON array, gzipped or not;
+    - reads standard input. Each item is stored whole or refused with a reason. After Ctrl-C, or a
+    failure of any kind, the same command goes on where it ended.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Items in files: JSON lines and JSON arrays, plain or gzipped, item by item and to the byte.
+"""Items in files: JSON lines, objects and arrays, plain or gzipped, item by item and to the byte.
 
 Nothing here holds a whole file. A reader hands out the text of each item as it stands in the
 file, so numbers and escapes arrive as they were; a writer appends whole pages.
@@ -18,12 +18,14 @@ from typing import IO, Any, Final, NamedTuple, cast
 
 import click
 
+from perseid.commands.output import plain
 from perseid.documents import LARGEST_BODY
 
 _CHUNK: Final = 1024 * 1024
 # Room for the largest item with much white space in it; a "value" beyond is not an item.
 _LARGEST_ITEM: Final = 4 * LARGEST_BODY
 _SPACE: Final = " \t\r\n"
+_SHOWN: Final = 20  # characters of what is no item
 # Numbers stay text: nobody here computes with them, and some are longer than Python likes.
 _DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
@@ -85,10 +87,15 @@ class Source:
 
     def _records(self) -> Iterator[Record]:
         text = Text(self._stream)
-        if text.skip_space() == "[":
+        start = text.skip_space()
+        if start == "[":
             yield from array_records(text, self.name)
-        else:
+        elif start == "{" and _goes_beyond_its_line(text):
+            yield from _objects(text, self.name)
+        elif start in ("{", ""):
             yield from _lines(text)
+        else:
+            raise _broken(self.name, text.line, _no_item(text.take_line()))
 
     def _peek(self, count: int) -> bytes:
         start = self._raw.read(count)
@@ -191,6 +198,35 @@ def _decoded(text: str) -> Any:
         return None
 
 
+def _goes_beyond_its_line(text: Text) -> bool:
+    """Whether the object that is next is whole, but on several lines, as it is shown to people."""
+    while True:
+        try:
+            end = _DECODER.raw_decode(text.buffer, text.at)[1]
+        except (ValueError, RecursionError):
+            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.more():
+                return False
+        else:
+            return "\n" in text.buffer[text.at : end]
+
+
+def _objects(text: Text, name: str) -> Iterator[Record]:
+    """One behind the other, each on as many lines as it likes."""
+    number = 0
+    while text.skip_space():
+        number += 1
+        yield _taken(text, name, number)
+
+
+def _no_item(line: str) -> str:
+    line = line.rstrip(_SPACE)
+    start = plain(line[:_SHOWN]) + "…" * (len(line) > _SHOWN)
+    return (
+        f"this begins with '{start}', and not with an item; items are JSON objects, one a line or"
+        " all in one array"
+    )
+
+
 def array_records(text: Text, name: str, *, is_whole: bool = True) -> Iterator[Record]:
     """The elements of an array whose bracket is next; nothing may follow a whole one."""
     text.move(text.at + 1)
@@ -198,12 +234,7 @@ def array_records(text: Text, name: str, *, is_whole: bool = True) -> Iterator[R
     mark = text.skip_space()
     while mark != "]":
         number += 1
-        line = text.line
-        value, end = _element(text, name, number)
-        # White space between tokens is all that may hold a line break.
-        shown = text.buffer[text.at : end].replace("\n", " ").replace("\r", " ")
-        text.move(end)
-        yield Record(number, line, shown.encode(), value)
+        yield _taken(text, name, number)
         mark = text.skip_space()
         if mark == ",":
             text.move(text.at + 1)
@@ -215,6 +246,16 @@ def array_records(text: Text, name: str, *, is_whole: bool = True) -> Iterator[R
     text.move(text.at + 1)
     if is_whole and text.skip_space():
         raise _broken(name, text.line, "something follows the end of the array")
+
+
+def _taken(text: Text, name: str, number: int) -> Record:
+    """The object that is next, consumed."""
+    line = text.line
+    value, end = _element(text, name, number)
+    # White space between tokens is all that may hold a line break.
+    shown = text.buffer[text.at : end].replace("\n", " ").replace("\r", " ")
+    text.move(end)
+    return Record(number, line, shown.encode(), value)
 
 
 def _element(text: Text, name: str, number: int) -> tuple[Any, int]:

@@ -40,6 +40,13 @@ def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
             (1, 1, b'{"a": [1, {"b": "]"}]}'), (2, 2, b'{"c": 1.50}'),
         ]),
         ('[{"é":"\\u00e9"}]'.encode(), [(1, 1, '{"é":"\\u00e9"}'.encode())]),
+        # As programs print objects for people, one behind the other.
+        (b'{\n  "a": 1\n}\n', [(1, 1, b'{   "a": 1 }')]),
+        (b'\n{"a":\r\n1}\n{"b": 2}{\n"c":[]}', [
+            (1, 2, b'{"a":  1}'), (2, 4, b'{"b": 2}'), (3, 4, b'{ "c":[]}'),
+        ]),
+        # What is one line from the beginning is one to the end.
+        (b'{"a":1}\n{\n"b":1}', [(1, 1, b'{"a":1}'), (2, 2, b"{"), (3, 3, b'"b":1}')]),
     ],
 )  # fmt: skip
 def test_items(content: bytes, expected: list[tuple[int, int, bytes]], tmp_path: Path) -> None:
@@ -47,14 +54,19 @@ def test_items(content: bytes, expected: list[tuple[int, int, bytes]], tmp_path:
     assert read(gzip.compress(content), tmp_path) == expected
 
 
-@pytest.mark.parametrize("form", ["lines", "array"])
+@pytest.mark.parametrize("form", ["lines", "array", "objects"])
 @pytest.mark.parametrize("chunk", [1, 2, 7, 64])
 def test_items_across_the_ends_of_chunks(
     form: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "_CHUNK", chunk)
     texts = [f'{{"id":"é{n}","n":{n}.5,"list":[{n},"}}"]}}'.encode() for n in range(30)]
-    content = b"\n".join(texts) if form == "lines" else b"[" + b",\n".join(texts) + b"]"
+    content = {
+        "lines": b"\n".join(texts),
+        "array": b"[" + b",\n".join(texts) + b"]",
+        "objects": b"{\n}" + b"".join(texts),
+    }[form]
+    texts = [b"{ }", *texts] if form == "objects" else texts
     assert [text for _, _, text in read(content, tmp_path)] == texts
 
 
@@ -70,6 +82,10 @@ def test_items_across_the_ends_of_chunks(
         (b'{"a":"\xff"}', "line 1: this is not UTF-8"),
         (b'{"a":1}\n\n{"a":"\xff"}\n', "line 3: this is not UTF-8"),
         (b'[{"a":1},\n{"a":"\xc3', "line 2: this is not UTF-8"),
+        (b'{\n"a":1}\n{\n"b":\n', "line 3: item 2 is not JSON, or cut off"),
+        (b'{\n"a":1},\n{\n"b":1}', "line 2: item 2 is not an object"),
+        (b"\nid,name\r\na,b\n", "line 2: this begins with 'id,name', and not with an item"),
+        (b"\x1b[2J" + b"x" * 99, "line 1: this begins with '\ufffd[2Jxxxxxxxxxxxxxxxx…', and"),
         (gzip.compress(b'{"a":1}\n' * 1000)[:-20], "is damaged or cut off"),
         (b"\x1f\x8bno", "is damaged or cut off"),
     ],
