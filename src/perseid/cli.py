@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 from perseid import __version__
 from perseid.commands.check import check
@@ -143,7 +144,8 @@ def _settings_options(command: F) -> F:
 
 @main.command()
 @_settings_options
-def serve(**options: Any) -> None:
+@click.pass_context
+def serve(ctx: click.Context, /, **options: Any) -> None:
     """Run the server until Ctrl-C.
 
     \b
@@ -155,14 +157,18 @@ def serve(**options: Any) -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
+    is_named = ctx.get_parameter_source("data") is not ParameterSource.DEFAULT
     try:
-        _run(_serve(settings))
+        _run(_serve(settings, is_data_named=is_named))
     except StoreError as exc:
         raise click.ClickException(str(exc)) from exc
 
 
-async def _serve(settings: Settings) -> None:
-    from perseid.server import Server
+async def _serve(settings: Settings, *, is_data_named: bool) -> None:
+    from perseid.server import MEMORY_OR_DATA, Server
+
+    if settings.memory and is_data_named:  # be it as the directory that is the default
+        raise StoreError(MEMORY_OR_DATA)
 
     # A server makes few cycles and many short-lived objects: look for cycles seldom, and never
     # among what was there from the start.

@@ -13,6 +13,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Final
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
@@ -34,6 +35,7 @@ from perseid.store.sqlite import SqliteStore
 log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
+MEMORY_OR_DATA: Final = "--memory keeps nothing, and --data names where to: give one of them"
 _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
@@ -62,7 +64,7 @@ def check_settings(settings: Settings) -> None:
     if settings.store is not None:
         _check_store(settings, settings.store)
     if settings.memory and settings.data != Settings().data:
-        raise StoreError("--memory keeps nothing, and --data names where to: give one of them")
+        raise StoreError(MEMORY_OR_DATA)
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:

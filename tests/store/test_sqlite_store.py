@@ -731,9 +731,10 @@ def test_what_a_disk_does_not_give_is_not_available(
     run(LOOKS[what](store, container))
 
 
-def test_a_file_name_that_is_not_text(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="not valid UTF-8"):
-        SqliteStore(tmp_path / os.fsdecode(b"bad\xff"))
+def test_a_directory_whose_name_is_not_text_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"bad\ufffd as data directory: .* not valid UTF-8"):
+        DataDirectory(tmp_path / os.fsdecode(b"bad\xff"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:

@@ -686,6 +686,7 @@ def test_memory_and_a_data_directory_from_anywhere(
     data = tmp_path / "kept"
     for arguments, variables in (
         (("--memory", "--data", str(data)), {}),
+        (("--memory", "--data", "perseid-data"), {}),  # which it would have been anyway
         (("--memory",), {"PERSEID_DATA": str(data)}),
         (("--data", str(data)), {"PERSEID_MEMORY": "1"}),
     ):

@@ -24,6 +24,7 @@ class DataDirectory:
     def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
         self.path = path
         self.is_temporary = is_temporary
+        _refuse_no_text(path)  # SQLite would, when the directory is there
         try:
             path.mkdir(parents=True, exist_ok=True)
             # Opened for appending, so a second server does not wipe the first one's process id.
@@ -85,6 +86,16 @@ def memory_directory() -> DataDirectory:
     directory = DataDirectory(made, is_temporary=True)
     directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
     return directory
+
+
+def _refuse_no_text(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as exc:
+        shown = os.fsencode(path).decode(errors="replace")
+        raise StoreError(
+            f"cannot use {shown} as data directory: the name is not valid UTF-8"
+        ) from exc
 
 
 def _in_use(path: Path, holder: str) -> StoreError:

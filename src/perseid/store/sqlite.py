@@ -5,7 +5,6 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,9 +96,6 @@ def _opening(path: Path) -> Iterator[None]:
     """The block's errors for the person who starts the server."""
     try:
         yield
-    except UnicodeEncodeError as exc:
-        shown = os.fsencode(path).decode(errors="replace")
-        raise StoreError(f"cannot open {shown}: the name is not valid UTF-8") from exc
     except (apsw.CorruptError, apsw.NotADBError, ValueError) as exc:
         raise StoreError(f"{path} is not a usable database file: {exc}") from exc
     except apsw.Error as exc:
