@@ -21,7 +21,7 @@ LARGEST_SENT: Final = LARGEST_BODY + 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
 _LSN: Final = frozenset(("_lsn",))
-_TOO_LARGE: Final = "Request size is too large"
+TOO_LARGE: Final = "Request size is too large"
 _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
 _FIRST: Final = '"_rid":"'  # of those that are spliced
@@ -60,7 +60,7 @@ def parse_json(raw: bytes, *, around: int = 0, largest: int = LARGEST_BODY) -> A
     deep as those that are sent alone.
     """
     if len(raw) > largest:
-        raise RequestEntityTooLarge(_TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE)
     if not raw:
         raise BadRequest("The request body is empty; it must be JSON.")
     try:
@@ -120,7 +120,7 @@ def parse(raw: bytes) -> Document:
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
         size = len(orjson.dumps(value))
     if len(text) > LARGEST_BODY:
-        raise RequestEntityTooLarge(_TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE)
     return Document(text, value, size)
 
 
@@ -129,7 +129,7 @@ def from_value(value: dict[str, Any]) -> Document:
     kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
     text = orjson.dumps(kept)
     if len(text) > LARGEST_BODY:
-        raise RequestEntityTooLarge(_TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE)
     return Document(text, kept, len(text))
 
 

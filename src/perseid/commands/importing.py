@@ -245,9 +245,10 @@ def import_items(
         }
         mark = Checkpoint(checkpoint, belongs)
         state = None if restart else mark.load()
-        if state is not None and state.get("session") is not None:
+        if state is not None:
             with client.connect() as connection:
-                check_session(connection, database, container, state["session"], str(mark.path))
+                session = state.get("session")
+                check_session(connection, database, container, session, str(mark.path))
         mark.try_out()
         before = 0 if state is None else state["done"]
         ledger = Ledger(before)

@@ -118,7 +118,12 @@ def feed_page(
 def check_session(
     connection: Connection, database: str, container: str, session: str | None, state: str
 ) -> None:
-    """click.ClickException if the data has gone back since `state` was left."""
+    """click.ClickException if the data has gone back since `state` was left.
+
+    Nothing can be told without a session: before the first answer there is none.
+    """
+    if session is None:
+        return
     try:
         feed_page(connection, database, container, 1, None, session)
     except Refused as exc:

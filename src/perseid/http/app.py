@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid import charges
-from perseid.documents import LARGEST_BODY
+from perseid.documents import LARGEST_BODY, TOO_LARGE
 from perseid.errors import (
     BadRequest,
     CosmosError,
@@ -55,7 +55,6 @@ _BODILESS: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
 _LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
-_TOO_LARGE: Final = "Request size is too large"
 _CUT_SHORT: Final = "The request body ended before it was complete."
 _LARGEST_DRAIN: Final = 64 * 1024 * 1024
 _ATTEMPTS: Final = 20
@@ -292,7 +291,7 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
             raise BadRequest(_CUT_SHORT) from None
         return body
     if known is not None and request.header("expect") is not None:
-        raise RequestEntityTooLarge(_TOO_LARGE)  # before the client sends it
+        raise RequestEntityTooLarge(TOO_LARGE)  # before the client sends it
     chunks: list[bytes] = []
     size = ends = 0
     async for chunk in protocol:
@@ -304,7 +303,7 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
             break
     # Read to its end, or to that of our patience: a client that is still sending does not listen.
     if size > _LARGEST_READ:
-        raise RequestEntityTooLarge(_TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE)
     # The listener marks the end once, and what it could not read as data once more: a transfer
     # that broke off, or trailers, which nobody sends unannounced.
     if ends > 1 and request.header("trailer") is None:
