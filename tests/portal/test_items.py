@@ -212,6 +212,42 @@ def test_a_new_item_with_a_ttl(page: Page, raw: RawClient, container: str) -> No
     expect(page.get_by_label("Item as JSON")).to_have_value(re.compile("12345678901234567890"))
 
 
+def test_an_item_that_was_given_another_id_is_called_by_it(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    put(raw, container, "old")
+    list_items(page, container)
+    row(page, "old").get_by_role("link").click()
+    editor = page.get_by_label("Item as JSON")
+    editor.fill('{"id": "fresh", "pk": "p"}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="fresh")).to_be_visible()
+    expect(page).to_have_url(re.compile("/fresh$"))
+    expect(row(page, "fresh").get_by_role("link")).to_have_attribute("aria-current", "true")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Delete item fresh?")
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(editor).to_have_value(re.compile('"id": "fresh"'))
+    page.go_back()
+    expect(page).to_have_url(re.compile("/items$"))
+    expect(row(page, "fresh")).to_be_visible()
+
+
+def test_from_a_new_item_the_way_back_leads_to_the_list(
+    page: Page, raw: RawClient, container: str
+) -> None:
+    put(raw, container, "a")
+    list_items(page, container)
+    page.get_by_role("button", name="New item").click()
+    page.get_by_label("Item as JSON").fill('{"id": "made", "pk": "p"}')
+    page.get_by_role("button", name="Save").click()
+    expect(row(page, "made").get_by_role("link")).to_have_attribute("aria-current", "true")
+    page.go_back()
+    expect(page).to_have_url(re.compile("/items$"))
+    expect(page.get_by_label("Item as JSON")).to_be_hidden()
+
+
 def test_adding_a_ttl_is_an_update(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:

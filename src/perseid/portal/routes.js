@@ -28,3 +28,8 @@ export function parse(hash) {
 export function go(place) {
   location.hash = link(place);
 }
+
+/** The same page under another address; the one it had is no way back. */
+export function readdress(place) {
+  location.replace(link(place));
+}

@@ -12,7 +12,7 @@ import { link } from "../routes.js";
 const LIFETIMES = [["1 min", 60], ["1 h", 3_600], ["1 day", 86_400], ["30 days", 2_592_000]];
 const WITH_LIFETIME = { "x-perseid-lifetime": "true" };
 
-export function itemEditor(pane, { database, container, definition, target, onchange, onclose, onmade }) {
+export function itemEditor(pane, { database, container, definition, target, onchange, onclose, onnamed }) {
   const aborter = new AbortController();
   const { signal } = aborter;
   let defaultTtl = definition.defaultTtl ?? null;
@@ -224,7 +224,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
       saved = sent;
       toast(`Item ${answer.json.id} created`);
       onchange();
-      onmade(key, answer.json.id);
+      onnamed(key, answer.json.id);
       return true;
     } catch (error) {
       refuse(error);
@@ -242,6 +242,7 @@ export function itemEditor(pane, { database, container, definition, target, onch
       update();
       toast("Saved");
       onchange();
+      if (stored.id !== target.id && !isDirty()) onnamed(target.key, stored.id);
     } catch (error) {
       if (error.status === 412) await settle();
       else if (error.status === 404) await revive();

@@ -6,7 +6,7 @@ import { button, empty, failure, fill, h, iconButton, loading, moment, plural } 
 import { documents, flaw, parts } from "../json.js";
 import { keyJson, keyOf, keyText } from "../keys.js";
 import { because, countdown, lifetime } from "../lifetime.js";
-import { go, link } from "../routes.js";
+import { go, link, readdress } from "../routes.js";
 import { itemEditor } from "./item-editor.js";
 
 const PAGE = 100;
@@ -160,6 +160,7 @@ export function itemsView(body, place) {
     shownFor = text;
     if (!isMore) for (const [name, row] of known) if (!seen.has(name)) remove(name, row, isFiltered);
     arrange();
+    choose();
     table.hidden = !known.size;
     more.hidden = !continuation;
     count.textContent = known.size ? `${plural(known.size, "item")}${continuation ? " shown" : ""}` : "";
@@ -190,6 +191,7 @@ export function itemsView(body, place) {
       item,
       address,
       asks: 0, // loads that its end has caused
+      link: h("a", { href: address }, item.id),
       left: h("span", { class: "left" }),
       meter: h("span", { class: "meter", "aria-hidden": "true" }, h("i", {})),
       reason: h("span", { class: "chip" }),
@@ -200,7 +202,7 @@ export function itemsView(body, place) {
       if (!event.target.closest("a")) location.hash = address;
     } },
     // Where the column of keys has no room, equal ids in two partitions still differ.
-    h("th", { scope: "row" }, h("a", { href: address }, item.id), h("small", { class: "key-below" }, keyText(key))),
+    h("th", { scope: "row" }, row.link, h("small", { class: "key-below" }, keyText(key))),
     h("td", { class: "key" }, keyText(key)),
     row.end, h("td", { class: "reason" }, row.reason), row.changed);
     rows.append(row.node);
@@ -258,6 +260,16 @@ export function itemsView(body, place) {
     if (doubtful.length) load();
   }
 
+  /** Marks the row of the item that is open, which may be there only now. */
+  function choose() {
+    const address = link(place);
+    for (const row of known.values()) {
+      const isChosen = row.address === address;
+      row.node.classList.toggle("chosen", isChosen);
+      row.link.setAttribute("aria-current", String(isChosen));
+    }
+  }
+
   function edit({ rest }) {
     const focused = document.activeElement;
     const isInList = rows.contains(focused);
@@ -269,11 +281,7 @@ export function itemsView(body, place) {
     const isOpen = target !== undefined;
     pane.hidden = !isOpen;
     body.classList.toggle("editing", isOpen);
-    for (const row of known.values()) {
-      const isChosen = isOpen && row.address === link({ ...place, rest });
-      row.node.classList.toggle("chosen", isChosen);
-      row.node.querySelector("a").setAttribute("aria-current", String(isChosen));
-    }
+    choose();
     if (!isOpen) {
       if (before && isInPane) before.focus();
       return;
@@ -285,7 +293,7 @@ export function itemsView(body, place) {
       target,
       onchange: () => load(),
       onclose: () => go({ ...place, tab: "items", rest: [] }),
-      onmade: (key, id) => go({ ...place, tab: "items", rest: [keyJson(key), id] }),
+      onnamed: (key, id) => readdress({ ...place, tab: "items", rest: [keyJson(key), id] }),
     });
     if (isInList) pane.focus(); // from a row on, the editor is behind all the others
   }
