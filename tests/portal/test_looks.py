@@ -26,6 +26,11 @@ TOO_WIDE = """() => [...document.querySelectorAll("body *")]
     .filter((node) => !node.closest(".table-wrap, .code, .tree, pre, svg, .skip"))
     .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
     .map((node) => node.outerHTML.slice(0, 120))"""
+CUT_OFF = """(node) => {
+    const [cell, shown] = [node.closest("th"), document.createRange()];
+    shown.selectNodeContents(node);
+    return Math.max(0, shown.getBoundingClientRect().right - cell.getBoundingClientRect().right);
+}"""
 CONTRASTS = """() => {
     const light = (color) => {
         const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((c) => c / 255)
@@ -125,6 +130,24 @@ def test_equal_ids_in_two_partitions_differ_on_a_phone(shop: Settings, chromium:
         rows = page.get_by_role("rowheader")
         expect(rows).to_have_count(2)
         assert sorted(rows.all_inner_texts()) == ["cart\nada", "cart\nbela"]
+
+
+@pytest.mark.parametrize("width", [768, 1060, 1061])
+def test_ids_can_be_read_on_a_tablet_and_in_half_a_window(
+    shop: Settings, chromium: Browser, width: int
+) -> None:
+    with tab(chromium, size={"width": width, "height": 800}) as (page, _):
+        enter(page, shop.endpoint, shop.key)
+        visit(page, "shop/sessions/items")
+        link = page.get_by_role("link", name="session-039")
+        assert page.evaluate(CUT_OFF, link.element_handle()) == 0
+        link.click()
+        expect(page.get_by_label("Item as JSON")).to_be_in_viewport(ratio=1)
+        if link.is_visible():
+            assert page.evaluate(CUT_OFF, link.element_handle()) == 0
+        else:
+            page.get_by_role("button", name="Back to the list").click()
+            expect(link).to_be_visible()
 
 
 def leave(page: Page) -> None:
