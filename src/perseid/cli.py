@@ -12,7 +12,8 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -39,22 +40,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Commands(click.Group):
     """Whatever the system refuses, and Ctrl-C, end a command with a sentence and an exit code."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
         _provide_streams()
-        try:
+        with _in_words():  # --help and --version print from here
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _in_words():
             try:
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()  # now, while there is somebody who can tell that it fails
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            ctx.exit(INTERRUPTED)
-        except OSError as exc:
-            if exc.errno == errno.EPIPE:  # a reader that has seen enough: click ends quietly
-                raise
-            _give_up_output()
-            about = "" if exc.filename is None else f"{exc.filename}: "
-            raise click.ClickException(f"{about}{exc.strerror or exc}.") from exc
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except OSError as exc:
+        if exc.errno == errno.EPIPE:  # a reader that has seen enough: click ends quietly
+            raise
+        _give_up_output()
+        about = "" if exc.filename is None else f"{exc.filename}: "
+        raise click.ClickException(f"{about}{exc.strerror or exc}.") from exc
 
 
 def _provide_streams() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -42,7 +43,9 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):  # of an encoding that may not have all characters
         stream.reconfigure(errors="replace")
-    return Console(markup=False, highlight=False, emoji=False, stderr=stderr)
+    # Where nobody knows the width of the screen it may be said to be 0, and nothing would be shown.
+    width = 80 if os.environ.get("COLUMNS") == "0" else None
+    return Console(markup=False, highlight=False, emoji=False, stderr=stderr, width=width)
 
 
 def show(table: RenderableType) -> None:

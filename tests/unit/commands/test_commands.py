@@ -197,6 +197,12 @@ def test_figures_have_precedence_over_bars(endpoint: str, stocked: tuple[str, st
     assert len(figures) == 2, found
 
 
+def test_a_screen_that_says_it_has_no_width(endpoint: str, stocked: tuple[str, str]) -> None:
+    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "0"}
+    found = shown(CliRunner().invoke(program, ["ttl", "status", *stocked], env=environment))
+    assert "dead, not removed yet" in found
+
+
 def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     now = int(clock.now())
     found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '"p"')))

@@ -448,7 +448,12 @@ def test_what_the_system_refuses_is_a_sentence(
     run: Run, endpoint: str, place: tuple[str, str]
 ) -> None:
     shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
-    for arguments in (("clock", "show"), ("query", *place, "SELECT 1"), ("export", *place)):
+    for arguments in (
+        ("--help",),
+        ("clock", "show"),
+        ("query", *place, "SELECT 1"),
+        ("export", *place),
+    ):
         with open("/dev/full", "w") as full:
             done = subprocess.run(
                 [sys.executable, "-m", "perseid", *arguments],
