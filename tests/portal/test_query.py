@@ -59,6 +59,21 @@ def test_no_rows(asked: Page) -> None:
     expect(asked.get_by_role("heading", name="No rows")).to_be_visible()
 
 
+def test_a_page_without_rows_need_not_be_the_last(asked: Page) -> None:
+    """As one is that has used up its time."""
+    asked.route(
+        "**/docs",
+        lambda route: route.fulfill(
+            json={"Documents": [], "_count": 0}, headers={"x-ms-continuation": "more"}
+        ),
+    )
+    ask(asked, "SELECT * FROM c WHERE c.n > 28")
+    expect(asked.get_by_role("heading", name="No rows so far")).to_be_visible()
+    expect(asked.get_by_text("nothing fits it")).to_have_count(0)
+    expect(asked.get_by_role("button", name="Load more")).to_be_visible()
+    asked.unroute("**/docs")
+
+
 def test_pages_are_loaded_one_by_one(asked: Page) -> None:
     asked.get_by_text("Options").click()
     asked.get_by_label("Page size").select_option("25")

@@ -159,6 +159,7 @@ export function queryView(body, { database, container }) {
     }, TABS[name])));
     panel.setAttribute("aria-label", TABS[shown]);
     if (shown === "plan") drawPlan();
+    else if (!rows.length && continuation) fill(panel, empty("No rows so far", "There is more to look at than one page takes: load more to go on."));
     else if (!rows.length) fill(panel, empty("No rows", "The query is fine; nothing fits it."));
     else if (shown === "table") fill(panel, resultTable(rows));
     else fill(panel, codeShown(jsonSpans, pretty(`[${rows.join(",")}]`), "Result as JSON"));
