@@ -12,7 +12,7 @@ import secrets
 import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
 from pathlib import Path
@@ -56,7 +56,7 @@ class Perseid:
     """A running server: where it is, how to get in, and its clock."""
 
     endpoint: str
-    key: str
+    key: str = field(repr=False)  # pytest shows the fixtures of a test that fails
     certificate: Path | None = None  # that it has made for itself, if it speaks HTTPS
 
     @property
@@ -73,34 +73,40 @@ class PerseidClock:
     """The time that decides `_ts` and expiry. It moves forward, never back."""
 
     endpoint: str
-    key: str
+    key: str = field(repr=False)
 
     def now(self) -> float:
         """Seconds since 1970."""
+        __tracebackhide__ = True
         return self._ask("GET")
 
     def freeze(self) -> float:
         """Time stands still."""
+        __tracebackhide__ = True
         return self._ask("POST", "freeze")
 
     def resume(self) -> float:
         """Time runs on from where it stands."""
+        __tracebackhide__ = True
         return self._ask("POST", "resume")
 
     def advance(self, seconds: float | timedelta) -> float:
         """Moves forward; what ends in between is gone when this returns."""
+        __tracebackhide__ = True
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         return self._ask("POST", "advance", seconds=_number(seconds, "seconds or a timedelta"))
 
     def set(self, instant: float | datetime) -> float:
         """Moves forward to that second since 1970, or date (UTC unless it says otherwise)."""
+        __tracebackhide__ = True
         if isinstance(instant, datetime):
             date = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
             instant = date.timestamp()
         return self._ask("POST", "set", to=_number(instant, "seconds since 1970 or a datetime"))
 
     def _ask(self, method: str, *move: str, **body: float) -> float:
+        __tracebackhide__ = True
         import click
 
         from perseid.commands.admin_client import AdminClient
@@ -113,12 +119,13 @@ class PerseidClock:
                 else client.post("clock", *move, body=dict(body))
             )
         except click.ClickException as exc:
-            raise ValueError(exc.format_message()) from exc
+            raise ValueError(exc.format_message()) from None
         now: float = answer.value["now"]
         return now
 
 
 def _number(value: Any, wanted: str) -> float:
+    __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"the clock takes {wanted}, not {value!r}")
     return value

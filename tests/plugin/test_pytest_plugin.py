@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from perseid.config import Settings
+from perseid.config import WELL_KNOWN_KEY, Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -367,6 +367,19 @@ def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: st
     assert code != 0
     assert message in told
     assert "UsageError" in told
+
+
+def test_a_failure_shows_the_line_that_failed_and_no_key(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "def test_back(perseid_clock, perseid):\n    perseid_clock.set(0)\n"
+        "def test_words(perseid_clock):\n    perseid_clock.advance('1h')\n"
+    )
+    code, told = run(tmp_path)
+    assert code == 1
+    assert ">       perseid_clock.set(0)\nE       ValueError: The clock was not moved:" in told
+    assert ">       perseid_clock.advance('1h')\nE       TypeError: the clock takes seconds" in told
+    assert "pytest_plugin.py" not in told
+    assert WELL_KNOWN_KEY not in told
 
 
 def test_a_key_that_is_none(tmp_path: Path, endpoint: str) -> None:
