@@ -236,6 +236,14 @@ class _Reader:
         except OSError as exc:
             self._add(node, f"cannot read {path}: {exc.strerror}")
             return
+        first = next(filter(None, map(bytes.strip, lines)), b"{}")
+        if first[:1] != b"{" or first == b"{":  # an array, a table, an object on several lines
+            self._add(
+                node,
+                f"{path.name} has not one item on each line, as JSON;"
+                " perseid import takes other forms",
+            )
+            return
         for number, line in enumerate(lines, 1):
             if line.strip():
                 place = Node(None, node.line, f"{node.path}, {path.name}:{number}")

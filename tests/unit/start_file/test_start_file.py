@@ -306,6 +306,17 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     assert str(refused.value).startswith(f"4 problems in {path}, nothing was changed:\n  line 2")
 
 
+@pytest.mark.parametrize("content", ['[\n{"id":"a"}\n]', ' {\n"id":"a"\n}', "id,pk\na,b\n"])
+def test_a_file_of_items_that_is_not_lines_is_one_problem(tmp_path: Path, content: str) -> None:
+    text = "databases: [{id: d, containers: [{id: c, partitionKey: /pk, seeds: [{file: in}]}]}]"
+    path = write(tmp_path, text)
+    (tmp_path / "in").write_text(content)
+    with pytest.raises(StartFileError) as refused:
+        declare(path, read(path))
+    (problem,) = refused.value.problems
+    assert "in has not one item on each line, as JSON" in str(problem)
+
+
 def test_a_bad_file_leaves_no_data_behind(tmp_path: Path) -> None:
     settings = Settings(init=write(tmp_path, "databases: 1"), data=tmp_path / "data")
     with pytest.raises(StartFileError), running(settings):
