@@ -22,13 +22,18 @@ PYTEST = (ROOT / "docs" / "pytest.md").read_text()
 IS_INSTALLED = any(each.name == "perseid" for each in entry_points(group="pytest11"))
 
 
-def run(folder: Path, *options: str) -> tuple[int, str]:
-    """Runs pytest on a folder; its exit code and everything it printed."""
-    plugin = () if IS_INSTALLED else ("-p", "perseid.pytest_plugin")
+def run(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
+    """Runs pytest on a folder; its exit code and everything it printed.
+
+    Without the other plugins that are installed, unless it is to be `with_all`: loading them takes
+    longer than the session.
+    """
+    plugin = () if with_all and IS_INSTALLED else ("-p", "perseid.pytest_plugin")
+    alone = {} if with_all else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     common = ("-p", "no:cacheprovider", "-o", "filterwarnings=error", "-q", "--strict-markers")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugin, *common, *options, str(folder)],
-        env=environment(),
+        env=environment() | alone,
         capture_output=True,
         text=True,
         check=False,
@@ -55,10 +60,7 @@ def suite(folder: Path, text: str, *options: str, ini: str = "") -> str:
 
 def test_the_demonstration() -> None:
     """A session store tested with the fixtures alone, time to live included."""
-    # Without the plugins that only this project has: one of them takes a second to say goodbye.
-    code, told = run(
-        ROOT / "examples" / "session_store", "-p", "no:hypothesispytest", "-p", "no:xdist"
-    )
+    code, told = run(ROOT / "examples" / "session_store")
     assert code == 0, told
     print(told.splitlines()[-1])
     assert re.search(r"9 passed in", told)
@@ -67,7 +69,7 @@ def test_the_demonstration() -> None:
 
 
 def test_the_demonstration_under_xdist() -> None:
-    code, told = run(ROOT / "examples" / "session_store", "-n", "2")
+    code, told = run(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
     assert code == 0, told
     assert "9 passed" in told
 
