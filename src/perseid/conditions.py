@@ -118,6 +118,11 @@ def is_never(condition: Condition) -> bool:
     return isinstance(condition, Some) and not condition.terms
 
 
+def is_equality(condition: Condition) -> bool:
+    """True for the comparison of a number or string with one value."""
+    return isinstance(condition, Compared) and condition.operator == "="
+
+
 def every(terms: list[Condition]) -> Condition:
     """The conjunction, without needless levels."""
     flat: list[Condition] = []

@@ -89,6 +89,21 @@ leaves = st.one_of(
     ),
     st.builds(lambda path, check: f"IS_{check}({path})", paths, st.sampled_from(_TYPE_CHECKS)),
     st.builds(
+        lambda path, check, op, value: f"(IS_{check}({path}) {op} {value})",
+        paths,
+        st.sampled_from(_TYPE_CHECKS),
+        st.sampled_from(("=", "!=")),
+        st.sampled_from(("true", "false", "null", "1")),
+    ),
+    st.builds(
+        lambda first, second, rows: (
+            f"({' OR '.join(f'({first} = {a} AND {second} = {b})' for a, b in rows)})"
+        ),
+        paths,
+        paths,
+        st.lists(st.tuples(literals, literals), min_size=2, max_size=4),
+    ),
+    st.builds(
         lambda path, name, text: f"{name}({path}, {text})",
         paths,
         st.sampled_from(("STARTSWITH", "ENDSWITH", "CONTAINS")),
@@ -217,6 +232,8 @@ def test_sql_of_postgres_equals_the_evaluator(
         ("c.a = 1", True),
         ("c.a = 1 AND c.b != 'x' OR NOT c.a", True),
         ("c.a IN (1, 'a', null)", True),
+        ("IS_DEFINED(c.a) = false OR true != IS_NUMBER(c.a)", True),
+        ("IS_DEFINED(c.a) = c.b", False),
         ("c.a = [1]", False),
         ("c.a = 18446744073709551615", False),
         ("c.a = c.b", False),

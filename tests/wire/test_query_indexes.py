@@ -111,6 +111,27 @@ def test_access(
 
 
 @pytest.mark.parametrize(
+    "condition",
+    [
+        "c.id IN ({ids})",
+        "({rows})",
+    ],
+)
+def test_a_thousand_items_are_looked_up(shop: RawClient, condition: str) -> None:
+    """What clients send to read many items by their keys."""
+    wanted = [f"t{number:02d}" for number in range(1000)]
+    rows = [
+        f"( c.id = '{name}' AND c.pk = 'p{int(name[1:]) % 3}' AND c.n = {int(name[1:])} )"
+        for name in wanted
+    ]
+    where = condition.format(ids=", ".join(f"'{name}'" for name in wanted), rows=" OR ".join(rows))
+    found = explain(shop, f"SELECT * FROM c WHERE {where}")
+    assert (found["access"], found["index"]) == ("index", "/id/?")
+    assert (found["looked"], found["returned"]) == (COUNT, COUNT)
+    assert "evaluate" not in found["tree"]
+
+
+@pytest.mark.parametrize(
     "query", ["c.kind, COUNT(1) AS n FROM c GROUP BY c.kind", "DISTINCT c.kind FROM c"]
 )
 def test_combined_values_come_from_their_index_where_it_holds_them(

@@ -59,9 +59,10 @@ Kind: TypeAlias = "int | tuple[int, ...]"
 
 # A value that no condition may hold: SQL would not compare it as the language does.
 _ODD: Final = -1
-_MOST_CHOICES: Final = 500
+_MOST_CHOICES: Final = 1000
 # Databases bind only so many values, and take long to read a statement with more comparisons.
 _MOST_TERMS: Final = 2000
+_MOST_VALUES: Final = 10_000
 _LARGEST: Final = float(2**63)
 _SWAPPED: Final[dict[str, str]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _OPPOSITE: Final[dict[str, Operator]] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -210,7 +211,9 @@ class _Maker:
         """Where `expr` is true, or with `wanted` False where it is false."""
         self._terms += 1
         rule = self._rules.get(type(expr))
-        return _UNKNOWN if rule is None or self._terms > _MOST_TERMS else rule(expr, wanted)
+        if rule is None or self._terms > _MOST_TERMS or len(self.sources) > _MOST_VALUES:
+            return _UNKNOWN
+        return rule(expr, wanted)
 
     def _literal(self, expr: Literal, wanted: bool) -> _Truth:
         return _Truth(ALWAYS) if expr.value is wanted else _IMPOSSIBLE
@@ -229,12 +232,21 @@ class _Maker:
     def _chain(self, expr: Chain, wanted: bool) -> _Truth:
         if expr.op not in ("AND", "OR"):
             return _UNKNOWN
+        before = self._terms
         terms = [self.true(operand, wanted) for operand in expr.operands]
-        return _all(terms) if (expr.op == "AND") is wanted else _any(terms)
+        if (expr.op == "AND") is not wanted:
+            return _any(terms)
+        if all(conditions.is_equality(term.condition) for term in terms):
+            self._terms = before  # among others, all of them are one row of values
+        return _all(terms)
 
     def _binary(self, expr: Binary, wanted: bool) -> _Truth:
         if expr.op not in _SWAPPED:
             return _IMPOSSIBLE  # arithmetic gives no boolean
+        for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
+            answer = other.value if isinstance(other, Literal) else None
+            if expr.op in ("=", "!=") and type(answer) is bool and _is_type_check(side):
+                return self.true(side, (answer is (expr.op == "=")) is wanted)
         for side, other, op in (
             (expr.left, expr.right, expr.op),
             (expr.right, expr.left, _SWAPPED[expr.op]),
@@ -396,6 +408,11 @@ class _Maker:
             if type(kinds) is tuple and kinds != (_ODD,):
                 return [_Constant(kind, _element(name, at)) for at, kind in enumerate(kinds)]
         return None
+
+
+def _is_type_check(expr: Expr) -> bool:
+    """True for what is either true or false of every item."""
+    return isinstance(expr, Call) and expr.name in _TYPE_CHECKS
 
 
 def _element(name: str, at: int) -> Callable[[Parameters], Any]:

@@ -46,6 +46,9 @@ class Dialect(Protocol):
         self, path: Path, where: Literal["start", "end", "anywhere"], place: int
     ) -> str: ...
     def holds(self, path: Path, rank: int, place: int | None) -> str: ...
+    def among(self, row: str, rows: list[str]) -> str:
+        """That a row of values is one of these rows; all are in brackets."""
+        ...
 
 
 class ConditionWriter:
@@ -80,14 +83,25 @@ class ConditionWriter:
         return f"({rank} = {term.rank} AND {value} {term.operator} {wanted})"
 
     def _alternatives(self, terms: tuple[Condition, ...]) -> list[str]:
-        """The terms as SQL; values that one path is compared with become a list."""
+        """The terms as SQL; values that one path is compared with become a list, and so do the
+        rows of values that several are."""
         lists, others = equalities(terms)
+        tables, others = combinations(others)
         parts = [self.write(term) for term in others]
+        for columns, rows in tables.items():
+            parts.append(self._table(columns, rows))
         for (path, rank), places in lists.items():
             values = ", ".join(self._dialect.mark(f"v{place}") for place in places)
             found = self._dialect.value(path, rank)
             parts.append(f"({self._dialect.rank(path)} = {rank} AND {found} IN ({values}))")
         return parts
+
+    def _table(self, columns: tuple[tuple[Path, int], ...], rows: list[tuple[int, ...]]) -> str:
+        dialect = self._dialect
+        ranks = " AND ".join(f"{dialect.rank(path)} = {rank}" for path, rank in columns)
+        found = ", ".join(dialect.value(path, rank) for path, rank in columns)
+        wanted = [", ".join(dialect.mark(f"v{place}") for place in row) for row in rows]
+        return f"({ranks} AND {dialect.among(f'({found})', [f'({row})' for row in wanted])})"
 
 
 def typed_sql(rank: str, ranks: tuple[int, ...]) -> str:
@@ -109,6 +123,24 @@ def equalities(
         else:
             others.append(term)
     return lists, others
+
+
+def combinations(
+    terms: list[Condition],
+) -> tuple[dict[tuple[tuple[Path, int], ...], list[tuple[int, ...]]], list[Condition]]:
+    """The places of values that several paths of a type are to equal together, where there is a
+    choice of such rows, and the other terms."""
+    tables: dict[tuple[tuple[Path, int], ...], list[tuple[int, ...]]] = {}
+    others = []
+    for term in terms:
+        parts = term.terms if isinstance(term, Every) else ()
+        row = [part for part in parts if isinstance(part, Compared) and part.operator == "="]
+        if row and len(row) == len(parts):
+            columns = tuple([(part.path, part.rank) for part in row])
+            tables.setdefault(columns, []).append(tuple([part.value for part in row]))
+        else:
+            others.append(term)
+    return tables, others
 
 
 def joined(operator: str, parts: list[str]) -> str:

@@ -118,5 +118,8 @@ class _Sqlite:
             f" AND EXISTS (SELECT 1 FROM json_each(body, {_literal(path)}) AS each WHERE {match}))"
         )
 
+    def among(self, row: str, rows: list[str]) -> str:
+        return f"{row} IN (VALUES {', '.join(rows)})"
+
 
 condition_sql: Final = ConditionWriter(_Sqlite()).write

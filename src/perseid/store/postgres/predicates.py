@@ -153,6 +153,9 @@ class _Postgres:
             element = f"jsonb_build_array({mark(f'v{place}')}::{kind})"
         return f"({rank_sql(path)} = {ARRAY} AND {json_sql(path)} @> {element})"
 
+    def among(self, row: str, rows: list[str]) -> str:
+        return f"{row} IN ({', '.join(rows)})"
+
 
 condition_sql: Final = ConditionWriter(_Postgres()).write
 
