@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from perseid.conditions import (
+    STRING,
     Compared,
     Condition,
     Matched,
@@ -93,6 +94,29 @@ async def best_lead(
         return found[0] if found else None
     counts = [await count(*each) for each in found]
     return found[counts.index(min(counts))]
+
+
+def wanted_ids(scan: Scan) -> tuple[int, ...]:
+    """The places of the values of which an item's id must be one, within a partition, which has an
+    index of them; none if it may be any."""
+    if scan.where is None or scan.pk_prefix is None or scan.is_prefix:
+        return ()
+    return _wanted_ids(scan.where.condition)
+
+
+@lru_cache(maxsize=1024)
+def _wanted_ids(condition: Condition) -> tuple[int, ...]:
+    for term in conjuncts(condition):
+        choices = term.terms if isinstance(term, Some) else (term,)
+        places = [
+            each.value
+            for each in choices
+            if isinstance(each, Compared)
+            and (each.path, each.rank, each.operator) == (("id",), STRING, "=")
+        ]
+        if places and len(places) == len(choices):
+            return tuple(places)
+    return ()
 
 
 def _leads_of(term: Condition) -> list[Lead]:

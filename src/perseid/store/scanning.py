@@ -8,6 +8,7 @@ import apsw
 
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store import scoping
+from perseid.store.leads import wanted_ids
 from perseid.store.pages import Filling
 from perseid.store.predicates import bindings, condition_sql
 from perseid.store.protocol import Page, Scan
@@ -109,10 +110,15 @@ def key_sql(scan: Scan, values: dict[str, Any]) -> str:
 
 def _scan_sql(number: int, scan: Scan) -> tuple[str, dict[str, Any]]:
     scope, values = scope_sql(scan)
+    order = "number"
     if scan.where is not None:
         scope = f"{scope} AND {condition_sql(scan.where.condition)}"
         values |= bindings(scan.where)
+        if ids := wanted_ids(scan):
+            # The index over keys finds them; not asked for its order, which is another.
+            scope += f" AND id IN ({', '.join(f':v{place}' for place in ids)})"
+            order = "+number"
     return (
-        f"SELECT {COLUMNS} FROM standing_{number} WHERE {scope} ORDER BY number LIMIT :limit",
+        f"SELECT {COLUMNS} FROM standing_{number} WHERE {scope} ORDER BY {order} LIMIT :limit",
         values,
     )

@@ -20,7 +20,7 @@ from perseid.errors import UNWRITTEN
 from perseid.model import Container, Row
 from perseid.store import combining, property_indexes, searching
 from perseid.store.group import DRIVER_ERRORS
-from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead
+from perseid.store.leads import FEW, Lead, best_lead, leads, only_lead, wanted_ids
 from perseid.store.pages import Filling, at_once
 from perseid.store.position import START, Position
 from perseid.store.property_indexes import IndexGone, PropertyIndexes
@@ -291,7 +291,8 @@ class SqliteQueries:
 
         def find(db: apsw.Connection) -> Access:
             if scan.pk_prefix is not None:
-                return Access("key", None, combining.count(db, number, everything, None))
+                within = scan if wanted_ids(scan) else everything
+                return Access("key", None, combining.count(db, number, within, None))
             for lead in leads(scan.where.condition) if scan.where else ():
                 index = self._indexes.find(number, lead.path) if lead.path in known else None
                 if index is not None:

@@ -17,7 +17,7 @@ from perseid.conditions import Order, Path, Place
 from perseid.model import Container
 from perseid.store import property_indexes
 from perseid.store.combining import put
-from perseid.store.leads import FEW, Lead, best_lead, leads
+from perseid.store.leads import FEW, Lead, best_lead, leads, wanted_ids
 from perseid.store.postgres import searching
 from perseid.store.postgres.connecting import Pool
 from perseid.store.postgres.filters import held
@@ -103,7 +103,8 @@ class PostgresQueries:
         scan = _held(scan)
         everything = scan._replace(where=None)
         if scan.pk_prefix is not None:
-            return Access("key", None, await searching.count(self._source(container), everything))
+            within = scan if wanted_ids(scan) else everything
+            return Access("key", None, await searching.count(self._source(container), within))
         known = set(await self._indexes.paths(container.number)) & scan.indexable
         for lead in leads(scan.where.condition) if scan.where else ():
             if lead.path in known:

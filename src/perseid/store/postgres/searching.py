@@ -239,6 +239,8 @@ def _where(scope: str, scan: Scan) -> str:
     """
     if scan.where is None:
         return scope
+    if ids := leads.wanted_ids(scan):  # the primary key finds them
+        scope += f" AND id IN ({', '.join(mark(f'v{place}') for place in ids)})"
     return f"{scope} AND CASE WHEN {condition_sql(scan.where.condition)} THEN true ELSE false END"
 
 
