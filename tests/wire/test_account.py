@@ -130,3 +130,12 @@ def test_only_get(raw: RawClient, method: str) -> None:
     reply = raw.request(method, "/", None if method == "DELETE" else {})
     assert reply.status == 405
     assert reply.json["code"] == "MethodNotAllowed"
+
+
+@pytest.mark.parametrize("path", ["/addresses/", "//addresses/", "/addresses"])
+def test_direct_connections_are_refused(raw: RawClient, path: str) -> None:
+    """Clients in direct mode ask where the replicas are; to them a 404 is that of the item."""
+    query = "$resolveFor=dbs%2fAQAAAA%3d%3d%2fcolls%2fAQAAAIAAAAI%3d%2fdocs&$partitionKeyRangeIds=0"
+    reply = raw.request("GET", path, raw_path=f"{path}?{query}")
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest")
+    assert "set the connection mode of the client to gateway" in reply.json["message"]

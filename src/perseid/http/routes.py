@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from perseid.errors import MethodNotAllowed, NotFound
+from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import (
     batches,
     conflicts,
@@ -169,6 +169,10 @@ _LIST_OF_ITEMS: Final = ["", "dbs", "colls", "docs"]
 _SHORT_PATH: Final = 1024  # that of a container is remembered
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
+_DIRECT: Final = (
+    "Perseid has no direct (TCP) connections: set the connection mode of the client to gateway."
+)
+
 # What a POST to a feed that is no question means, by the header that says so.
 _WRITES: Final = ((IS_BATCH, "batch"), (IS_UPSERT, "upsert"))
 _WORDS: Final = {
@@ -207,6 +211,9 @@ def route(request: Request) -> tuple[Route, str]:
     is_item = len(parts) % 2 == 0
     routes = ROUTES.get((tuple(parts[0::2]), is_item))
     if routes is None or (parts[4:5] == ["operations"] and parts[4:] != _PARTITION_DELETE):
+        if path.strip("/") == "addresses":
+            # A 404 would pass for that of the item which the client wants to reach.
+            raise BadRequest(_DIRECT)
         raise NotFound(f"There is no resource at '{path[:200]}'.")
     request.names = parts[1::2]
     verb = _intent(request) if request.method == "POST" and not is_item else request.method
