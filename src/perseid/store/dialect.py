@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from perseid.conditions import (
     Compared,
@@ -22,6 +22,10 @@ from perseid.conditions import (
     Some,
     Typed,
 )
+
+# Paths with the ranks of their types, and the places of the values that they are to have.
+Columns: TypeAlias = tuple[tuple[Path, int], ...]
+Rows: TypeAlias = list[tuple[int, ...]]
 
 
 class Dialect(Protocol):
@@ -46,8 +50,8 @@ class Dialect(Protocol):
         self, path: Path, where: Literal["start", "end", "anywhere"], place: int
     ) -> str: ...
     def holds(self, path: Path, rank: int, place: int | None) -> str: ...
-    def among(self, row: str, rows: list[str]) -> str:
-        """That a row of values is one of these rows; all are in brackets."""
+    def among(self, columns: Columns, rows: Rows) -> str:
+        """That what the paths lead to, of these types, is one of the rows of values."""
         ...
 
 
@@ -89,19 +93,13 @@ class ConditionWriter:
         tables, others = combinations(others)
         parts = [self.write(term) for term in others]
         for columns, rows in tables.items():
-            parts.append(self._table(columns, rows))
+            ranks = " AND ".join(f"{self._dialect.rank(path)} = {rank}" for path, rank in columns)
+            parts.append(f"({ranks} AND {self._dialect.among(columns, rows)})")
         for (path, rank), places in lists.items():
             values = ", ".join(self._dialect.mark(f"v{place}") for place in places)
             found = self._dialect.value(path, rank)
             parts.append(f"({self._dialect.rank(path)} = {rank} AND {found} IN ({values}))")
         return parts
-
-    def _table(self, columns: tuple[tuple[Path, int], ...], rows: list[tuple[int, ...]]) -> str:
-        dialect = self._dialect
-        ranks = " AND ".join(f"{dialect.rank(path)} = {rank}" for path, rank in columns)
-        found = ", ".join(dialect.value(path, rank) for path, rank in columns)
-        wanted = [", ".join(dialect.mark(f"v{place}") for place in row) for row in rows]
-        return f"({ranks} AND {dialect.among(f'({found})', [f'({row})' for row in wanted])})"
 
 
 def typed_sql(rank: str, ranks: tuple[int, ...]) -> str:
@@ -125,12 +123,10 @@ def equalities(
     return lists, others
 
 
-def combinations(
-    terms: list[Condition],
-) -> tuple[dict[tuple[tuple[Path, int], ...], list[tuple[int, ...]]], list[Condition]]:
+def combinations(terms: list[Condition]) -> tuple[dict[Columns, Rows], list[Condition]]:
     """The places of values that several paths of a type are to equal together, where there is a
     choice of such rows, and the other terms."""
-    tables: dict[tuple[tuple[Path, int], ...], list[tuple[int, ...]]] = {}
+    tables: dict[Columns, Rows] = {}
     others = []
     for term in terms:
         parts = term.terms if isinstance(term, Every) else ()
@@ -166,6 +162,19 @@ def _starts(condition: Condition) -> tuple[int, ...]:
     if isinstance(condition, Every | Some):
         return tuple(place for term in condition.terms for place in _starts(term))
     return ()
+
+
+@lru_cache(maxsize=1024)
+def tables(condition: Condition) -> tuple[Rows, ...]:
+    """All rows of places that are written as tables."""
+    if isinstance(condition, Not):
+        return tables(condition.term)
+    if not isinstance(condition, Every | Some):
+        return ()
+    own = []
+    if isinstance(condition, Some):
+        own = [*combinations([*condition.terms])[0].values()]
+    return (*own, *(rows for term in condition.terms for rows in tables(term)))
 
 
 def behind(start: str) -> str | None:

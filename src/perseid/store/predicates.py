@@ -21,7 +21,7 @@ from perseid.conditions import (
     Filter,
     Path,
 )
-from perseid.store.dialect import ConditionWriter, behind, starts
+from perseid.store.dialect import Columns, ConditionWriter, Rows, behind, starts
 
 _JSON_TYPES: Final = {
     "null": NULL,
@@ -118,8 +118,10 @@ class _Sqlite:
             f" AND EXISTS (SELECT 1 FROM json_each(body, {_literal(path)}) AS each WHERE {match}))"
         )
 
-    def among(self, row: str, rows: list[str]) -> str:
-        return f"{row} IN (VALUES {', '.join(rows)})"
+    def among(self, columns: Columns, rows: Rows) -> str:
+        found = ", ".join(value_sql(path) for path, _ in columns)
+        wanted = (", ".join(f":v{place}" for place in row) for row in rows)
+        return f"({found}) IN (VALUES {', '.join(f'({row})' for row in wanted)})"
 
 
 condition_sql: Final = ConditionWriter(_Sqlite()).write

@@ -10,9 +10,12 @@ with, so they are written here and nowhere else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal
+
+from psycopg.types.json import Jsonb
 
 from perseid.conditions import (
     ARRAY,
@@ -33,7 +36,16 @@ from perseid.conditions import (
     Typed,
     has_only_value,
 )
-from perseid.store.dialect import ConditionWriter, behind, equalities, starts, typed_sql
+from perseid.store.dialect import (
+    Columns,
+    ConditionWriter,
+    Rows,
+    behind,
+    equalities,
+    starts,
+    tables,
+    typed_sql,
+)
 from perseid.store.leads import Lead
 from perseid.store.postgres.documents import as_numeric
 
@@ -114,12 +126,19 @@ def bindings(found: Filter | None) -> dict[str, Any]:
             named[f"cut{place}"] = int(len(value) > LONGEST)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             named[f"v{place}"] = as_numeric(value)
+    for rows in tables(found.condition):
+        wanted = [[_json_text(found.values[place]) for place in row] for row in rows]
+        named[f"rows{rows[0][0]}"] = [Jsonb(f"[{', '.join(row)}]", str) for row in wanted]
     for place in starts(found):
         upper = behind(found.values[place])
         assert upper is not None  # noqa: S101  # see filters.held
         named[f"u{place}"] = upper
         named[f"upper{place}"] = upper[:LONGEST]
     return named
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else str(as_numeric(value))
 
 
 class _Postgres:
@@ -153,8 +172,10 @@ class _Postgres:
             element = f"jsonb_build_array({mark(f'v{place}')}::{kind})"
         return f"({rank_sql(path)} = {ARRAY} AND {json_sql(path)} @> {element})"
 
-    def among(self, row: str, rows: list[str]) -> str:
-        return f"{row} IN ({', '.join(rows)})"
+    def among(self, columns: Columns, rows: Rows) -> str:
+        # One list of one value, which the database hashes. Equal in jsonb is equal with the type.
+        found = ", ".join(json_sql(path) for path, _ in columns)
+        return f"jsonb_build_array({found}) = ANY({mark(f'rows{rows[0][0]}')})"
 
 
 condition_sql: Final = ConditionWriter(_Postgres()).write
