@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
+import orjson
 import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 
 from perseid import ttl
-from perseid.model import ItemKey
-from perseid.service import items
-from perseid.service.operation import begin
+from perseid.documents import parse
+from perseid.errors import NotFound
+from perseid.model import ItemKey, Row
+from perseid.partition import parse_definition
+from perseid.service import batches, items, patching, transactions
+from perseid.service.operation import Operation, begin
+from perseid.service.transactions import Draft
 from tests.support.raw import RawClient
 from tests.support.stores import Place, Stores
-from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves, assert_gone, frozen_clock, serving
 from tests.ttl.test_purge import Kept, container_at, set_default, stock
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
@@ -271,6 +276,99 @@ def test_who_dies_while_a_change_is_written_stays_dead(
             return states[0], await seen()
 
     assert asyncio.run(scenario()) == ("gone", "gone")
+
+
+def patched() -> patching.Patch:
+    operations = {"operations": [{"op": "set", "path": "/mark", "value": "new"}]}
+    return patching.parse(orjson.dumps(operations), parse_definition(KEY))
+
+
+async def batched(op: Operation, draft: Draft) -> Any:
+    operation = {"operationType": "Replace", "id": "a", "resourceBody": draft.document.value}
+    options = batches.Options(op.container, '["p"]', is_indexed=True, with_bodies=True)
+    members = batches.parse(orjson.dumps([operation]), options)
+    done = await batches.run_atomic(op, draft.place, members, options, 1)
+    if done.results[0].error is not None:
+        raise done.results[0].error
+    return done.results[0].outcome
+
+
+WAITING: Final[dict[str, Callable[[Operation, Draft], Awaitable[Any]]]] = {
+    "create": items.create,
+    "upsert": lambda op, draft: items.upsert(op, draft, None),
+    "replace": lambda op, draft: items.replace(op, "a", draft, None),
+    "patch": lambda op, draft: items.patch(op, draft.place, "a", patched(), None),
+    "delete": lambda op, draft: items.delete(op, draft.place, "a", None),
+    "batch": batched,
+}
+
+
+@pytest.mark.parametrize("write", WAITING)
+def test_a_write_that_waits_is_one_of_its_turn(
+    place: Place, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """T-003, T-120: who died while a write waited for its turn, and was seen dead, stays so."""
+
+    async def scenario() -> None:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            await account.reach(clock.now() + 10)
+            start = int(clock.now())
+            await stock(account, container, [Kept("a", start - 9)])
+            store_write = account.store.write
+            seen: list[Row | None] = []
+
+            async def slowly(*place: Any, **how: Any) -> Any:
+                clock.advance(1.5)
+                found, _ = await items.read(begin(account, container, clock.now()), where, "a")
+                seen.append(found)
+                return await store_write(*place, **how)
+
+            monkeypatch.setattr(account.store, "write", slowly)
+            draft = items.draft(container, parse(b'{"id":"a","pk":"p","mark":"new"}'), '["p"]')
+            where = draft.place
+            op = begin(account, container, clock.now())
+            if write in ("create", "upsert"):
+                outcome = await WAITING[write](op, draft)
+                assert (outcome.status, outcome.row.ts) == (201, start + 1)
+            else:
+                with pytest.raises(NotFound):
+                    await WAITING[write](op, draft)
+            assert seen == [None]
+            found, _ = await items.read(begin(account, container, clock.now()), where, "a")
+            assert (found is not None) == (write in ("create", "upsert"))
+
+    asyncio.run(scenario())
+
+
+def test_a_write_does_not_outlive_the_policy_it_waited_under(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T-116, T-120: whom a change has ended is not brought back by a write that came before it."""
+    clock = frozen_clock()
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make()
+        shelf.create("a")
+        clock.advance(5)
+        seen: list[set[str]] = []
+        perform = items.perform
+
+        async def late(op: Operation, step: transactions.Step) -> Any:
+            if not seen:
+                seen.append(await asyncio.to_thread(end_all))
+            return await perform(op, step)
+
+        def end_all() -> set[str]:
+            with closing(RawClient(raw.endpoint, raw.key)) as other:
+                there = Shelf(other, clock, shelf.path)
+                assert there.set_default(5).status == 200
+                return there.seen("a")
+
+        monkeypatch.setattr(items, "perform", late)
+        assert_gone(shelf.replace("a", shelf.body("a")))
+        assert seen == [set()]
+        assert shelf.seen("a") == set()
 
 
 def test_every_connection_sees_it_at_once(shelves: Shelves, endpoint: str, key: str) -> None:

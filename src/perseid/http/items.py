@@ -202,5 +202,5 @@ def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     headers = [("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl))]
     if ends is not None:
         headers.append(("x-perseid-expires-at", str(ends)))
-        headers.append(("x-perseid-remaining", str(ends - op.ts)))
+        headers.append(("x-perseid-remaining", str(ends - max(op.ts, row.ts))))
     return headers

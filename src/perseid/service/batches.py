@@ -218,7 +218,7 @@ async def run_atomic(
             ]
             return Decision((), (outcomes, error, view.lsn - 1), claimed)
         lsn = view.lsn if work.changes else view.lsn - 1
-        return Decision(work.changes, (outcomes, None, lsn), at=op.ts)
+        return Decision(work.changes, (outcomes, None, lsn), at=work.op.ts)
 
     # A patch decodes its item, which may be large.
     is_heavy = sum(member.kind == "Patch" for member in members) > _FEW_PATCHES
@@ -275,7 +275,7 @@ async def run_each(
             def decide(view: View) -> Decision[Outcome]:
                 work = Transaction(op, view)
                 outcome = _run(current, work, room, position, options)
-                return Decision(work.changes, outcome, at=op.ts)
+                return Decision(work.changes, outcome, at=work.op.ts)
 
             part = step.place.range_index
             outcome = await write(op, part, step.keys, decide)

@@ -165,7 +165,7 @@ def perform(op: Operation, step: Step) -> Awaitable[Outcome]:
     def decide(view: View) -> Decision[Outcome]:
         work = Transaction(op, view)
         outcome = step.run(work)
-        return Decision(work.changes, outcome, at=int(op.now))
+        return Decision(work.changes, outcome, at=int(work.op.now))
 
     return write(op, step.place.range_index, step.keys, decide)
 

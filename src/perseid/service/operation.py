@@ -39,6 +39,23 @@ def begin(account: Account, container: Container, now: float) -> Operation:
     return Operation(account, container, now, account.horizon(container, now))
 
 
+def at_its_turn(op: Operation) -> Operation:
+    """The operation at the moment in which a write is decided, which others may have held up.
+
+    Whoever has died meanwhile may have been seen dead, so the time is that of this moment, as far
+    as it may be shown. Under another definition of the container the request begins again.
+    """
+    account = op.account
+    if account.catalog.container_by_rid(op.container.rid) is not op.container:
+        raise StaleCatalog
+    next_second = int(op.now) + 1
+    now = account.clock.now()
+    if now < next_second or account.clock_mark < next_second:
+        return op
+    now = min(now, account.clock_mark)
+    return op._replace(now=now, horizon=account.horizon(op.container, now))
+
+
 async def confirm(op: Operation) -> None:
     """StaleCatalog unless the container is still what the request has begun with.
 

@@ -14,7 +14,7 @@ from perseid.documents import Document, seal
 from perseid.errors import Conflict, Forbidden, NotFound
 from perseid.model import ItemKey, Row, item_number
 from perseid.service import policies, throughput
-from perseid.service.operation import Operation
+from perseid.service.operation import Operation, at_its_turn
 from perseid.store.protocol import Decision, Put, Remove, View
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Transaction:
     __slots__ = ("_claims", "_growth", "_puts", "_rows", "_touched", "changes", "op", "view")
 
     def __init__(self, op: Operation, view: View) -> None:
-        self.op = op
+        self.op = at_its_turn(op)
         self.view = view
         self.changes: list[Put | Remove] = []
         self._rows: dict[ItemKey, Row | None] = {}
