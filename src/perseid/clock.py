@@ -146,7 +146,8 @@ class MovableClock:
 
     def _move(self, seconds: float) -> None:
         if self._frozen is not None:
-            self._frozen += seconds
+            # In microseconds, or ten steps of a tenth would end just before the second is over.
+            self._frozen = max(self._frozen, round(self._frozen + seconds, 6))
         else:
             self._offset += seconds
 

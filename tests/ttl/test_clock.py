@@ -53,6 +53,22 @@ def test_freeze_advance_and_death(raw: RawClient, shelves: Shelves) -> None:
     assert_gone(shelf.read("a"))
 
 
+@pytest.mark.parametrize(("step", "times"), [(0.1, 10), (0.001, 1000), (0.7, 10), (1e-06, 7)])
+def test_small_steps_of_a_frozen_clock_add_up(step: float, times: int) -> None:
+    clock = frozen_clock()  # T-031: exact to the second, however it is reached
+    start = clock.now()
+    for _ in range(times):
+        clock.advance(step)
+    assert clock.now() == start + round(step * times, 6)
+
+
+def test_a_step_too_small_to_count_is_none_back() -> None:
+    clock = MovableClock(lambda: 1_800_000_000.1234567)
+    shown = clock.freeze()
+    for step in (0, 1e-9, 1e-7):
+        assert clock.advance(step) >= shown
+
+
 def test_the_answer_tells_the_new_time(raw: RawClient, shelves: Shelves) -> None:
     now = shelves.clock.now()
     answer = {"now": now, "movable": True, "frozen": True, "heldUntil": None}
