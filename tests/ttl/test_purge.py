@@ -268,6 +268,23 @@ def test_paces_that_are_none(raw: RawClient, shelves: Shelves, pace: Any) -> Non
     assert raw.get("/_perseid/sweeper").json == before
 
 
+@pytest.mark.only_on("sqlite", reason="no database has a part in it")
+def test_a_new_pace_ends_the_rest_of_the_old_one(place: Place) -> None:
+    async def scenario() -> None:
+        async with opened(place.fresh(), frozen_clock()) as account:
+            sweeper = Sweeper(account, pace=1e-300)
+            account.requests += 1  # somebody is there, so it rests after each step
+            resting = asyncio.create_task(sweeper._rest(0.001))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not resting.done()
+            sweeper.pace = 1
+            async with asyncio.timeout(PATIENCE):
+                await resting
+
+    asyncio.run(scenario())
+
+
 # T-135: order
 
 

@@ -34,6 +34,7 @@ STEP: Final = 64  # items in one transaction: about a millisecond
 LARGE_STEP: Final = 4000  # while nobody asks for anything
 DRAIN_STEP: Final = 20_000  # when someone waits for the end of it
 _TICK: Final = 1.0
+_NAP: Final = 0.1
 _SIZE_AND_TERMS: Final = attrgetter("size", "terms")
 _PAGES: Final = 1024  # given back to the file system in one go: four megabytes
 
@@ -260,10 +261,18 @@ class Sweeper:
         """Leaves requests their share of the time; none arriving, goes on at once."""
         requests = self.account.requests
         await asyncio.sleep(0)
-        if requests != self._seen_requests:
-            self._seen_requests = requests
+        if requests == self._seen_requests:
+            return
+        self._seen_requests = requests
+        rested = 0.0
+        while True:
+            # Asked again and again: a rest at a small pace is long, and the pace may be changed.
             share = self.pace or self.account.settings.sweep_pace
-            await asyncio.sleep(worked * (1 - share) / share)
+            left = worked * (1 - share) / share - rested
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, _NAP))
+            rested += _NAP
 
 
 def _prices(corpses: Sequence[Corpse]) -> list[int]:
