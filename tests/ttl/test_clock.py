@@ -412,6 +412,35 @@ def test_leaps_pause_the_purge(
     asyncio.run(scenario())
 
 
+def test_a_leap_in_the_middle_of_a_sweep_ends_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is much to remove when the clock leaps; whom the leap alone has ended stays on disk."""
+
+    async def scenario() -> None:
+        async with ward(place) as found:
+            found.machine.pass_time(30)
+            await found.add("b")
+            found.machine.pass_time(30)  # the first is dead, and will be removed
+            purge = found.account.store.purge
+
+            async def leaping(*place: Any, **how: Any) -> Any:
+                removed = await purge(*place, **how)
+                if removed:
+                    found.machine.pass_time(1, leap=7200)
+                return removed
+
+            monkeypatch.setattr(found.account.store, "purge", leaping)
+            await found.sweeper.tick()
+            assert found.sweeper.alarm is not None
+            assert await found.stored() == 1
+            found.sweeper.confirm_clock()
+            await found.sweeper.tick()
+            assert await found.stored() == 0
+
+    asyncio.run(scenario())
+
+
 def test_the_alarm_lasts_until_confirmed(place: Place) -> None:
     async def scenario() -> None:
         async with ward(place) as found:
