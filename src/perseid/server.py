@@ -176,6 +176,7 @@ class Server:
             sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
             if isinstance(account.clock, SharedClock | FollowingClock):
                 sweeper.readings = account.clock.readings
+            await sweeper.recall_alarm()
             app = App(account, sweeper)
             sweeping = asyncio.create_task(sweeper.run())
             listener = _listener(app, account.settings)

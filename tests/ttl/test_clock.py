@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock, Readings, SystemClock
+from perseid.config import Settings
 from perseid.documents import parse
 from perseid.errors import InsufficientStorage
 from perseid.http import metrics
@@ -369,8 +370,14 @@ class Ward:
 @asynccontextmanager
 async def ward(place: Place, **settings: Any) -> AsyncIterator[Ward]:
     machine = Machine()
+    async with ward_at(place.fresh(**settings), machine) as found:
+        yield found
+
+
+@asynccontextmanager
+async def ward_at(settings: Settings, machine: Machine) -> AsyncIterator[Ward]:
     clock = MovableClock(lambda: machine.wall)
-    async with opened(place.fresh(**settings), clock) as account:
+    async with opened(settings, clock) as account:
         await databases.create(account, {"id": "d"}, None, clock.now())
         body = {"id": "c", "partitionKey": KEY, "defaultTtl": -1}
         container = await containers.create(account, "d", body, None, clock.now())
@@ -434,7 +441,7 @@ def test_a_leap_in_the_middle_of_a_sweep_ends_it(
             await found.sweeper.tick()
             assert found.sweeper.alarm is not None
             assert await found.stored() == 1
-            found.sweeper.confirm_clock()
+            await found.sweeper.confirm_clock()
             await found.sweeper.tick()
             assert await found.stored() == 0
 
@@ -452,7 +459,7 @@ def test_the_alarm_lasts_until_confirmed(place: Place) -> None:
             assert "7200 seconds" in found.sweeper.alarm
             assert await found.stored() == 1
             assert await found.shown_alarm() == (True, 1)
-            found.sweeper.confirm_clock()
+            await found.sweeper.confirm_clock()
             await found.sweeper.tick()
             assert found.sweeper.alarm is None
             assert await found.stored() == 0
@@ -465,6 +472,28 @@ def test_the_alarm_lasts_until_confirmed(place: Place) -> None:
             assert await found.stored() == 1
 
     asyncio.run(scenario())
+
+
+def test_a_restart_is_no_confirmation(place: Place) -> None:
+    """Or whoever starts the server again, to look what is wrong, would lose the data by that."""
+    machine = Machine()
+    settings = place.lasting()
+
+    async def leap() -> None:
+        async with ward_at(settings, machine) as found:
+            machine.pass_time(1, leap=7200)
+            await found.sweeper.tick()
+            assert found.sweeper.alarm is not None
+
+    asyncio.run(leap())
+    clock = MovableClock(lambda: machine.wall)
+    with serving(settings, clock) as raw:
+        assert "7200 seconds" in shown(raw.get("/_perseid/sweeper"))["alarm"]
+        figures = shown(raw.get("/_perseid/ttl/d/c"))
+        assert (figures["live"]["items"], figures["backlog"]["items"]) == (0, 1)
+        assert shown(raw.post("/_perseid/sweeper/confirm-clock", {}))["alarm"] is None
+    with serving(settings, clock) as raw:
+        assert shown(raw.get("/_perseid/sweeper"))["alarm"] is None
 
 
 def test_resuming_the_sweeper_is_no_confirmation(place: Place) -> None:

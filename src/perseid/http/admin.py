@@ -292,7 +292,7 @@ async def pace_sweeper(office: Office, request: Request) -> Response:
 
 async def confirm_clock(office: Office, request: Request) -> Response:
     """The leap of the system's clock was meant: go on removing."""
-    office.sweeper.confirm_clock()
+    await office.sweeper.confirm_clock()
     return await read_sweeper(office, request)
 
 

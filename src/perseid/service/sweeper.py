@@ -36,6 +36,7 @@ DRAIN_STEP: Final = 20_000  # when someone waits for the end of it
 _TICK: Final = 1.0
 _NAP: Final = 0.1
 _SIZE_AND_TERMS: Final = attrgetter("size", "terms")
+_ALARM: Final = "clock_alarm"  # under which name the alarm is kept with the data
 _PAGES: Final = 1024  # given back to the file system in one go: four megabytes
 
 
@@ -52,6 +53,7 @@ class Sweeper:
     charges: dict[str, float] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _last: Readings | None = None
+    _kept_alarm: str | None = None  # as it is kept with the data
     _seen_requests: int = 0
     _stepped_at: int = 0
     _renewed_at: int = 0
@@ -69,10 +71,23 @@ class Sweeper:
         self.is_paused = False
         self.wake()
 
-    def confirm_clock(self) -> None:
+    async def confirm_clock(self) -> None:
         """The leap was meant: go on removing what is dead by the new time."""
         self.alarm = None
+        await self._keep_alarm()
         self.wake()
+
+    async def recall_alarm(self) -> None:
+        """At the start: a restart confirms nothing."""
+        self.alarm = self._kept_alarm = await self.account.store.get_meta(_ALARM) or None
+        if self.alarm is not None:
+            log.error(self.alarm)
+
+    async def _keep_alarm(self) -> None:
+        if self.alarm != self._kept_alarm:
+            kept = self.alarm
+            await self.account.store.put_meta(_ALARM, kept or "")
+            self._kept_alarm = kept
 
     async def run(self) -> None:
         """Until cancelled. An error is logged and the next tick tries again."""
@@ -94,6 +109,7 @@ class Sweeper:
         """One look at everything: the clock's health, its high-water mark, the dead."""
         await self.account.on_current(self.account.store.confirm)
         self.watch_clock()
+        await self._keep_alarm()
         await self.renew_clock()
         total = 0
         while not self.is_paused and self.alarm is None and (removed := await self._round()):
@@ -210,6 +226,7 @@ class Sweeper:
             now = account.clock.now()
             # Behind that: a leap that this has seen is never missed, however long a sweep takes.
             self.watch_clock()
+            await self._keep_alarm()
             if self.alarm is not None and not is_free:
                 return []
             horizon = policies.purge_horizon(account, container, now)
