@@ -24,6 +24,7 @@ from perseid import charges, ids, partition
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.documents import parse, seal
+from perseid.errors import InsufficientStorage
 from perseid.http import metrics
 from perseid.model import Container, ItemKey, Row, item_number
 from perseid.server import opened
@@ -236,6 +237,36 @@ def test_the_sweeper_notices_what_dies_while_nobody_asks(place: Place) -> None:
             await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL keeps the space and uses it again")
+def test_a_full_disk_is_told_in_a_line(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each second anew, so not with all the circumstances."""
+
+    async def scenario() -> None:
+        async with container_at(place.fresh(), frozen_clock(), 10) as (account, _):
+            tried = asyncio.Event()
+
+            async def reclaim(_: SqliteStore, pages: int) -> int:
+                tried.set()
+                raise InsufficientStorage(f"no room to give {pages} pages back")
+
+            monkeypatch.setattr(SqliteStore, "reclaim", reclaim)
+            sweeper = Sweeper(account)
+            sweeper.wake()
+            running = asyncio.create_task(sweeper.run())
+            async with asyncio.timeout(PATIENCE):
+                await tried.wait()
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    (told,) = caplog.records
+    assert (told.levelname, told.exc_info) == ("WARNING", None)
+    assert "no room" in told.getMessage()
 
 
 async def on_disk(account: Account, container: Container) -> int:

@@ -269,6 +269,29 @@ def test_stop_without_clients(data: Settings) -> None:
     assert (code, "Stopped" in said) == (0, True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="takes another process the right to write")
+@pytest.mark.only_on("sqlite", reason="about the file")
+def test_stop_when_nothing_can_be_written(data: Settings) -> None:
+    """As on a full disk: what is acknowledged is there, the rest can wait for the next start."""
+    import resource
+
+    with serving(data) as server:
+        client = server.client()
+        for each in ("kept", "gone"):
+            body = {"id": each, "pk": 1, "text": "x" * 1_000_000}
+            assert client.post(DOCS, body, pk="[1]").status == 201
+        assert client.delete(f"{DOCS}/gone", pk="[1]").status == 204  # leaves space to give back
+        resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        assert client.delete(f"{DOCS}/kept", pk="[1]").status == 503
+        client.close()
+        code, said = server.end(signal.SIGTERM)
+    assert (code, "Stopped" in said, "Traceback" in said) == (0, True, False), said
+    with serving(data) as server:
+        client = server.client()
+        assert [item["id"] for item in feed(client, DOCS)] == ["kept"]
+        client.close()
+
+
 @pytest.mark.only_on("sqlite", reason="about the directory")
 def test_one_server_for_a_directory(data: Settings) -> None:
     """The second one says who has it; the first one does not notice."""

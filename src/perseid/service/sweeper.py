@@ -20,7 +20,7 @@ from typing import Final
 
 from perseid import charges, clock
 from perseid.clock import Readings
-from perseid.errors import ServiceUnavailable
+from perseid.errors import UNWRITTEN
 from perseid.model import Container
 from perseid.service import change_feed, policies, throughput
 from perseid.service.account import Account
@@ -100,7 +100,7 @@ class Sweeper:
             self._wake.clear()
             try:
                 await self.tick()
-            except ServiceUnavailable as exc:
+            except UNWRITTEN as exc:
                 log.warning("nothing is removed for the moment: %s", exc.message)
             except Exception:
                 log.exception("removing dead items failed; trying again")
@@ -142,8 +142,11 @@ class Sweeper:
     async def give_back(self, seconds: float) -> None:
         """At the end: returns free space to the file system, as far as the time allows."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and await self.account.store.reclaim(_PAGES):
-            pass
+        try:
+            while time.monotonic() < end and await self.account.store.reclaim(_PAGES):
+                pass
+        except UNWRITTEN as exc:  # it is there for the next start
+            log.warning("free space could not be given back: %s", exc.message)
 
     def drain_seconds(self, backlog: int) -> float | None:
         """How long removing so many items would take at the pace of the last step, if known."""
