@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -729,6 +730,41 @@ def test_what_a_disk_does_not_give_is_not_available(
         run(LOOKS[what](store, container))
     disk.is_broken = False
     run(LOOKS[what](store, container))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is there")
+@pytest.mark.parametrize("how", ["moved", "removed", "replaced"])
+def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
+    tmp_path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It would be acknowledged, and not there at the next start. Nor is another file read."""
+    monkeypatch.setattr("perseid.store.sqlite._GLANCE", 0)
+    path, elsewhere = tmp_path / "a" / "db", tmp_path / "b"
+    path.parent.mkdir()
+    store = SqliteStore(path, durability="off")
+    run(store.change([PutResource(container_resource(7))]))
+    container = build_container(container_resource(7), DATABASE)
+    run(insert(store, container, "1"))
+    path.parent.rename(elsewhere)
+    if how == "replaced":
+        shutil.copytree(elsewhere, path.parent)
+    if how != "moved":
+        shutil.rmtree(elsewhere)
+    with pytest.raises(ServiceUnavailable, match="moved, removed or replaced"):
+        run(insert(store, container, "2"))
+    with pytest.raises(ServiceUnavailable):
+        run(store.put_meta("a", "b"))
+    with pytest.raises(ServiceUnavailable):  # through a connection that was not open yet
+        run(ids_in(store, container))
+    assert run(store.read(container, 0, key("1")))[0] is not None
+    if how == "moved":
+        elsewhere.rename(path.parent)
+        run(insert(store, container, "3"))  # it is back
+        assert run(ids_in(store, container)) == ["1", "3"]
+        run(store.close())
+    else:
+        with pytest.raises(StoreError, match="moved, removed or replaced"):
+            run(store.close())
 
 
 def test_a_directory_whose_name_is_not_text_is_not_made(tmp_path: Path) -> None:

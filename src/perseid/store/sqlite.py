@@ -5,6 +5,7 @@ Point reads run on the calling thread, where they cost microseconds; scans run o
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import apsw
 from perseid import conditions
 from perseid.clock import ClockSetting, SystemClock
 from perseid.conditions import Order, Place
+from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row, Usage
 from perseid.store import graves, lifetimes, metadata, schema
 from perseid.store.changes import ChangeLogs, has_lost, read_latest, read_versions
@@ -63,6 +65,8 @@ _BUSY: Final = 10_000  # milliseconds to wait for a lock
 # cease it would grow for ever: from so many bytes on, writes wait a moment until it can.
 _LARGE_LOG: Final = 128 * 1024 * 1024
 _LOG_PATIENCE: Final = 1000  # milliseconds, for each time that it has this size
+_GLANCE: Final = 0.1  # seconds between two looks whether the file is still in its place
+_DISPLACED: Final = "was moved, removed or replaced while the server had it open"
 _NO_PATHS: Final[frozenset[conditions.Path]] = frozenset()
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
@@ -118,14 +122,16 @@ class SqliteStore:
             self._set_up(path, durability, now)
 
     def _set_up(self, path: Path, durability: str, now: Callable[[], float] | None) -> None:
-        self._path = path
+        self._path = path.absolute()  # whoever embeds a server may change the working directory
         self._synchronous = _SYNCHRONOUS[durability]
-        self._write_db = self._connect()
+        self._write_db = self._open_file(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         schema.check(self._write_db)
         # Takes effect before the first table only: it lets the file shrink later.
         self._write_db.pragma("auto_vacuum", "INCREMENTAL")
         self._write_db.pragma("journal_mode", "WAL")
         schema.migrate(self._write_db)
+        self._identity = _identity(self._path)
+        self._looked = time.monotonic()
         self._point_db = self._connect()
         # By (container, range): what is durable, and what the open transaction makes of it.
         self._positions: dict[tuple[int, int], Position] = {
@@ -171,7 +177,15 @@ class SqliteStore:
         )
 
     def _connect(self) -> apsw.Connection:
-        db = apsw.Connection(str(self._path), statementcachesize=256)
+        """To the file that this store has opened, and no other."""
+        db = self._open_file(apsw.SQLITE_OPEN_READWRITE)
+        if _identity(self._path) != self._identity:
+            db.close()
+            raise ServiceUnavailable(f"The database file {_DISPLACED}.")
+        return db
+
+    def _open_file(self, flags: int) -> apsw.Connection:
+        db = apsw.Connection(str(self._path), flags, statementcachesize=256)
         db.set_busy_timeout(_BUSY)
         # Without this a statement is planned anew for each value bound to a limit or compared with
         # an indexed expression, which takes several times as long as running it.
@@ -187,6 +201,10 @@ class SqliteStore:
         self._point_db.close()
         # Last, so that SQLite folds the log into the file and the file alone is the database.
         self._write_db.close()
+        if _identity(self._path) != self._identity:
+            raise StoreError(
+                f"{self._path} {_DISPLACED}; what was stored is where it was moved to, or gone"
+            )
 
     # Metadata
 
@@ -389,6 +407,16 @@ class SqliteStore:
 
     def _let_go(self) -> None:
         self._queries.let_go()
+        self._check_place()
+
+    def _check_place(self) -> None:
+        """503 if what would be written went into a file that nobody finds at the next start."""
+        now = time.monotonic()
+        if now - self._looked < _GLANCE:
+            return
+        if _identity(self._path) != self._identity:
+            raise ServiceUnavailable(f"The database file {_DISPLACED}; nothing was written.")
+        self._looked = now
 
     def _store_positions(self) -> None:
         for place, position in self._open.items():
@@ -703,6 +731,15 @@ class SqliteStore:
         return await self._queries.in_thread(
             lambda db: lifetimes.invalid_ttls(db, container.number, horizon)
         )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to; None if to none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _renames(change: Put | Remove) -> bool:
