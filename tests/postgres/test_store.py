@@ -307,6 +307,27 @@ def test_a_wrong_address_is_told_without_its_password(run: Run[Any], dsn: str) -
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize("given", ["", "tcp_user_timeout=70000"])
+def test_a_database_that_falls_silent_is_noticed(place: Place, run: Run[Any], given: str) -> None:
+    """Within seconds, and not when the system gives up; unless the address says so."""
+    dsn = place.lasting().store
+    assert dsn is not None
+
+    async def work() -> dict[str, str]:
+        store = await PostgresStore.open(dsn + ("&" if "?" in dsn else "?") + given)
+        try:
+            async with store._pool.connection() as db:
+                return db.info.get_parameters()
+        finally:
+            await store.close()
+
+    found = run(work())
+    assert found["tcp_user_timeout"] == ("70000" if given else "10000")
+    assert [found[f"keepalives_{each}"] for each in ("idle", "interval", "count")] == [
+        *("10", "5", "2")
+    ]
+
+
 def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
     pair: tuple[PostgresStore, PostgresStore], run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,14 @@ Cursor: TypeAlias = AsyncRawCursor[Any]
 _CONNECTIONS: Final = 16
 _PATIENCE: Final = 5.0  # seconds in which a connection must come about
 _STATEMENT_SECONDS: Final = 30
+# A machine or a network that falls silent looks like a statement that takes long: who is asked
+# for a sign of life and gives none for so long is gone. The address may say otherwise.
+_SIGNS_OF_LIFE: Final[dict[str, Any]] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
 _SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
 
 
@@ -44,6 +52,8 @@ def shown(dsn: str) -> str:
 async def connect(dsn: str, durability: str) -> Pool:
     """A pool of connections to a database whose tables are there; StoreError if that fails."""
     check(dsn)
+    given = conninfo_to_dict(dsn)
+    kwargs = {name: each for name, each in _SIGNS_OF_LIFE.items() if name not in given}
     # A schema that the address names itself is as good as ours.
     path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
 
@@ -58,7 +68,7 @@ async def connect(dsn: str, durability: str) -> Pool:
 
     try:
         first: Connection = await AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=int(_PATIENCE)
+            dsn, autocommit=True, connect_timeout=int(_PATIENCE), **kwargs
         )
     except psycopg.Error as exc:
         raise StoreError(f"cannot connect to {shown(dsn)}: {_reason(exc, dsn)}") from None
@@ -72,7 +82,7 @@ async def connect(dsn: str, durability: str) -> Pool:
 
     pool: Pool = AsyncConnectionPool(
         dsn,
-        kwargs={"autocommit": True},
+        kwargs={"autocommit": True, **kwargs},
         configure=configure,
         min_size=2,
         max_size=_CONNECTIONS,
