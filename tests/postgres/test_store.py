@@ -15,7 +15,7 @@ from perseid.clock import ClockSetting
 from perseid.errors import BadRequest, Conflict, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
-from perseid.store.postgres import property_indexes
+from perseid.store.postgres import connecting, property_indexes
 from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import (
     Decision,
@@ -305,6 +305,36 @@ def test_a_wrong_address_is_told_without_its_password(run: Run[Any], dsn: str) -
     with pytest.raises(StoreError) as caught:
         run(PostgresStore.open(dsn))
     assert "hush" not in str(caught.value)
+
+
+def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
+    place: Place, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement is run again if its connection was lost, not if there was none to be had."""
+    monkeypatch.setattr(connecting, "_CONNECTIONS", 2)
+    monkeypatch.setattr(connecting, "_PATIENCE", 0.2)
+    dsn = place.lasting().store
+    assert dsn is not None
+    waits = 0
+
+    async def work() -> None:
+        store = await PostgresStore.open(dsn)
+        pool = store._pool
+        async with pool.connection(timeout=10), pool.connection(timeout=10):
+            getconn = pool.getconn
+
+            async def counted(*limit: float) -> connecting.Connection:
+                nonlocal waits
+                waits += 1
+                return await getconn(*limit)
+
+            monkeypatch.setattr(pool, "getconn", counted)
+            with pytest.raises(ServiceUnavailable, match="cannot be reached"):
+                await store.get_meta("a")
+            assert waits == 1
+        await store.close()
+
+    run(work())
 
 
 @pytest.mark.parametrize("given", ["", "tcp_user_timeout=70000"])

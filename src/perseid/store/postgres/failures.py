@@ -43,6 +43,8 @@ def is_repeatable(exc: BaseException) -> bool:
 def may_be_applied(exc: psycopg.OperationalError) -> bool:
     """Whether a failure of what was sent with COMMIT leaves open if that was done: the server
     went away. Every other answer comes instead of the COMMIT's."""
+    if isinstance(exc, _UNREACHABLE):  # nothing was sent
+        return False
     return exc.sqlstate is None or exc.sqlstate.startswith(_GONE)
 
 
