@@ -196,7 +196,8 @@ class Server:
                         await app.drained()
                         await asyncio.shield(serving)
                 sweeping.cancel()
-                await asyncio.gather(sweeping, *account.background, return_exceptions=True)
+                await _ended(sweeping, seconds=_GRACE_SECONDS / 2)
+                await _ended(*account.background, seconds=_GRACE_SECONDS * 3)
                 await sweeper.give_back(_GRACE_SECONDS / 5)
                 try:
                     await account.reach(account.clock.now(), ahead=0)
@@ -209,6 +210,13 @@ class Server:
         else:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the server
                 self._loop.call_soon_threadsafe(self._stop.set)
+
+
+async def _ended(*tasks: asyncio.Task[None], seconds: float) -> None:
+    """Returns when the tasks have ended, however; or after so many seconds, if a database does not
+    answer them: closing the store ends them then."""
+    ending = asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait((ending,), timeout=seconds)
 
 
 async def _declare(account: Account, declared: start_file.Declaration) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
 from perseid.config import Settings
+from perseid.store.postgres import connecting
 from tests.support import postgres
 from tests.support.postgres import Postgres
 from tests.support.raw import RawClient, Reply
@@ -140,6 +145,40 @@ def test_a_database_that_goes_away_and_comes_back(own: Postgres) -> None:
         told = {name: reply.status for name, reply in asked(found.endpoint).items()}
         expected = dict.fromkeys(REQUESTS, 200) | {"upsert": 201, "database": 201}
         assert told == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="freezes processes")
+def test_stop_while_the_database_does_not_answer(
+    own: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is under way is given up with a 503, and nobody waits for ever."""
+    monkeypatch.setattr("perseid.server._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("perseid.store.postgres.store._LAST_SECONDS", 0.2)
+    settings = Settings(store=own.fresh_dsn())
+    assert settings.store is not None
+    frozen: list[int] = []
+    is_asked = threading.Event()
+    fetch_one = connecting.fetch_one
+
+    async def asking(*asked: Any) -> Any:
+        is_asked.set()
+        return await fetch_one(*asked)
+
+    monkeypatch.setattr("perseid.store.postgres.store.fetch_one", asking)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
+                furnish(raw)
+                frozen = own.backends(settings.store)
+                for process in frozen:
+                    os.kill(process, signal.SIGSTOP)
+                asked = pool.submit(REQUESTS["read"], raw)
+                assert is_asked.wait(60)
+            assert asked.result(timeout=60).status == 503
+    finally:
+        for process in frozen:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
 
 
 def test_a_database_that_is_not_there(own: Postgres) -> None:

@@ -96,6 +96,12 @@ class Postgres:
             )
         )
 
+    def backends(self, dsn: str) -> list[int]:
+        """The processes that serve the database's connections."""
+        name = conninfo_to_dict(dsn)["dbname"]
+        found = self._execute("SELECT pid FROM pg_stat_activity WHERE datname = %s", name)
+        return [process for (process,) in found]
+
     def stop(self) -> None:
         """The server goes away for a while; connections are cut as in a crash."""
         self._tell("stop")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
@@ -20,6 +24,7 @@ Connection: TypeAlias = AsyncConnection[Any]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 Cursor: TypeAlias = AsyncRawCursor[Any]
 
+_made: Final[WeakKeyDictionary[Pool, WeakSet[Connection]]] = WeakKeyDictionary()
 _CONNECTIONS: Final = 16
 _PATIENCE: Final = 5.0  # seconds in which a connection must come about
 _STATEMENT_SECONDS: Final = 30
@@ -57,7 +62,10 @@ async def connect(dsn: str, durability: str) -> Pool:
     # A schema that the address names itself is as good as ours.
     path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
 
+    made: WeakSet[Connection] = WeakSet()
+
     async def configure(db: Connection) -> None:
+        made.add(db)
         db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
         await db.execute(
             f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
@@ -91,12 +99,22 @@ async def connect(dsn: str, durability: str) -> Pool:
         name="perseid",
         open=False,
     )
+    _made[pool] = made
     try:
         await pool.open(wait=True, timeout=2 * _PATIENCE)
     except PoolTimeout:
         await pool.close()
         raise StoreError(f"{shown(dsn)} gives only one connection; perseid needs some") from None
     return pool
+
+
+def cut(pool: Pool) -> None:
+    """Ends all connections as a network would: whoever waits for an answer is told that none
+    comes. To be cancelled does not help them, since they ask the database to stop and wait."""
+    for db in [*_made.get(pool, ())]:
+        if not db.closed:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as link:
+                link.shutdown(socket.SHUT_RDWR)
 
 
 def check(dsn: str) -> None:

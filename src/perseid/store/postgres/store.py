@@ -14,7 +14,7 @@ from perseid.conditions import Order, Path, Place
 from perseid.errors import CosmosError, OwnerNotFound
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, Usage
 from perseid.store.postgres import changes, metadata, statements
-from perseid.store.postgres.connecting import Pool, borrowed, connect, fetch_all, fetch_one
+from perseid.store.postgres.connecting import Pool, borrowed, connect, cut, fetch_all, fetch_one
 from perseid.store.postgres.freshness import VERSION_SQL, Freshness
 from perseid.store.postgres.lifetimes import LEASE, Lifetimes
 from perseid.store.postgres.queries import PostgresQueries
@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 _CLOCK_SECONDS: Final = 5.0  # between two looks at the database's clock
 _FIRST_LOOKS: Final = 5
+_LAST_SECONDS: Final = 10.0  # in which the database must have answered everything, at the end
 # How far the database's clock may be behind what was shown before it counts as set back: more
 # than two front ends ever differ by.
 _SET_BACK: Final = 1.0
@@ -96,6 +97,16 @@ class PostgresStore:
         if self._pool.closed:
             return
         self._watching.cancel()
+        finishing = asyncio.ensure_future(self._finish())
+        await asyncio.wait((finishing,), timeout=_LAST_SECONDS)
+        if not finishing.done():
+            log.warning("the database does not answer; what it was asked last is left to it")
+            cut(self._pool)
+        await self._pool.close()
+        await asyncio.gather(finishing, return_exceptions=True)
+
+    async def _finish(self) -> None:
+        """Everything that was submitted."""
         await asyncio.gather(self._watching, return_exceptions=True)
         await self._writing.close()
         await self._queries.close()
@@ -104,7 +115,6 @@ class PostgresStore:
             await fetch_all(
                 self._pool, "UPDATE positions SET purger = NULL WHERE purger = $1", (self._name,)
             )
-        await self._pool.close()
 
     async def _watch_clock(self) -> None:
         while True:
