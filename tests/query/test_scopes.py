@@ -323,6 +323,17 @@ def test_parameters_come_back(shelf: Shelf, value: Any) -> None:
     assert rows(shelf.query("SELECT @p AS v, @q AS w", {"@p": value})) == [{"v": value}]
 
 
+def test_a_parameter_without_a_value_is_undefined(shelf: Shelf) -> None:
+    """JavaScript leaves out a value that is undefined."""
+    body = {
+        "query": "SELECT VALUE [IS_DEFINED(@p), @p ?? 'none', @q, @p = null]",
+        "parameters": [{"name": "@p"}, {"name": "@q", "value": None}],
+    }
+    assert rows(post(shelf, json.dumps(body).encode())) == [[False, "none", None]]
+    body["query"] = "SELECT VALUE c.id FROM c WHERE c.missing = @p OR c.missing != @p"
+    assert rows(post(shelf, json.dumps(body).encode())) == []
+
+
 def test_many_parameters(shelf: Shelf) -> None:
     given = {f"@p{number}": number for number in range(1000)}
     text = f"SELECT VALUE [{', '.join(given)}]"

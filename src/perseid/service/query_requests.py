@@ -80,7 +80,8 @@ def _parse(body: bytes) -> QueryRequest:
         name = parameter["name"]
         if not name.startswith("@"):
             raise BadRequest(f"The name of a query parameter starts with '@': '{name}' does not.")
-        parameters[name] = parameter.get("value")
+        if "value" in parameter:  # else undefined, as JavaScript writes it
+            parameters[name] = parameter["value"]
     return QueryRequest(value["query"], parameters)
 
 
