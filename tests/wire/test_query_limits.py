@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from perseid.query import effort
+from perseid.query import compile_query, effort
+from perseid.query.functions import regex
 from perseid.service import patching, queries, query_pages
 from perseid.service.patience import Patience
 from tests.support.raw import RawClient
@@ -124,6 +125,70 @@ def test_others_are_served_meanwhile(
             asking.join(0.1)
     assert replies[0].status == 400
     assert served > 3
+
+
+# Each text of the array takes a part of a millisecond.
+TEXTS: Final = " OR ".join(f"ToString(c.a) = '{number}'" for number in range(1500))
+PATTERNS: Final = " OR ".join(f"c.s LIKE '%_{'s' * 100}{number}%'" for number in range(500))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT * FROM c WHERE {TEXTS}",
+        f"SELECT VALUE COUNTIF({TEXTS}) FROM c",
+        f"SELECT * FROM c WHERE {PATTERNS}",
+        f"SELECT * FROM c WHERE {' OR '.join(['c.a = c.b'] * 1500)}",
+    ],
+    ids=["functions", "counted", "like", "equality"],
+)
+def test_functions_have_the_time_limit_of_an_item_and_others_are_served(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 0.2)
+    with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
+        item = {"id": "2", "pk": "p", "a": list(range(SIZE)), "b": [*range(SIZE - 1), 0]}
+        assert busy.post(DOCS, item | {"s": "s" * 10_000}, pk='["p"]').status == 201
+        replies: list[Any] = []
+        asking = threading.Thread(target=lambda: replies.append(busy.query(DOCS, text)))
+        asking.start()
+        served = 0
+        while asking.is_alive():
+            assert other.get(f"{DOCS}/1", pk='["p"]').status == 200
+            served += 1
+            asking.join(0.01)
+    assert replies[0].status == 400
+    assert "take too long" in replies[0].json["message"]
+    assert served > 3
+
+
+def test_a_page_ends_in_time_whatever_functions_do(place: Place) -> None:
+    """Each look at the time finds it over: every page has one item."""
+    with (
+        running(place.fresh(query_page_seconds=0)) as settings,
+        closing(RawClient(settings.endpoint)) as raw,
+    ):
+        raw.post("/dbs", {"id": "q"})
+        raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
+        for number in range(6):
+            raw.post(DOCS, {"id": str(number), "pk": "p"}, pk='["p"]')
+        found: list[Any] = []
+        pages, token = 0, ""
+        while token or not pages:
+            more = {"continuation": token} if token else {}
+            text = "SELECT VALUE c.id FROM c WHERE RegexMatch(c.id, '[1-4]') OFFSET 1 LIMIT 9"
+            reply = raw.query(DOCS, text, count="1000", **more)
+            found += reply.json["Documents"]
+            token = reply.headers.get("x-ms-continuation", "")
+            pages += 1
+    assert found == ["2", "3", "4"]
+    assert pages == 6
+
+
+def test_nothing_takes_long_before_a_query_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody waits for a query to be compiled, however much its constants would be."""
+    monkeypatch.setattr(regex, "MAX_PATTERN", None)  # nobody gets as far as to compare with it
+    compile_query("SELECT RegexMatch(REPLICATE('a', 10000), '(a|b|ab)*c') AS found")
 
 
 def test_queries_over_metadata_have_a_time_limit(

@@ -16,6 +16,7 @@ from perseid.errors import BadRequest
 from perseid.query import like
 from perseid.query.arithmetic import NUMBERS
 from perseid.query.binder import CONTEXT_SLOT
+from perseid.query.effort import HEAVY
 from perseid.query.functions import CallContext
 from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.values import (
@@ -37,6 +38,9 @@ Rows: TypeAlias = Callable[[Row], Iterator[Any]]
 # Types whose members `==` compares as the language does, when both sides have the same one; among
 # integers those of 64 bits, since longer ones are doubles.
 _PLAIN: Final = frozenset({str, bool, type(None)})
+_NESTED: Final = frozenset({list, dict})
+# Characters of a text times those of a pattern of LIKE that are one step.
+_LIKE_SHIFT: Final = 14
 
 
 # --- paths
@@ -91,6 +95,8 @@ def _equal(left: Fn, right: Fn) -> Fn:
         kind = type(a)
         if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
             return a == b
+        if kind in _NESTED:
+            row[CONTEXT_SLOT].effort.spend(HEAVY)
         return equals(a, b)
 
     return compare
@@ -102,6 +108,8 @@ def _unequal(left: Fn, right: Fn) -> Fn:
         kind = type(a)
         if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
             return a != b
+        if kind in _NESTED:
+            row[CONTEXT_SLOT].effort.spend(HEAVY)
         same = equals(a, b)
         return same if same is UNDEFINED else not same
 
@@ -280,6 +288,9 @@ def like_of(escape: str, operand: Fn, pattern: Fn) -> Fn:
         text, wanted = operand(row), pattern(row)
         if type(text) is not str or type(wanted) is not str:
             return UNDEFINED
+        steps = len(text) * len(wanted) >> _LIKE_SHIFT
+        if steps:
+            row[CONTEXT_SLOT].effort.spend(steps)
         return like.matcher(wanted, escape)(text)
 
     return match

@@ -37,7 +37,7 @@ from perseid.query.closures import (
     slot_path,
     unary_of,
 )
-from perseid.query.functions import CallContext, lookup
+from perseid.query.functions import Builtin, CallContext, lookup
 from perseid.query.nodes import (
     Alias,
     ArrayLiteral,
@@ -125,9 +125,9 @@ class Compiler:
     def _code(self, node: Expr) -> _Code:
         return self._parts[type(node)](node)
 
-    def _built(self, make: Callable[..., Fn], *codes: _Code, pure: bool = True) -> _Code:
+    def _built(self, make: Callable[..., Fn], *codes: _Code, earliest: int = _ALWAYS) -> _Code:
         """The code of an operator over operands, folded if they are all constant."""
-        when = max((code.when for code in codes), default=_ALWAYS) if pure else _PER_ROW
+        when = max((earliest, *(code.when for code in codes)))
         if when == _PER_ROW:
             return _Code(make(*map(self._settled, codes)), _PER_ROW)
         run = make(*(code.run for code in codes))
@@ -221,7 +221,7 @@ class Compiler:
         return self._built(
             lambda *runs: called(builtin.call, runs),
             *map(self._code, node.arguments),
-            pure=builtin.deterministic,
+            earliest=_earliest(builtin),
         )
 
     def _array(self, node: ArrayLiteral) -> _Code:
@@ -234,6 +234,13 @@ class Compiler:
     def _subquery(self, node: BoundSubquery) -> _Code:
         rows = self.compile_query(node.query)
         return _Code(SUBQUERIES[node.kind](rows), _PER_ROW)
+
+
+def _earliest(builtin: Builtin) -> int:
+    """Everybody waits for a query to be compiled, so what may take long is left to its runs."""
+    if not builtin.deterministic:
+        return _PER_ROW
+    return _PER_RUN if builtin.heavy else _ALWAYS
 
 
 def _constant(value: Any) -> _Code:

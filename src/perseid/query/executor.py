@@ -16,6 +16,7 @@ from perseid.query.binder import CONTEXT_SLOT, DOCUMENTS_SLOT, Program
 from perseid.query.closures import Fn, Row, Rows
 from perseid.query.compiler import EMPTY, Compiler
 from perseid.query.functions import CallContext
+from perseid.query.functions.aggregates import LISTS
 from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, ComputedProperty, walk
 from perseid.query.positions import LONGEST, Found, Position, Selection, tie_of
 from perseid.query.stages import (
@@ -36,7 +37,6 @@ from perseid.query.values import (
     to_output,
 )
 
-_LISTS: Final = frozenset({"MAKELIST", "MAKESET"})
 # A SELECT of more characters than this may name a long property very often.
 _LONG_TEXT: Final = 2048
 # An item's number and the place of a row among those of the item.
@@ -302,7 +302,7 @@ def _multiplies(query: BoundQuery) -> bool:
     functions = {
         part.expr.function for part in query.aggregates if isinstance(part.expr, Aggregate)
     }
-    return query.has_joins or query.has_subqueries or not functions.isdisjoint(_LISTS)
+    return query.has_joins or query.has_subqueries or not functions.isdisjoint(LISTS)
 
 
 def _measured(project: Fn) -> Fn:

@@ -11,6 +11,8 @@ from perseid.query.values import UNDEFINED
 
 # Places in a text times parts of a stretch; a second or so.
 _MOST_WORK: Final = 300_000_000
+# As much of it as is done before other threads have their turn; some milliseconds.
+_WORK_AT_ONCE: Final = 1_000_000
 _NO_CHARACTER: Final = r"[^\x00-\U0010ffff]"
 _PIECE: Final = re.compile(r"\[\^?[^\]]+\]|.", re.DOTALL)
 
@@ -23,10 +25,11 @@ def matcher(pattern: str, escape: str) -> Callable[[str], Any]:
     fits: as exact as a regular expression with `.*` between them, without its backtracking.
     """
     stretches = _stretches(pattern, escape)
-    head, *middle = [re.compile("".join(parts), re.DOTALL) for parts in stretches]
-    if not middle:
+    head, *others = [re.compile("".join(parts), re.DOTALL) for parts in stretches]
+    if not others:
         return lambda text: head.fullmatch(text) is not None
-    tail, tail_length = middle.pop(), len(stretches[-1])
+    tail, tail_length = others.pop(), len(stretches[-1])
+    middle = [(part, len(parts)) for part, parts in zip(others, stretches[1:], strict=False)]
     # Where a stretch may fit is tried place by place, unless it is plain text.
     work = max((len(parts) for parts in stretches[1:-1] if not _is_plain(parts)), default=0)
 
@@ -34,14 +37,26 @@ def matcher(pattern: str, escape: str) -> Callable[[str], Any]:
         if work * len(text) > _MOST_WORK:
             return UNDEFINED
         found = head.match(text)
-        for part in middle:
+        for part, length in middle:
             if found is None:
                 return False
-            found = part.search(text, found.end())
+            found = _search(part, length, text, found.end())
         start = len(text) - tail_length
         return found is not None and start >= found.end() and bool(tail.match(text, start))
 
     return matches
+
+
+def _search(part: re.Pattern[str], length: int, text: str, start: int) -> re.Match[str] | None:
+    """The first place of a stretch of so many characters; long texts are searched bit by bit."""
+    if len(text) * length <= _WORK_AT_ONCE:
+        return part.search(text, start)
+    step = _WORK_AT_ONCE // max(length, 1) + 1
+    for first in range(start, len(text) - length + 1, step):
+        found = part.search(text, first, first + step + length - 1)
+        if found is not None:
+            return found
+    return None
 
 
 def _is_plain(parts: list[str]) -> bool:

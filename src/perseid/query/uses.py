@@ -1,4 +1,4 @@
-"""Which parts of an item a query looks at."""
+"""Which parts of an item a query looks at, and how much it does with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Final
 
 from perseid.conditions import Path
 from perseid.query.functions import lookup
-from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, Node, children, walk
+from perseid.query.functions.aggregates import LISTS
+from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, Like, Node, children, walk
 from perseid.query.pushdown import path_of
 
 # One more column for each; beyond that a whole item is as cheap.
@@ -76,3 +77,17 @@ def _is_repeatable(node: Node) -> bool:
         function = lookup(node.name)
         return function is not None and function.deterministic
     return True
+
+
+def is_light(query: BoundQuery) -> bool:
+    """True when an item takes as long as it is large, for each part of the query, and no longer."""
+    return not (query.has_joins or query.has_subqueries or any(map(_is_heavy, walk(query))))
+
+
+def _is_heavy(node: Node) -> bool:
+    if isinstance(node, Aggregate):
+        return node.function in LISTS
+    if isinstance(node, Call):
+        function = lookup(node.name)
+        return function is None or function.heavy
+    return isinstance(node, Like)

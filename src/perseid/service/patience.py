@@ -16,8 +16,9 @@ class Overdue(BadRequest):
 
     def __init__(self) -> None:
         super().__init__(
-            "The query execution was stopped: the rows that JOIN and subqueries make of a single"
-            " item take too long. Please filter the arrays in subqueries, or join fewer of them."
+            "The query execution was stopped: JOIN, subqueries and functions take too long over a"
+            " single item. Please filter its arrays in subqueries, join fewer of them, or ask less"
+            " of large values."
         )
 
 
@@ -31,6 +32,9 @@ class Patience:
         self.begin(seconds)
 
     def begin(self, seconds: float) -> None:
+        """Anew, unless nobody waits any more."""
+        if self._is_over:
+            raise Overdue
         self._end = time.perf_counter() + seconds
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ from perseid.partition import ABSENT, canonical
 from perseid.query import CompiledQuery, compile_query, window
 from perseid.query.pins import pinned
 from perseid.query.pushdown import Kind, Pushdown, kind_of, push, pushed_order
-from perseid.query.uses import combined
+from perseid.query.uses import combined, is_light
 from perseid.query.values import UNDEFINED
 from perseid.service.operation import Operation
 
@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     may_pin: bool  # the filter may confine the query to one logical partition
     is_copied: bool  # the items that the store finds are the rows of the result, as they are
     is_unlimited: bool  # neither OFFSET nor LIMIT nor TOP
+    is_light: bool  # an item takes as long as it is large, and no longer
 
     def window(self, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
         """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
@@ -86,7 +87,17 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]
         and (compiled.paging == "STREAM" or (compiled.paging == "SORT" and order is not None))
     )
     is_unlimited = bound.offset is None and bound.limit is None and bound.top is None
-    return Plan(compiled, pushdown, order, together, indexable, may_pin, is_copied, is_unlimited)
+    return Plan(
+        compiled,
+        pushdown,
+        order,
+        together,
+        indexable,
+        may_pin,
+        is_copied,
+        is_unlimited,
+        is_light(bound),
+    )
 
 
 def pinned_key(container: Container, plan: Plan, parameters: Mapping[str, Any]) -> bytes | None:

@@ -14,7 +14,7 @@ import orjson
 
 from perseid import charges, documents
 from perseid.conditions import Path, Place
-from perseid.model import Row
+from perseid.model import Row, size_of
 from perseid.query import CallContext, Collector, prepare
 from perseid.query.effort import Effort
 from perseid.query.positions import (
@@ -35,6 +35,10 @@ T = TypeVar("T")
 
 CHUNK: Final = 500  # items that are asked for at a time
 _FEW: Final = 32
+# Bytes of a query times those of the items, up to which a light one may run on the spot: some
+# milliseconds at worst.
+_LITTLE: Final = 1 << 23
+_SHORT: Final = 8 * 1024
 _LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -76,8 +80,8 @@ class QueryWork:
             call_context(op.now, self._check),
             is_filtered=self._is_filtered,
         )
-        bound = plan.compiled.bound
-        self._multiplies = bound.has_joins or bound.has_subqueries
+        self._length = query.length
+        self._is_light = plan.is_light and query.length <= _SHORT
         self._patience = Patience()
         self._gives_items = plan.compiled.gives_items
         self._scope = scope._replace(where=where, indexable=plan.indexable)
@@ -149,7 +153,7 @@ class QueryWork:
         size = self._first_chunk
         while self._left != 0:
             rows, has_more = await self._scan(after, size)
-            is_done, onward = await self._evaluated(len(rows), self._take, rows)
+            is_done, onward = await self._evaluated(self._is_little(rows), self._take, rows)
             if is_done:
                 return onward
             if not has_more:
@@ -186,6 +190,8 @@ class QueryWork:
                 if not self.rows:
                     raise
                 return True, self._onward({"item": row.number, "given": used})
+            if row is not rows[-1] and self._is_late():
+                return True, self._pause(row.number)
         return False, None
 
     async def _sort(self) -> dict[str, Any] | None:
@@ -194,7 +200,9 @@ class QueryWork:
             selection = None if by_tie else await self._walk()
             if selection is None:
                 selection = await self._select(by_tie)
-            is_done, onward = await self._evaluated(self._most, self._cut, selection, by_tie)
+            is_done, onward = await self._evaluated(
+                self._most <= _FEW, self._cut, selection, by_tie
+            )
             if is_done:
                 break
         return onward
@@ -220,7 +228,7 @@ class QueryWork:
             if walk is None:
                 return None
             self._note_ranges(walk.rows)
-            await self._evaluated(len(walk.rows), self._sort_into, selection, walk.rows)
+            await self._evaluated(self._is_little(walk.rows), self._sort_into, selection, walk.rows)
             if walk.onward is None:
                 break
             # Each further item has its place behind these.
@@ -233,7 +241,7 @@ class QueryWork:
         last, has_more = -1, self._most > 0
         while has_more:
             rows, has_more = await self._scan(last, CHUNK)
-            await self._evaluated(len(rows), self._sort_into, selection, rows)
+            await self._evaluated(self._is_little(rows), self._sort_into, selection, rows)
             last = rows[-1].number if rows else last
         return selection
 
@@ -253,10 +261,10 @@ class QueryWork:
             last, has_more = -1, True
             while has_more:
                 rows, has_more = await self._scan(last, CHUNK)
-                await self._evaluated(len(rows), self._feed, collector, rows)
+                await self._evaluated(self._is_little(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
         self._patience.begin(ITEM_SECONDS * max(collector.size, 1))
-        return await self._evaluated(collector.size, self._divide, collector)
+        return await self._evaluated(collector.size <= _FEW, self._divide, collector)
 
     async def _combine(self, collector: Collector, paths: tuple[Path, ...]) -> None:
         """Feeds each combination of the values that matter once, with the number of its items."""
@@ -270,7 +278,7 @@ class QueryWork:
             await self._looked(self._op.store.combine(self._op.container, self._scope, paths, take))
         else:
             count = await self._looked(self._count())
-            await self._evaluated(1, take, count, {})
+            await self._evaluated(True, take, count, {})
 
     async def _count(self) -> int:
         account, container, scope = self._op.account, self._op.container, self._scope
@@ -374,11 +382,14 @@ class QueryWork:
     def _is_late(self) -> bool:
         return time.perf_counter() > self._deadline
 
-    async def _evaluated(self, size: int, work: Callable[..., T], *arguments: Any) -> T:
-        """Does the work here if it is about a few rows, else where nobody waits for it."""
+    def _is_little(self, rows: list[Row]) -> bool:
+        return len(rows) <= _FEW and sum(map(size_of, rows)) * self._length <= _LITTLE
+
+    async def _evaluated(self, is_little: bool, work: Callable[..., T], *arguments: Any) -> T:
+        """Does the work here if it is little, else where nobody waits for it."""
         started = time.perf_counter()
         try:
-            if size <= _FEW and not self._multiplies:
+            if is_little and self._is_light:
                 result = work(*arguments)
             else:
                 result = await asyncio.to_thread(work, *arguments)

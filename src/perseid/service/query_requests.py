@@ -31,10 +31,11 @@ class Bound(NamedTuple):
 class QueryRequest:
     """A query and its parameters as a client sent them; nobody changes either."""
 
-    __slots__ = ("_bound", "parameters", "plan", "text")
+    __slots__ = ("_bound", "length", "parameters", "plan", "text")
 
-    def __init__(self, text: str, parameters: dict[str, Any]) -> None:
+    def __init__(self, text: str, parameters: dict[str, Any], length: int) -> None:
         self.text = text
+        self.length = length  # of all of it, in bytes
         self.parameters = parameters
         # How it ran last, and over which version of which container.
         self.plan: tuple[Container, Plan] | None = None
@@ -82,7 +83,7 @@ def _parse(body: bytes) -> QueryRequest:
             raise BadRequest(f"The name of a query parameter starts with '@': '{name}' does not.")
         if "value" in parameter:  # else undefined, as JavaScript writes it
             parameters[name] = parameter["value"]
-    return QueryRequest(value["query"], parameters)
+    return QueryRequest(value["query"], parameters, len(body))
 
 
 _parse_short = lru_cache(maxsize=1024)(_parse)

@@ -190,3 +190,6 @@ AGGREGATES: Final[dict[str, type[Aggregate]]] = {
     "MIN": Min,
     "SUM": Sum,
 }
+
+# Those whose results hold all values.
+LISTS: Final = frozenset({"MAKELIST", "MAKESET"})

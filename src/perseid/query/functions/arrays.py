@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from perseid.query.functions.builtin import (
@@ -20,6 +21,7 @@ from perseid.query.values import UNDEFINED, canonical, is_number, same, sort_key
 
 # More than an item can hold; it keeps arrays that double with every JOIN out of memory.
 MAX_ELEMENTS: Final = 4 * 1024 * 1024
+_FEW: Final = 4
 
 
 def average(items: list[Any]) -> Any:
@@ -43,11 +45,11 @@ def contains(items: list[Any], wanted: Any, partial: bool = False) -> bool:
 
 
 def contains_all(items: list[Any], *wanted: Any) -> Truth:
-    return conjunction(_contains_defined(items, one) for one in wanted)
+    return conjunction(_contains_each(items, wanted))
 
 
 def contains_any(items: list[Any], *wanted: Any) -> Truth:
-    return disjunction(_contains_defined(items, one) for one in wanted)
+    return disjunction(_contains_each(items, wanted))
 
 
 def largest(items: list[Any]) -> Any:
@@ -93,8 +95,12 @@ def set_union(a: list[Any], b: list[Any]) -> list[Any]:
     return list(_distinct(a + b).values())
 
 
-def _contains_defined(items: list[Any], wanted: Any) -> Truth:
-    return UNDEFINED if wanted is UNDEFINED else contains(items, wanted)
+def _contains_each(items: list[Any], wanted: Sequence[Any]) -> list[Truth]:
+    if len(wanted) <= _FEW:
+        return [UNDEFINED if one is UNDEFINED else contains(items, one) for one in wanted]
+    # To look through the items once is cheaper. NaN is not equal to itself, so it is not held.
+    held = _distinct([item for item in items if same(item, item)])
+    return [UNDEFINED if one is UNDEFINED else canonical(one) in held for one in wanted]
 
 
 def _covers(item: Any, wanted: Any) -> bool:
@@ -122,8 +128,8 @@ FUNCTIONS: Final = (
     Builtin("ARRAY_AVG", (ARRAY,), average),
     Builtin("ARRAY_CONCAT", (ARRAY, ARRAY), concatenate, rest=ARRAY),
     Builtin("ARRAY_CONTAINS", (ARRAY, ANY), contains, optional=(BOOL,)),
-    Builtin("ARRAY_CONTAINS_ALL", (ARRAY, MAYBE), contains_all, rest=MAYBE),
-    Builtin("ARRAY_CONTAINS_ANY", (ARRAY, MAYBE), contains_any, rest=MAYBE),
+    Builtin("ARRAY_CONTAINS_ALL", (ARRAY, MAYBE), contains_all, rest=MAYBE, heavy=True),
+    Builtin("ARRAY_CONTAINS_ANY", (ARRAY, MAYBE), contains_any, rest=MAYBE, heavy=True),
     Builtin("ARRAY_LENGTH", (ARRAY,), len),
     Builtin("ARRAY_MAX", (ARRAY,), largest),
     Builtin("ARRAY_MEDIAN", (ARRAY,), median),
@@ -131,8 +137,8 @@ FUNCTIONS: Final = (
     Builtin("ARRAY_SLICE", (ARRAY, INTEGER), cut, optional=(INTEGER,)),
     Builtin("ARRAY_SUM", (ARRAY,), total),
     Builtin("ObjectToArray", (OBJECT,), object_to_array, optional=(STRING, STRING)),
-    Builtin("SetDifference", (ARRAY, ARRAY), set_difference),
-    Builtin("SetEqual", (ARRAY, ARRAY), set_equal),
-    Builtin("SetIntersect", (ARRAY, ARRAY), set_intersect),
-    Builtin("SetUnion", (ARRAY, ARRAY), set_union),
+    Builtin("SetDifference", (ARRAY, ARRAY), set_difference, heavy=True),
+    Builtin("SetEqual", (ARRAY, ARRAY), set_equal, heavy=True),
+    Builtin("SetIntersect", (ARRAY, ARRAY), set_intersect, heavy=True),
+    Builtin("SetUnion", (ARRAY, ARRAY), set_union, heavy=True),
 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.query.effort import Effort
+from perseid.query.effort import HEAVY, Effort, steps_for
 from perseid.query.values import UNDEFINED, as_number, is_integer, is_number
 
 # A kind gives the argument as the body wants it, or UNDEFINED to refuse it.
@@ -73,7 +73,8 @@ class Builtin:
     """One row of a table of functions.
 
     `rest` is the kind of any number of further arguments. A body that is not deterministic gets
-    the context as its first argument, since nothing else could make its answers differ.
+    the context as its first argument, since nothing else could make its answers differ. A `heavy`
+    one may take long, or give far more than it got, whatever its arguments look like.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Builtin:
     optional: tuple[Kind, ...] = ()
     rest: Kind | None = None
     deterministic: bool = True
+    heavy: bool = False
     aliases: tuple[str, ...] = ()
     _kinds: tuple[Kind, ...] = field(init=False, repr=False, compare=False)
 
@@ -98,7 +100,10 @@ class Builtin:
         return None if self.rest else len(self._kinds)
 
     def call(self, ctx: CallContext, args: Sequence[Any]) -> Any:
-        """The result for `args`, whose number the binder has checked; it never raises."""
+        """The result for `args`, whose number the binder has checked.
+
+        It raises nothing but what the effort does, when all of it has been too much.
+        """
         kinds = self._kinds
         if self.rest and len(args) > len(kinds):
             kinds += (self.rest,) * (len(args) - len(kinds))
@@ -108,6 +113,11 @@ class Builtin:
             if value is UNDEFINED and kind is not MAYBE:
                 return UNDEFINED
             accepted.append(value)
+        steps = steps_for(args)
+        if self.heavy:
+            steps += HEAVY
+        if steps:
+            ctx.effort.spend(steps)
         try:
             return self.body(*accepted)
         except RecursionError:  # nested deeper than Python walks; no stored item is

@@ -60,7 +60,10 @@ def regex_match(text: str, pattern: str, modifiers: str = "") -> Truth:
 
 
 def _contains_each(text: str, parts: tuple[Any, ...], *, ignore_case: bool) -> list[Truth]:
-    return [contains(text, part, ignore_case) if type(part) is str else UNDEFINED for part in parts]
+    if ignore_case:  # once, and not for each part
+        text = _folded(text)
+        parts = tuple([_folded(part) if type(part) is str else part for part in parts])
+    return [part in text if type(part) is str else UNDEFINED for part in parts]
 
 
 # --- positions and parts
@@ -209,15 +212,15 @@ FUNCTIONS: Final = (
     Builtin("LENGTH", (STRING,), length),
     Builtin("LOWER", (STRING,), lower),
     Builtin("LTRIM", (STRING,), trim_left, optional=(STRING,)),
-    Builtin("RegexMatch", (STRING, STRING), regex_match, optional=(STRING,)),
-    Builtin("REPLACE", (STRING, STRING, STRING), replace),
-    Builtin("REPLICATE", (STRING, INTEGER), replicate),
+    Builtin("RegexMatch", (STRING, STRING), regex_match, optional=(STRING,), heavy=True),
+    Builtin("REPLACE", (STRING, STRING, STRING), replace, heavy=True),
+    Builtin("REPLICATE", (STRING, INTEGER), replicate, heavy=True),
     Builtin("REVERSE", (STRING,), reverse),
     Builtin("RIGHT", (STRING, INTEGER), right),
     Builtin("RTRIM", (STRING,), trim_right, optional=(STRING,)),
     Builtin("STARTSWITH", (STRING, STRING), starts_with, optional=(BOOL,)),
     Builtin("STRINGEQUALS", (STRING, STRING), string_equals, optional=(BOOL,)),
-    Builtin("STRINGJOIN", (ARRAY, STRING), string_join),
+    Builtin("STRINGJOIN", (ARRAY, STRING), string_join, heavy=True),
     Builtin("STRINGSPLIT", (STRING, STRING), string_split),
     Builtin("SUBSTRING", (STRING, INTEGER), substring, optional=(INTEGER,)),
     Builtin("SubstringAfter", (STRING, STRING), substring_after),
