@@ -128,8 +128,8 @@ def walk(
     scope, values = _conditions(number, scan)
     condition = None if scan.where is None else scan.where.condition
     page = Filling(scan)
-    for step, bound in _steps(order, start):
-        sql = _walk_sql(COLUMNS, number, order, index, step, condition, scope)
+    for step, settled, bound in _steps(order, start):
+        sql = _walk_sql(COLUMNS, number, order, index, step, settled, condition, scope)
         for *columns, rank, value in db.execute(sql, values | bound):
             if not page.take(columns):
                 return Walk(page.rows, Place(rank, value, columns[0]))
@@ -141,7 +141,7 @@ def find_first(
 ) -> list[tuple[int, int, Any]]:
     """The numbers of the first live items in the order of a property, with rank and value."""
     scope, values = _conditions(number, scan, has_graves=has_graves)
-    sql = _walk_sql("number", number, order, index, _whole(order), None, scope)
+    sql = _walk_sql("number", number, order, index, _whole(order), 0, None, scope)
     return list(db.execute(sql, values))
 
 
@@ -173,12 +173,13 @@ def _walk_sql(
     order: Order,
     index: str,
     step: str,
+    settled: int,
     condition: Condition | None,
     scope: str,
 ) -> str:
     where = "" if condition is None else f" AND {condition_sql(condition)}"
     columns = f"{columns}, {rank_sql(order.path)}, {value_sql(order.path)}"
-    return _ordered_sql(columns, number, order, index, f"{step}{where} AND {scope}")
+    return _ordered_sql(columns, number, order, index, f"{step}{where} AND {scope}", settled)
 
 
 @lru_cache(maxsize=1024)
@@ -186,12 +187,19 @@ def _first_sql(number: int, order: Order, index: str, scope: str) -> str:
     return _ordered_sql("number", number, order, index, f"{_whole(order)} AND {scope}")
 
 
-def _ordered_sql(columns: str, number: int, order: Order, index: str, where: str) -> str:
-    rank, value = rank_sql(order.path), value_sql(order.path)
+def _ordered_sql(
+    columns: str, number: int, order: Order, index: str, where: str, settled: int = 0
+) -> str:
+    """Items in the order of the index, of whose columns so many have one value there.
+
+    Those are left out of ORDER BY: SQLite does not see that they need no sorting, where they are
+    expressions, and would sort all the rest of the index for each page.
+    """
     backwards = " DESC" if order.is_descending else ""
+    keys = (rank_sql(order.path), value_sql(order.path), "number")[settled:]
     return (
         f"SELECT {columns} FROM items_{number} {indexed_by(index)} WHERE {where}"
-        f" ORDER BY {rank}{backwards}, {value}{backwards}, number{backwards} LIMIT :limit"
+        f" ORDER BY {', '.join(f'{key}{backwards}' for key in keys)} LIMIT :limit"
     )
 
 
@@ -201,24 +209,27 @@ def _whole(order: Order) -> str:
     return f"{rank_sql(order.path)} <= {STRING}"
 
 
-def _steps(order: Order, start: Place | None) -> list[tuple[str, dict[str, Any]]]:
-    """The stretches of the index from `start` on, each as SQL and what it binds."""
+def _steps(order: Order, start: Place | None) -> list[tuple[str, int, dict[str, Any]]]:
+    """The stretches of the index from `start` on, each as SQL, how many columns of the index have
+    one value there, and what it binds."""
     if start is None:
-        return [(_whole(order), {})]
+        return [(_whole(order), 0, {})]
     rank, value = rank_sql(order.path), value_sql(order.path)
     on, behind = ("<=", "<") if order.is_descending else (">=", ">")
     here = f"{rank} = {start.rank}"
-    others: tuple[str, dict[str, Any]] = (
+    others: tuple[str, int, dict[str, Any]] = (
         f"{rank} {behind} {start.rank} AND {rank} <= {STRING}",
+        0,
         {},
     )
     at = {"start_number": start.number}
     if has_only_value(start.rank):
-        return [(f"{here} AND number {on} :start_number", at), others]
+        only = equality_sql(order.path, start.rank)
+        return [(f"{only} AND number {on} :start_number", 2, at), others]
     bound = {"start_value": start.value}
     return [
-        (f"{here} AND {value} = :start_value AND number {on} :start_number", bound | at),
-        (f"{here} AND {value} {behind} :start_value", bound),
+        (f"{here} AND {value} = :start_value AND number {on} :start_number", 2, bound | at),
+        (f"{here} AND {value} {behind} :start_value", 1, bound),
         others,
     ]
 
