@@ -136,6 +136,11 @@ _atoms = st.one_of(
         st.sampled_from(_PATTERNS),
     ),
     st.builds("{}({})".format, st.sampled_from(_CHECKS), paths),
+    st.builds(
+        "{}({}) {} {}".format,
+        st.sampled_from(_CHECKS), paths, st.sampled_from(_COMPARISONS),
+        st.sampled_from(("true", "false", "1", "@p")),
+    ),
     st.builds("{}({}, {})".format, st.sampled_from(_TESTS), paths, text_literals),
     st.builds(
         "{}({}, {}, {})".format,
@@ -155,6 +160,12 @@ predicates = st.recursive(
         st.builds("({} AND {})".format, inner, inner),
         st.builds("({} OR {})".format, inner, inner),
         st.builds("NOT ({})".format, inner),
+        st.builds(
+            "(({}) {} {})".format,
+            inner,
+            st.sampled_from(("=", "!=")),
+            st.sampled_from(("true", "false")),
+        ),
     ),
     max_leaves=5,
 )

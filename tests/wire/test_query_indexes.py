@@ -73,6 +73,10 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ("SELECT * FROM c WHERE c.maker.city = 'Oslo'", "index", "/maker/city/?", 30, 30),
         ("SELECT * FROM c WHERE c.even", "index", "/even/?", 30, 30),
         ("SELECT * FROM c WHERE NOT IS_DEFINED(c.kind)", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE IS_DEFINED(c.kind) = false", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE true != IS_DEFINED(c.kind)", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE (c.n = 7) = true", "index", "/n/?", 1, 1),
+        ("SELECT * FROM c WHERE STRINGEQUALS(c.id, 't07')", "index", "/id/?", 1, 1),
         ("SELECT * FROM c WHERE c.kind = null", "index", "/kind/?", 12, 12),
         ("SELECT * FROM c WHERE c.n = 7 AND LOWER(c.id) = 't07'", "index", "/n/?", 1, 1),
         (

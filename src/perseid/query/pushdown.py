@@ -78,6 +78,7 @@ _TYPE_CHECKS: Final = {
     "IS_STRING": (STRING,),
 }
 _SEARCHES: Final = {"STARTSWITH": "start", "ENDSWITH": "end", "CONTAINS": "anywhere"}
+_TRUTHS: Final = frozenset((*_TYPE_CHECKS, *_SEARCHES, "STRINGEQUALS", "ARRAY_CONTAINS"))
 
 
 class Pushdown(NamedTuple):
@@ -243,10 +244,6 @@ class _Maker:
     def _binary(self, expr: Binary, wanted: bool) -> _Truth:
         if expr.op not in _SWAPPED:
             return _IMPOSSIBLE  # arithmetic gives no boolean
-        for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
-            answer = other.value if isinstance(other, Literal) else None
-            if expr.op in ("=", "!=") and type(answer) is bool and _is_type_check(side):
-                return self.true(side, (answer is (expr.op == "=")) is wanted)
         for side, other, op in (
             (expr.left, expr.right, expr.op),
             (expr.right, expr.left, _SWAPPED[expr.op]),
@@ -254,6 +251,10 @@ class _Maker:
             path, value = path_of(side, self._slot), self._constant(other)
             if path and value is not None:
                 return self._compared(path, op, value, wanted)
+            # What is true, false or undefined says the same by itself, or with NOT.
+            is_asked = value is not None and value.kind in (FALSE, TRUE) and op in ("=", "!=")
+            if value is not None and is_asked and _is_truth(side):
+                return self.true(side, wanted is ((value.kind == TRUE) is (op == "=")))
         return _UNKNOWN
 
     def _between(self, expr: Between, wanted: bool) -> _Truth:
@@ -313,9 +314,22 @@ class _Maker:
             return (
                 _UNKNOWN if value is None else self._matched(path, _SEARCHES[name], value, wanted)
             )
+        if name == "STRINGEQUALS" and len(arguments) == 2:
+            return self._same_text(arguments[0], arguments[1], wanted)
         if name == "ARRAY_CONTAINS" and len(arguments) == 2:
             return self._contains(arguments[0], arguments[1], wanted)
         return _UNKNOWN
+
+    def _same_text(self, text: Expr, other: Expr, wanted: bool) -> _Truth:
+        path = path_of(text, self._slot)
+        if not path:
+            path, other = path_of(other, self._slot), text
+        value = self._constant(other)
+        if not path or value is None or value.kind == _ODD:
+            return _UNKNOWN
+        if value.kind != STRING:
+            return _IMPOSSIBLE
+        return self._compared(path, "=", value, wanted, strings_only=True)
 
     def _contains(self, array: Expr, wanted_in_it: Expr, wanted: bool) -> _Truth:
         path = path_of(array, self._slot)
@@ -410,9 +424,15 @@ class _Maker:
         return None
 
 
-def _is_type_check(expr: Expr) -> bool:
-    """True for what is either true or false of every item."""
-    return isinstance(expr, Call) and expr.name in _TYPE_CHECKS
+def _is_truth(expr: Expr) -> bool:
+    """True for what has no value but true and false."""
+    if isinstance(expr, Call):
+        return expr.name in _TRUTHS
+    if isinstance(expr, Binary):
+        return expr.op in _SWAPPED
+    if isinstance(expr, Unary | Chain):
+        return expr.op in ("NOT", "AND", "OR")
+    return isinstance(expr, In | Between | Like)
 
 
 def _element(name: str, at: int) -> Callable[[Parameters], Any]:
