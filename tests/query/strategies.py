@@ -179,6 +179,13 @@ aggregates = st.builds(
 )
 
 
+# Queries over the rows of another one.
+_OUTER: Final = (
+    "SELECT VALUE outer FROM ({}) AS outer",
+    "SELECT outer.k0, outer.a0 FROM ({}) AS outer WHERE IS_DEFINED(outer.a0)",
+)
+
+
 @dataclass(frozen=True)
 class RandomQuery:
     """A query, and what may be expected of its rows.
@@ -252,11 +259,12 @@ def queries(draw: st.DrawFn) -> RandomQuery:
     sorting = f" ORDER BY {', '.join(order)}" if order else ""
     rest = f"{source}{where}{group}{sorting}"
     is_loose = bool(window) and not order
+    form = draw(st.sampled_from(("{}",) * 5 + _OUTER))
     return RandomQuery(
-        f"SELECT {distinct}{top}{select} {rest}{end}",
+        form.format(f"SELECT {distinct}{top}{select} {rest}{end}"),
         draw(parameter_values),
-        bool(order),
-        f"SELECT {distinct}{select} {rest}" if is_loose else None,
+        bool(order) and form == "{}",
+        form.format(f"SELECT {distinct}{select} {rest}") if is_loose else None,
     )
 
 

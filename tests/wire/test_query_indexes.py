@@ -139,7 +139,12 @@ def test_a_thousand_items_are_looked_up(shop: RawClient, condition: str) -> None
 
 
 @pytest.mark.parametrize(
-    "query", ["c.kind, COUNT(1) AS n FROM c GROUP BY c.kind", "DISTINCT c.kind FROM c"]
+    "query",
+    [
+        "c.kind, COUNT(1) AS n FROM c GROUP BY c.kind",
+        "DISTINCT c.kind FROM c",
+        "VALUE COUNT(1) FROM (SELECT DISTINCT c.kind FROM c)",
+    ],
 )
 def test_combined_values_come_from_their_index_where_it_holds_them(
     shop: RawClient, stores: Stores, query: str

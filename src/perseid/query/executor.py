@@ -177,7 +177,7 @@ class Collector:
         if times == 0:
             return False
         if not self._is_piecewise:
-            self._waiting.append(document)
+            self._waiting += [document] * times
             return True
         self._source = source
         return self._consume((document,), times)

@@ -19,7 +19,11 @@ def combined(query: BoundQuery, *, is_filtered: bool) -> tuple[Path, ...] | None
 
     Then the query may see each combination of their values once, and how many items have it.
     None if it needs the items themselves. `is_filtered` leaves WHERE to whoever chooses them.
+    A query over another one in FROM sees nothing of the items but what that one makes of them.
     """
+    inner = query.sources[0].collection if query.sources else None
+    if isinstance(inner, BoundQuery):
+        return combined(inner, is_filtered=False)
     if query.root is None or not (query.is_grouped or query.distinct):
         return None
     if query.sources[0].collection is not None or not all(map(_is_repeatable, walk(query))):

@@ -107,6 +107,10 @@ class QueryWork:
         except asyncio.CancelledError:
             self._patience.end()  # the thread at work does not know that nobody waits for it
             raise
+        finally:
+            # It knows this page by its effort. Such a circle would keep all items it has seen until
+            # somebody looks for circles, which is after millions of other objects.
+            del self._execution
         if not self._has_looked:
             await confirm(self._op)
         return onward
