@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -119,7 +120,8 @@ class MovableClock:
     def freeze(self) -> float:
         with self._lock:
             if self._frozen is None:
-                self._frozen = self.now()
+                # At a whole microsecond, and not behind what was shown: see _move.
+                self._frozen = math.ceil(self.now() * 1e6) / 1e6
             return self._frozen
 
     def resume(self) -> float:

@@ -6,6 +6,7 @@ gone, however that ended. The server listens on a socket in its own folder and n
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -124,6 +125,7 @@ class Postgres:
     def _execute(self, statement: str, *parameters: Any) -> list[Any]:
         if self._admin is None or self._admin.closed:
             self._admin = psycopg.connect(self.dsn(), autocommit=True)
+            atexit.register(self._admin.close)  # else the last word of a run is a warning
         cursor = self._admin.execute(statement, parameters or None)
         return [] if cursor.description is None else cursor.fetchall()
 

@@ -63,6 +63,14 @@ def test_small_steps_of_a_frozen_clock_add_up(step: float, times: int) -> None:
     assert clock.now() == start + round(step * times, 6)
 
 
+def test_a_step_is_as_long_as_it_says_wherever_the_clock_was_frozen() -> None:
+    clock = MovableClock(lambda: 1_794_883_435.6514947)
+    shown = clock.now()
+    start = clock.freeze()
+    assert shown <= start < shown + 2e-6
+    assert clock.advance(3600) == start + 3600
+
+
 def test_a_step_too_small_to_count_is_none_back() -> None:
     clock = MovableClock(lambda: 1_800_000_000.1234567)
     shown = clock.freeze()
