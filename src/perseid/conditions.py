@@ -10,7 +10,7 @@ which go by conditions need not look into them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
 # Property names and array indexes from the item down.
 Path: TypeAlias = tuple[str | int, ...]
@@ -118,7 +118,7 @@ def is_never(condition: Condition) -> bool:
     return isinstance(condition, Some) and not condition.terms
 
 
-def is_equality(condition: Condition) -> bool:
+def is_equality(condition: Condition) -> TypeGuard[Compared]:
     """True for the comparison of a number or string with one value."""
     return isinstance(condition, Compared) and condition.operator == "="
 

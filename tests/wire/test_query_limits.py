@@ -71,6 +71,19 @@ def test_rows_of_one_item_have_a_time_limit(
     assert "take too long" in reply.json["message"]
 
 
+def drained(raw: RawClient, text: str) -> tuple[list[Any], int]:
+    """All rows of a query, and how many pages they came in."""
+    found: list[Any] = []
+    pages, token = 0, ""
+    while token or not pages:
+        more = {"continuation": token} if token else {}
+        reply = raw.query(DOCS, text, count="1000", **more)
+        found += reply.json["Documents"]
+        token = reply.headers.get("x-ms-continuation", "")
+        pages += 1
+    return found, pages
+
+
 def test_a_page_with_rows_ends_in_time_and_goes_on(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,15 +96,8 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
         raw.post("/dbs", {"id": "q"})
         raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
         raw.post(DOCS, {"id": "1", "pk": "p", "a": list(range(20))}, pk='["p"]')
-        found: list[Any] = []
-        pages, token = 0, ""
-        while token or not pages:
-            more = {"continuation": token} if token else {}
-            text = "SELECT VALUE [x, y] FROM c JOIN x IN c.a JOIN y IN c.a WHERE (x + y) % 7 = 0"
-            reply = raw.query(DOCS, text, count="1000", **more)
-            found += reply.json["Documents"]
-            token = reply.headers.get("x-ms-continuation", "")
-            pages += 1
+        text = "SELECT VALUE [x, y] FROM c JOIN x IN c.a JOIN y IN c.a WHERE (x + y) % 7 = 0"
+        found, pages = drained(raw, text)
     assert found == [[x, y] for x in range(20) for y in range(20) if (x + y) % 7 == 0]
     assert pages > 3
 
@@ -173,15 +179,8 @@ def test_a_page_ends_in_time_whatever_functions_do(place: Place) -> None:
         raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
         for number in range(6):
             raw.post(DOCS, {"id": str(number), "pk": "p"}, pk='["p"]')
-        found: list[Any] = []
-        pages, token = 0, ""
-        while token or not pages:
-            more = {"continuation": token} if token else {}
-            text = "SELECT VALUE c.id FROM c WHERE RegexMatch(c.id, '[1-4]') OFFSET 1 LIMIT 9"
-            reply = raw.query(DOCS, text, count="1000", **more)
-            found += reply.json["Documents"]
-            token = reply.headers.get("x-ms-continuation", "")
-            pages += 1
+        text = "SELECT VALUE c.id FROM c WHERE RegexMatch(c.id, '[1-4]') OFFSET 1 LIMIT 9"
+        found, pages = drained(raw, text)
     assert found == ["2", "3", "4"]
     assert pages == 6
 

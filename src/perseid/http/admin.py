@@ -17,6 +17,7 @@ from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.headers import SESSION_TOKEN
 from perseid.http.request import Request, Response
+from perseid.http.responses import session_token
 from perseid.model import Container
 from perseid.service import explaining, imports, items, lifetimes, query_requests, throughput
 from perseid.service.account import Account
@@ -244,7 +245,7 @@ async def import_items(office: Office, request: Request) -> Response:
     # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
     op = begin(office.account, container, request.now)
     lsns = await on_current(op, lambda op: op.store.lsns(op.container))
-    token = ",".join(f"{part}:-1#{lsn}" for part, lsn in enumerate(lsns))
+    token = session_token(container, lsns)  # of its ranges, which never change
     return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(tally)))
 
 

@@ -17,6 +17,7 @@ from perseid.http.responses import (
     metadata_written,
     not_modified,
     owner_path,
+    session_token,
 )
 from perseid.model import Container
 from perseid.service import containers
@@ -109,13 +110,10 @@ def _names(request: Request) -> tuple[str, str]:
 
 async def _place(account: Account, container: Container) -> list[tuple[str, str]]:
     lsns = await account.store.lsns(container)
-    token = ",".join(
-        f"{part.id}:-1#{lsn}" for part, lsn in zip(container.ranges, lsns, strict=True)
-    )
     return [
         owner_path(container.database.id),
         ("x-ms-content-path", container.database.rid),
-        (SESSION_TOKEN, token),
+        (SESSION_TOKEN, session_token(container, lsns)),
     ]
 
 

@@ -97,6 +97,12 @@ def container_headers(
     ]
 
 
+def session_token(container: Container, lsns: Sequence[int]) -> str:
+    """How far all ranges of a container have come."""
+    pairs = zip(container.ranges, lsns, strict=True)
+    return ",".join(f"{part.id}:-1#{lsn}" for part, lsn in pairs)
+
+
 @lru_cache(maxsize=1024)
 def _origin(path: str, rid: str, part: str) -> tuple[tuple[str, str], ...]:
     return ("x-ms-alt-content-path", path), ("x-ms-content-path", rid), (RANGE_ID, part)

@@ -108,8 +108,7 @@ class Sweeper:
     async def tick(self) -> None:
         """One look at everything: the clock's health, its high-water mark, the dead."""
         await self.account.on_current(self.account.store.confirm)
-        self.watch_clock()
-        await self._keep_alarm()
+        await self.watch_clock()
         await self.renew_clock()
         total = 0
         while not self.is_paused and self.alarm is None and (removed := await self._round()):
@@ -154,7 +153,7 @@ class Sweeper:
             return 0.0
         return None if self._rate is None else round(backlog / self._rate, 3)
 
-    def watch_clock(self) -> None:
+    async def watch_clock(self) -> None:
         """Stops purging when wall time leaps ahead of the steady clock: a leap kills for good."""
         current = self.readings()
         if self._last is not None and self.alarm is None:
@@ -166,6 +165,7 @@ class Sweeper:
                 )
                 log.error(self.alarm)
         self._last = current
+        await self._keep_alarm()
 
     async def renew_clock(self) -> None:
         """Moves the clock's durable mark on before requests reach it, as long as there are any."""
@@ -228,8 +228,7 @@ class Sweeper:
                 return []
             now = account.clock.now()
             # Behind that: a leap that this has seen is never missed, however long a sweep takes.
-            self.watch_clock()
-            await self._keep_alarm()
+            await self.watch_clock()
             if self.alarm is not None and not is_free:
                 return []
             horizon = policies.purge_horizon(account, container, now)

@@ -21,6 +21,7 @@ from perseid.conditions import (
     Path,
     Some,
     Typed,
+    is_equality,
 )
 
 # Paths with the ranks of their types, and the places of the values that they are to have.
@@ -116,7 +117,7 @@ def equalities(
     lists: dict[tuple[Path, int], list[int]] = {}
     others = []
     for term in terms:
-        if isinstance(term, Compared) and term.operator == "=":
+        if is_equality(term):
             lists.setdefault((term.path, term.rank), []).append(term.value)
         else:
             others.append(term)
@@ -130,7 +131,7 @@ def combinations(terms: list[Condition]) -> tuple[dict[Columns, Rows], list[Cond
     others = []
     for term in terms:
         parts = term.terms if isinstance(term, Every) else ()
-        row = [part for part in parts if isinstance(part, Compared) and part.operator == "="]
+        row = list(filter(is_equality, parts))
         if row and len(row) == len(parts):
             columns = tuple([(part.path, part.rank) for part in row])
             tables.setdefault(columns, []).append(tuple([part.value for part in row]))
