@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from playwright.sync_api import Browser, Page, Response, sync_playwright
+from playwright.sync_api import Browser, Page, Response, Route, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP: Final = {"width": 1280, "height": 800}
@@ -80,3 +80,22 @@ def answered(
 
     with page.expect_response(is_wanted):
         yield
+
+
+@contextmanager
+def delayed(page: Page, method: str, pattern: str, meanwhile: Callable[[], None]) -> Iterator[None]:
+    """Does something while the first such request is on its way; ends when it was answered."""
+    sent: list[str] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == method:
+            sent.append(route.request.url)
+            if len(sent) == 1:
+                meanwhile()
+        route.continue_()
+
+    page.route(pattern, hold)
+    with answered(page, method, 200):
+        yield
+    page.unroute(pattern, hold)
+    assert len(sent) == 1

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 expect.set_options(timeout=15_000)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks for its marks in a hook of the same name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker has the browser; the others do something else meanwhile."""
     for item in items:
@@ -69,6 +70,7 @@ def shared(chromium: Browser) -> Iterator[tuple[Page, list[str]]]:
 def fresh(shared: tuple[Page, list[str]], endpoint: str) -> Iterator[Page]:
     """A tab that nobody has signed in to; nothing may go wrong in it unseen."""
     page, wrong = shared
+    page.unroute_all()  # a test that failed half way may have left some
     page.goto(f"{endpoint}_explorer/meteor.svg")
     page.evaluate("sessionStorage.clear()")
     wrong.clear()

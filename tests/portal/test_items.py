@@ -17,7 +17,7 @@ from perseid.clock import MovableClock, SystemClock, wall
 from perseid.config import Settings
 from perseid.errors import BadRequest
 from perseid.ttl import Policy
-from tests.portal.browsing import answered, tab
+from tests.portal.browsing import answered, delayed, tab
 from tests.portal.scenes import enter, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -568,15 +568,9 @@ def test_saving_twice_in_a_hurry_is_no_conflict(page: Page, raw: RawClient, cont
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
-    waiting: list[Route] = []
-    page.route("**/docs/a", lambda route: waiting.append(route))  # noqa: PLW0108
-    page.keyboard.press("Control+s")
-    page.keyboard.press("Control+s")
-    with answered(page, "PUT", 200):
-        waiting[0].continue_()
-    page.unroute("**/docs/a")
+    with delayed(page, "PUT", "**/docs/a", lambda: page.keyboard.press("Control+s")):
+        page.keyboard.press("Control+s")
     expect(page.get_by_text("Saved")).to_have_count(1)
-    assert len(waiting) == 1
     list_items(page, container)
     expect(row(page, "a")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -587,14 +581,13 @@ def test_typing_goes_on_while_an_item_is_saved(page: Page, raw: RawClient, conta
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
-    waiting: list[Route] = []
-    page.route("**/docs/a", lambda route: waiting.append(route))  # noqa: PLW0108
-    page.keyboard.press("Control+s")
-    editor.press("ArrowLeft")
-    page.keyboard.type("2")
-    with answered(page, "PUT", 200):
-        waiting[0].continue_()
-    page.unroute("**/docs/a")
+
+    def type_on() -> None:
+        editor.press("ArrowLeft")
+        page.keyboard.type("2")
+
+    with delayed(page, "PUT", "**/docs/a", type_on):
+        page.keyboard.press("Control+s")
     expect(page.get_by_text("Saved")).to_be_visible()
     expect(editor).to_be_focused()
     expect(editor).to_have_value('{"id": "a", "pk": "p", "n": 12}')
