@@ -92,7 +92,7 @@ _FUNCTIONS: Final = (
 _OPERATORS: Final = ("+", "-", "*", "/", "%", "||", "&", "|", "^", "<<", ">>", ">>>", "??")
 
 
-def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def _compound_of(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         st.builds("({} {} {})".format, inner, st.sampled_from(_OPERATORS), inner),
         st.builds(str.format, st.sampled_from(_FUNCTIONS), inner, inner),
@@ -100,12 +100,30 @@ def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("-({})".format, inner),
         st.builds("[{}, {}]".format, inner, inner),
         st.builds("{{'x': {}, 'y': {}}}".format, inner, inner),
+    )
+
+
+def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        _compound_of(inner),
         st.builds("ARRAY(SELECT VALUE x FROM x IN c.e WHERE x != {})".format, inner),
         st.builds("(SELECT VALUE COUNT({}) FROM x IN c.t)".format, inner),
     )
 
 
 expressions = st.recursive(_leaves, _compound, max_leaves=4)
+# What no item has a say in, and what asks the time without telling it.
+constants = st.recursive(
+    st.one_of(
+        scalar_literals,
+        literals,
+        st.sampled_from(
+            (*PARAMETERS, "@p.k", "@q[0]", "undefined", "LENGTH(GetCurrentDateTime())")
+        ),
+    ),
+    _compound_of,
+    max_leaves=4,
+)
 
 _COMPARISONS: Final = ("=", "!=", "<>", "<", "<=", ">", ">=")
 _CHECKS: Final = (
@@ -122,9 +140,13 @@ _atoms = st.one_of(
     st.builds("{} {} {}".format, paths, st.sampled_from(_COMPARISONS), scalar_literals),
     st.builds("{} {} {}".format, _simple, st.sampled_from(_COMPARISONS), paths),
     st.builds("{} {} {}".format, expressions, st.sampled_from(_COMPARISONS), expressions),
+    st.builds("{} {} {}".format, paths, st.sampled_from(_COMPARISONS), constants),
+    st.builds("{} {} {}".format, constants, st.sampled_from(_COMPARISONS), constants),
+    constants,
     st.builds(
         lambda path, negated, items: f"{path} {negated}IN ({', '.join(items)})",
-        paths, st.sampled_from(("", "NOT ")), st.lists(_simple, min_size=1, max_size=4),
+        paths, st.sampled_from(("", "NOT ")),
+        st.lists(_simple | constants, min_size=1, max_size=4),
     ),
     st.builds(
         "{} {}BETWEEN {} AND {}".format,
@@ -149,7 +171,7 @@ _atoms = st.one_of(
     st.builds("RegexMatch({}, {})".format, paths, st.sampled_from(_REGEXES)),
     st.builds("ARRAY_CONTAINS({}, {})".format, paths, _simple),
     st.builds("ARRAY_CONTAINS({}, {}, true)".format, paths, literals),
-    st.builds("ARRAY_CONTAINS({}, {})".format, literals, paths),
+    st.builds("ARRAY_CONTAINS({}, {})".format, literals | constants, paths),
     st.builds("EXISTS(SELECT VALUE x FROM x IN c.e WHERE x = {})".format, _simple),
     st.builds("EXISTS(SELECT 1 FROM r IN c.t WHERE r.k = {} OR r.n > 1)".format, _simple),
     paths,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from perseid.clock import MovableClock
 from perseid.errors import InsufficientStorage
 from perseid.service import query_pages
 from perseid.store import leads, property_indexes
@@ -78,6 +82,20 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ("SELECT * FROM c WHERE (c.n = 7) = true", "index", "/n/?", 1, 1),
         ("SELECT * FROM c WHERE STRINGEQUALS(c.id, 't07')", "index", "/id/?", 1, 1),
         ("SELECT * FROM c WHERE c.kind = null", "index", "/kind/?", 12, 12),
+        ("SELECT * FROM c WHERE c.n = 3 + 4", "index", "/n/?", 1, 1),
+        ("SELECT * FROM c WHERE c.id IN (LOWER('T07'), 't0' || '8')", "index", "/id/?", 2, 2),
+        ("SELECT * FROM c WHERE c.n = 7 AND 1 = 2 - 1", "index", "/n/?", 1, 1),
+        ("SELECT * FROM c WHERE c.n = (1 > 2 ? 5 : 6)", "index", "/n/?", 1, 1),
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(ARRAY_SLICE([0, 1, 2], 1), c.n)",
+            "index",
+            "/n/?",
+            2,
+            2,
+        ),
+        ("SELECT * FROM c WHERE STARTSWITH(c.id, CONCAT('t', '1'))", "index", "/id/?", 10, 10),
+        ("SELECT * FROM c WHERE c.n > GetCurrentTimestamp() / 1e6", "index", "/n/?", 0, 0),
+        ("SELECT VALUE COUNT(1) FROM c WHERE c.n < LENGTH(NOW())", "index", "/n/?", 28, 1),
         ("SELECT * FROM c WHERE c.n = 7 AND LOWER(c.id) = 't07'", "index", "/n/?", 1, 1),
         (
             "SELECT * FROM c WHERE (c.id = 't01' AND c.pk = 'p1') OR (c.id = 't05' AND c.n = 9)",
@@ -115,6 +133,38 @@ def test_access(
     if index != "/tags/?":  # arrays have an order of their own, so all were sorted
         assert (found["looked"], found["returned"]) == (looked, returned)
     assert len(found["tree"].splitlines()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "now"),
+    [
+        ("c.at > GetCurrentTimestamp() - 1000 * @seconds", lambda at: at * 1000),
+        (
+            "c.at >= DateTimeAdd('ss', 1 - @seconds, GetCurrentDateTime())",
+            lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.0000000Z"),
+        ),
+    ],
+)
+def test_a_filter_by_the_time_is_new_with_each_request(
+    place: Place, condition: str, now: Callable[[int], Any]
+) -> None:
+    clock = MovableClock()
+    start = math.ceil(clock.freeze())
+    clock.set(start)
+    query = f"SELECT VALUE c.n FROM c WHERE {condition}"
+    parameters = [{"name": "@seconds", "value": 3}]
+    with running(place.lasting(), clock) as settings, closing(RawClient(settings.endpoint)) as raw:
+        fill(raw)
+        for number in range(COUNT):
+            body = {"id": f"e{number}", "pk": "e", "n": number, "at": now(start + number)}
+            assert raw.post(f"{CONTAINER}/docs", body, pk='["e"]').status == 201
+        for passed in range(0, COUNT, 20):
+            clock.set(start + passed)
+            reply = raw.query(f"{CONTAINER}/docs", query, parameters)
+            assert reply.json["Documents"] == list(range(max(0, passed - 2), COUNT))
+            found = explain(raw, query, parameters=parameters)
+            assert (found["access"], found["index"]) == ("index", "/at/?")
+            assert found["evaluated"] == []
 
 
 @pytest.mark.parametrize(

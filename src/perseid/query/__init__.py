@@ -19,6 +19,7 @@ from perseid.query.executor import (
     prepare,
     rows_of,
     run,
+    settle,
     window,
 )
 from perseid.query.functions import CallContext, lookup
@@ -36,6 +37,7 @@ __all__ = [
     "prepare",
     "rows_of",
     "run",
+    "settle",
     "validate_computed",
     "window",
 ]

@@ -1,7 +1,7 @@
 """Expressions into Python closures over a row, once per query.
 
-Constants are folded here; what depends on parameters alone is worked out once per run and
-remembered in a slot of its own. Queries inside expressions are not compiled here but by the
+Constants are folded here; what depends on parameters and the time alone is worked out once per run
+and remembered in a slot of its own. Queries inside expressions are not compiled here but by the
 function given to the compiler.
 """
 
@@ -238,9 +238,9 @@ class Compiler:
 
 def _earliest(builtin: Builtin) -> int:
     """Everybody waits for a query to be compiled, so what may take long is left to its runs."""
-    if not builtin.deterministic:
+    if builtin.random:
         return _PER_ROW
-    return _PER_RUN if builtin.heavy else _ALWAYS
+    return _PER_RUN if builtin.timed or builtin.heavy else _ALWAYS
 
 
 def _constant(value: Any) -> _Code:

@@ -17,8 +17,9 @@ from perseid.query.closures import Fn, Row, Rows
 from perseid.query.compiler import EMPTY, Compiler
 from perseid.query.functions import CallContext
 from perseid.query.functions.aggregates import LISTS
-from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, ComputedProperty, walk
+from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, ComputedProperty, Expr, walk
 from perseid.query.positions import LONGEST, Found, Position, Selection, tie_of
+from perseid.query.settled import is_timed, settled_parts
 from perseid.query.stages import (
     COMPLEMENTS,
     PLACE,
@@ -54,6 +55,7 @@ class CompiledQuery:
     `streaming` says that the result is that of each document after the other, so a reader may
     stop after any document and go on later with the next. `paging` says how else pages are made,
     and `gives_items` that rows are whole items: their reader has them, so `Found` leaves them out.
+    `settled` are the parts of WHERE that no item has a say in; `is_timed`, that time has.
     """
 
     text: str
@@ -62,6 +64,8 @@ class CompiledQuery:
     streaming: bool
     paging: Paging
     gives_items: bool
+    settled: Mapping[Expr, Fn]
+    is_timed: bool
     slots: int
     rows: Rows
     stages: Stages
@@ -257,6 +261,14 @@ def window(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> tuple[int,
     return compiled.stages.window.span(_supplied(compiled, parameters))
 
 
+def settle(
+    compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext
+) -> dict[Expr, Any]:
+    """What the parts of WHERE that no item has a say in are worth in this run."""
+    row = prepare(compiled, parameters, ctx).row
+    return {part: value(row) for part, value in compiled.settled.items()}
+
+
 def run(
     compiled: CompiledQuery,
     documents: Iterable[Any],
@@ -283,6 +295,7 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
     stages = stages_of(query, compiler)
     if _multiplies(query) or len(text) > _LONG_TEXT:
         stages = replace(stages, project=_measured(stages.project))
+    settled = {part: compiler.value(part) for part in settled_parts(query.where)}
     return CompiledQuery(
         text=text,
         bound=query,
@@ -290,6 +303,8 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
         streaming=_is_streaming(query),
         paging=_paging(query),
         gives_items=_gives_items(query),
+        settled=settled,
+        is_timed=any(map(is_timed, settled)),
         slots=compiler.slots,
         rows=rows_through(stages),
         stages=stages,

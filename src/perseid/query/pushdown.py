@@ -53,9 +53,13 @@ from perseid.query.nodes import (
 )
 from perseid.query.values import type_rank
 
-Parameters: TypeAlias = Mapping[str, Any]
+# What is known before an item is looked at: parameters by name, and parts of the filter by
+# themselves; see `settled`.
+Known: TypeAlias = "str | Expr"
+Values: TypeAlias = Mapping[Any, Any]
 # What a value is as far as a condition depends on it; a list is known by those of its elements.
 Kind: TypeAlias = "int | tuple[int, ...]"
+Kinds: TypeAlias = Mapping[Any, Kind]
 
 # A value that no condition may hold: SQL would not compare it as the language does.
 _ODD: Final = -1
@@ -86,17 +90,17 @@ class Pushdown(NamedTuple):
 
     condition: Condition
     is_exact: bool
-    sources: tuple[Callable[[Parameters], Any], ...]
+    sources: tuple[Callable[[Values], Any], ...]
 
-    def filter(self, parameters: Parameters) -> Filter | None:
+    def filter(self, values: Values) -> Filter | None:
         """The condition with its values; None if it leaves nothing out."""
         if conditions.is_always(self.condition):
             return None
-        return Filter(self.condition, tuple([source(parameters) for source in self.sources]))
+        return Filter(self.condition, tuple([source(values) for source in self.sources]))
 
 
-def push(query: BoundQuery, kinds: Mapping[str, Kind]) -> Pushdown:
-    """What WHERE asks of the item, for parameters of these kinds."""
+def push(query: BoundQuery, kinds: Kinds) -> Pushdown:
+    """What WHERE asks of the item, for values of these kinds."""
     if query.where is None:
         return Pushdown(ALWAYS, query.root is not None, ())
     if query.root is None:
@@ -183,16 +187,17 @@ class _Constant(NamedTuple):
     """A value that is the same for all items of a run."""
 
     kind: Kind
-    of: Callable[[Parameters], Any]
+    of: Callable[[Values], Any]
 
 
 class _Maker:
     """Turns the WHERE of one query into a condition, collecting the values on the way."""
 
-    def __init__(self, slot: int, kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, slot: int, kinds: Kinds) -> None:
         self._slot = slot
         self._kinds = kinds
-        self.sources: list[Callable[[Parameters], Any]] = []
+        self._has_settled = not all(isinstance(known, str) for known in kinds)
+        self.sources: list[Callable[[Values], Any]] = []
         self._terms = 0
         self._rules: dict[type, Callable[[Any, bool], _Truth]] = {
             Literal: self._literal,
@@ -211,17 +216,25 @@ class _Maker:
     def true(self, expr: Expr, wanted: bool = True) -> _Truth:
         """Where `expr` is true, or with `wanted` False where it is false."""
         self._terms += 1
-        rule = self._rules.get(type(expr))
-        if rule is None or self._terms > _MOST_TERMS or len(self.sources) > _MOST_VALUES:
+        if self._terms > _MOST_TERMS or len(self.sources) > _MOST_VALUES:
             return _UNKNOWN
-        return rule(expr, wanted)
+        if self._is_settled(expr):
+            return self._known(expr, wanted)
+        rule = self._rules.get(type(expr))
+        return _UNKNOWN if rule is None else rule(expr, wanted)
 
     def _literal(self, expr: Literal, wanted: bool) -> _Truth:
         return _Truth(ALWAYS) if expr.value is wanted else _IMPOSSIBLE
 
     def _parameter(self, expr: BoundParameter, wanted: bool) -> _Truth:
-        kind = self._kinds[expr.name]
+        return self._known(expr.name, wanted)
+
+    def _known(self, known: Known, wanted: bool) -> _Truth:
+        kind = self._kinds[known]
         return _Truth(ALWAYS) if kind == (TRUE if wanted else FALSE) else _IMPOSSIBLE
+
+    def _is_settled(self, expr: Expr) -> bool:
+        return self._has_settled and expr in self._kinds
 
     def _path(self, expr: Expr, wanted: bool) -> _Truth:
         path = path_of(expr, self._slot)
@@ -393,7 +406,7 @@ class _Maker:
         types = (STRING,) if strings_only else DEFINED
         return _Truth(conditions.every([Typed(path, types), Not(equal)]))
 
-    def _place(self, of: Callable[[Parameters], Any]) -> int:
+    def _place(self, of: Callable[[Values], Any]) -> int:
         self.sources.append(of)
         return len(self.sources) - 1
 
@@ -403,7 +416,9 @@ class _Maker:
             return _Constant(kind_of(value), lambda _: value)
         if isinstance(expr, BoundParameter):
             name = expr.name
-            return _Constant(self._kinds[name], lambda parameters: parameters[name])
+            return _Constant(self._kinds[name], lambda values: values[name])
+        if self._is_settled(expr):
+            return _Constant(self._kinds[expr], lambda values: values[expr])
         if isinstance(expr, Unary) and expr.op in "+-" and isinstance(expr.operand, Literal):
             number = expr.operand.value
             if type(number) is int or type(number) is float:
@@ -417,10 +432,10 @@ class _Maker:
             found = [self._constant(item) for item in expr.items]
             # An array has no undefined elements: they are left out when it is made.
             return [each for each in found if each is None or each.kind != conditions.UNDEFINED]
-        if isinstance(expr, BoundParameter):
-            kinds, name = self._kinds[expr.name], expr.name
-            if type(kinds) is tuple and kinds != (_ODD,):
-                return [_Constant(kind, _element(name, at)) for at, kind in enumerate(kinds)]
+        known = expr.name if isinstance(expr, BoundParameter) else expr
+        kinds = self._kinds.get(known)
+        if type(kinds) is tuple and kinds != (_ODD,):
+            return [_Constant(kind, _element(known, at)) for at, kind in enumerate(kinds)]
         return None
 
 
@@ -435,8 +450,8 @@ def _is_truth(expr: Expr) -> bool:
     return isinstance(expr, In | Between | Like)
 
 
-def _element(name: str, at: int) -> Callable[[Parameters], Any]:
-    return lambda parameters: parameters[name][at]
+def _element(known: Known, at: int) -> Callable[[Values], Any]:
+    return lambda values: values[known][at]
 
 
 # Where a comparison with null, false or true is true: all members of a group of types.

@@ -79,7 +79,7 @@ def _is_repeatable(node: Node) -> bool:
         return node.function != "MAKELIST"
     if isinstance(node, Call):
         function = lookup(node.name)
-        return function is not None and function.deterministic
+        return function is not None and not function.random
     return True
 
 

@@ -10,10 +10,9 @@ from perseid import charges
 from perseid.conditions import Path
 from perseid.query import CompiledQuery
 from perseid.query.nodes import Chain, Expr, Node
-from perseid.query.pushdown import kind_of, push
-from perseid.query.values import UNDEFINED
+from perseid.query.pushdown import Kinds, push
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan, paths_of, pinned_key, plan_for
+from perseid.service.plans import Plan, kinds_of, paths_of, pinned_key, plan_for
 from perseid.service.queries import QueryPage, run_page
 from perseid.service.query_requests import QueryRequest
 from perseid.store.protocol import Access, Scan
@@ -25,11 +24,11 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
     if scope.pk_prefix is None:
         scope = scope._replace(pk_prefix=pinned_key(op.container, plan, query.parameters))
     page = await run_page(op, plan, query, scope, None, limit)
-    scan = scope._replace(where=query.bound_to(plan).where, indexable=plan.indexable)
+    scan = scope._replace(where=query.bound_to(plan, op.now).where, indexable=plan.indexable)
     access = await op.store.access(op.container, scan, plan.order, plan.combined)
     if access.way == "order" or _loads_what_it_looks_at(op, plan, access):
         access = access._replace(looked=len(page.loaded))  # the page may have ended early
-    pushed, evaluated = _divided(plan.compiled, query.parameters)
+    pushed, evaluated = _divided(plan.compiled, kinds_of(plan.compiled, query.parameters, op.now))
     return {
         "tree": "\n".join(_tree(op, plan, access, page, pushed, evaluated)),
         "access": access.way,
@@ -67,10 +66,9 @@ def _step(name: str) -> str:
     return name if name.replace("_", "a").isalnum() and name.isascii() else f'"{name}"'
 
 
-def _divided(compiled: CompiledQuery, parameters: dict[str, Any]) -> tuple[list[str], list[str]]:
+def _divided(compiled: CompiledQuery, kinds: Kinds) -> tuple[list[str], list[str]]:
     """The terms of WHERE that the store settles, and those it leaves to the evaluator."""
     where = compiled.bound.where
-    kinds = {name: kind_of(parameters.get(name, UNDEFINED)) for name in compiled.parameters}
     pushed: list[str] = []
     evaluated: list[str] = []
     for term in _terms(where):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
 from typing import Final
 
 from perseid.errors import BadRequest
+from perseid.query import CallContext
+from perseid.query.effort import Effort
 
 # By far more than an item needs unless JOIN multiplies what it holds.
 ITEM_SECONDS: Final = 10.0
@@ -44,3 +48,8 @@ class Patience:
     def check(self) -> None:
         if self._is_over or time.perf_counter() > self._end:
             raise Overdue
+
+
+def call_context(now: float, check: Callable[[], None]) -> CallContext:
+    """What functions may ask for; `check` is asked in turn whether they have taken too long."""
+    return CallContext(now=now, random=random.random, effort=Effort(check))

@@ -1,7 +1,7 @@
 """How a query runs over a container: what the store does by itself, and what is left to do.
 
-Planning depends on the query's text, on the types of its parameters and on the container's
-definition; it is done once for each of those.
+Planning depends on the query's text, on the types of its parameters and of what the filter makes
+of them, and on the container's definition; it is done once for each of those.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from perseid.charges import IndexPaths
 from perseid.conditions import Condition, Every, Filter, Not, Order, Path, Some
 from perseid.model import Container
 from perseid.partition import ABSENT, canonical
-from perseid.query import CompiledQuery, compile_query, window
+from perseid.query import CompiledQuery, compile_query, settle, window
 from perseid.query.pins import pinned
-from perseid.query.pushdown import Kind, Pushdown, kind_of, push, pushed_order
+from perseid.query.pushdown import Kind, Kinds, Pushdown, Values, kind_of, push, pushed_order
 from perseid.query.uses import combined, is_light
 from perseid.query.values import UNDEFINED
 from perseid.service.operation import Operation
+from perseid.service.patience import Patience, call_context
 
 _REMEMBERED: Final = 2048
+_SETTLING_SECONDS: Final = 1.0  # everybody waits for it
 # Indexed in every container, though no policy lists them; and those that cannot be searched for.
 _ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
 _NEVER_INDEXED: Final = frozenset({"_etag", "_rid", "_self", "_attachments"})
@@ -43,8 +45,8 @@ class Plan(NamedTuple):
         """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
         return (0, None) if self.is_unlimited else window(self.compiled, parameters)
 
-    def filter(self, parameters: Mapping[str, Any]) -> Filter | None:
-        return self.pushdown.filter(parameters)
+    def filter(self, parameters: Mapping[str, Any], now: float) -> Filter | None:
+        return self.pushdown.filter(_values(self.compiled, parameters, now))
 
 
 def compile_for(container: Container, text: str) -> CompiledQuery:
@@ -57,8 +59,8 @@ def compile_for(container: Container, text: str) -> CompiledQuery:
 def plan_for(op: Operation, text: str, parameters: Mapping[str, Any]) -> Plan:
     container, plans = op.container, op.account.plans
     compiled = compile_for(container, text)
-    kinds = tuple([kind_of(parameters.get(name, UNDEFINED)) for name in compiled.parameters])
-    key = (compiled, kinds, container.rid, container.etag)
+    kinds = kinds_of(compiled, parameters, op.now)
+    key = (compiled, tuple(kinds.values()), container.rid, container.etag)
     plan: Plan | None = plans.get(key)
     if plan is None:
         if len(plans) >= _REMEMBERED:
@@ -67,9 +69,24 @@ def plan_for(op: Operation, text: str, parameters: Mapping[str, Any]) -> Plan:
     return plan
 
 
-def _plan(container: Container, compiled: CompiledQuery, kinds: tuple[Kind, ...]) -> Plan:
+def kinds_of(compiled: CompiledQuery, parameters: Mapping[str, Any], now: float) -> dict[Any, Kind]:
+    """What a plan has to know of each value that the filter compares with."""
+    values = _values(compiled, parameters, now)
+    known = (*compiled.parameters, *compiled.settled)
+    return {each: kind_of(values.get(each, UNDEFINED)) for each in known}
+
+
+def _values(compiled: CompiledQuery, parameters: Mapping[str, Any], now: float) -> Values:
+    """The parameters, and what the filter makes of them before it looks at an item."""
+    if not compiled.settled:
+        return parameters
+    context = call_context(now, Patience(_SETTLING_SECONDS).check)
+    return {**parameters, **settle(compiled, parameters, context)}
+
+
+def _plan(container: Container, compiled: CompiledQuery, kinds: Kinds) -> Plan:
     bound = compiled.bound
-    pushdown = push(bound, dict(zip(compiled.parameters, kinds, strict=True)))
+    pushdown = push(bound, kinds)
     order = pushed_order(bound)
     together = combined(bound, is_filtered=pushdown.is_exact)
     paths = paths_of(pushdown.condition)

@@ -11,9 +11,9 @@ from perseid.model import body_of, size_of
 from perseid.query import compile_query, run
 from perseid.service import query_pages, tokens
 from perseid.service.operation import Operation
-from perseid.service.patience import Patience
+from perseid.service.patience import Patience, call_context
 from perseid.service.plans import Plan
-from perseid.service.query_pages import QueryWork, Times, call_context
+from perseid.service.query_pages import QueryWork, Times
 from perseid.service.query_requests import QueryRequest
 from perseid.store.protocol import Scan
 
@@ -78,7 +78,7 @@ def at_once(
     """
     if not plan.is_copied:
         return None
-    where, skip, left = query.bound_to(plan)
+    where, skip, left = query.bound_to(plan, op.now)
     room = limit if left is None or left > limit else left
     if room == 0 or skip + room > query_pages.CHUNK:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ import orjson
 from perseid import charges, documents
 from perseid.conditions import Path, Place
 from perseid.model import Row, size_of
-from perseid.query import CallContext, Collector, prepare
-from perseid.query.effort import Effort
+from perseid.query import Collector, prepare
 from perseid.query.positions import (
     Found,
     Position,
@@ -26,7 +24,7 @@ from perseid.query.positions import (
     position_at,
 )
 from perseid.service.operation import Operation, confirm
-from perseid.service.patience import ITEM_SECONDS, Overdue, Patience
+from perseid.service.patience import ITEM_SECONDS, Overdue, Patience, call_context
 from perseid.service.plans import Plan
 from perseid.service.query_requests import QueryRequest
 from perseid.store.protocol import Page, Scan
@@ -71,7 +69,7 @@ class QueryWork:
         self._op = op
         self._plan = plan
         # The first page leaves out what OFFSET says; `left` counts down from TOP or LIMIT.
-        where, self._offset, self._left = query.bound_to(plan)
+        where, self._offset, self._left = query.bound_to(plan, op.now)
         self._skip = self._offset
         self._is_filtered = plan.pushdown.is_exact
         self._execution = prepare(
@@ -441,7 +439,3 @@ class QueryWork:
 def _is_whole(scope: Scan) -> bool:
     """True for all items of a container or of one of its ranges."""
     return scope.pk_prefix is None and scope.epk_min is None and scope.epk_max is None
-
-
-def call_context(now: float, ask: Callable[[], None]) -> CallContext:
-    return CallContext(now=now, random=random.random, effort=Effort(ask))

@@ -41,13 +41,14 @@ class QueryRequest:
         self.plan: tuple[Container, Plan] | None = None
         self._bound: tuple[Plan, Bound] | None = None
 
-    def bound_to(self, plan: Plan) -> Bound:
+    def bound_to(self, plan: Plan, now: float) -> Bound:
         """What the parameters make of the plan; found at once if it ran like that before."""
         known = self._bound
         if known is not None and known[0] is plan:
             return known[1]
-        bound = Bound(plan.filter(self.parameters), *plan.window(self.parameters))
-        self._bound = plan, bound
+        bound = Bound(plan.filter(self.parameters, now), *plan.window(self.parameters))
+        if not plan.compiled.is_timed:
+            self._bound = plan, bound
         return bound
 
     @property
@@ -100,5 +101,6 @@ def planned(op: Operation, query: QueryRequest) -> Plan:
     plan = known_plan(op, query)
     if plan is None:
         plan = plan_for(op, query.text, query.parameters)
-        query.plan = op.container, plan
+        if not plan.compiled.is_timed:  # else the filter is another one each time
+            query.plan = op.container, plan
     return plan

@@ -72,9 +72,10 @@ def MAYBE(v: Any) -> Any:  # noqa: N802
 class Builtin:
     """One row of a table of functions.
 
-    `rest` is the kind of any number of further arguments. A body that is not deterministic gets
-    the context as its first argument, since nothing else could make its answers differ. A `heavy`
-    one may take long, or give far more than it got, whatever its arguments look like.
+    `rest` is the kind of any number of further arguments. A body that is `timed`, and so answers
+    the same during one run only, or `random` gets the context as its first argument, since nothing
+    else could make its answers differ. A `heavy` one may take long, or give far more than it got,
+    whatever its arguments look like.
     """
 
     name: str
@@ -82,13 +83,18 @@ class Builtin:
     body: Callable[..., Any]
     optional: tuple[Kind, ...] = ()
     rest: Kind | None = None
-    deterministic: bool = True
+    timed: bool = False
+    random: bool = False
     heavy: bool = False
     aliases: tuple[str, ...] = ()
     _kinds: tuple[Kind, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_kinds", self.takes + self.optional)
+
+    @property
+    def deterministic(self) -> bool:
+        return not (self.timed or self.random)
 
     @property
     def min_args(self) -> int:
@@ -107,7 +113,7 @@ class Builtin:
         kinds = self._kinds
         if self.rest and len(args) > len(kinds):
             kinds += (self.rest,) * (len(args) - len(kinds))
-        accepted = [] if self.deterministic else [ctx]
+        accepted: list[Any] = [ctx] if self.timed or self.random else []
         for kind, arg in zip(kinds, args, strict=False):
             value = kind(arg)
             if value is UNDEFINED and kind is not MAYBE:

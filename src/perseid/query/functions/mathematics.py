@@ -204,7 +204,7 @@ FUNCTIONS: Final = (
     Builtin("PI", (), pi),
     Builtin("POWER", (NUMBER, NUMBER), power),
     Builtin("RADIANS", (NUMBER,), math.radians),
-    Builtin("RAND", (), rand, deterministic=False),
+    Builtin("RAND", (), rand, random=True),
     Builtin("ROUND", (NUMBER,), round_half_away, optional=(INTEGER,)),
     Builtin("SIGN", (NUMBER,), sign),
     Builtin("SIN", (NUMBER,), _total(math.sin)),
