@@ -12,6 +12,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.errors import InsufficientStorage
+from perseid.query import CallContext, compile_query, run
 from perseid.service import query_pages
 from perseid.store import leads, property_indexes
 from perseid.store.sqlite import SqliteStore
@@ -106,6 +107,8 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ),
         ("SELECT TOP 3 * FROM c ORDER BY c.n DESC", "order", "/n/?", 3, 3),
         ("SELECT c.id FROM c ORDER BY c.kind OFFSET 2 LIMIT 4", "order", "/kind/?", 6, 4),
+        ("SELECT TOP 3 * FROM c ORDER BY c.n DESC, c.kind", "order", "/n/?", 5, 3),
+        ("SELECT * FROM c ORDER BY c.n, LOWER(c.id) OFFSET 2 LIMIT 4", "order", "/n/?", 7, 4),
         ("SELECT * FROM c WHERE c.pk = 'p1' ORDER BY c.n", "key", None, 20, 20),
         ("SELECT * FROM c WHERE c.pk = 'p1' AND c.id = 't01'", "key", None, 1, 1),
         ("SELECT c.n FROM c WHERE c.pk = 'p1' AND c.id IN ('t1', 't01', 't04')", "key", None, 2, 2),
@@ -224,6 +227,16 @@ def test_the_tree_is_readable(shop: RawClient) -> None:
     assert found["pushed"] == ["c.maker.city = @city"]
     assert found["evaluated"] == ["t = 'a'", "LOWER(c.id) != 't07'"]
     assert found["hasMore"] is False
+
+
+def test_the_tree_tells_what_the_index_leaves_to_sort(shop: RawClient) -> None:
+    found = explain(shop, "SELECT TOP 2 c.id FROM c ORDER BY c.n DESC, c.id")
+    assert found["tree"].splitlines() == [
+        "result: 2 rows",
+        "└─ TOP 2",
+        "   └─ ORDER BY c.n DESC, c.id: in the order of the index, equal ones sorted here",
+        "      └─ items of dbs/shop/colls/things: index /n/? in its order, 5 items looked at",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -377,3 +390,48 @@ def test_a_change_is_in_force_although_an_index_stays(
     body = shop.get(CONTAINER).json | {"indexingPolicy": policy, "defaultTtl": 500}
     assert shop.put(CONTAINER, body).status == 200
     assert shop.get(CONTAINER).json["defaultTtl"] == 500
+
+
+SHORT = (None, True, 1, 2**53 + 1, -0.5, "", "a", "a\u0001", "é", "x" * 380)
+LONG = ("x" * 395, "x" * 399, "x" * 500)  # positions hold the first 400 bytes of keys
+
+
+@pytest.mark.parametrize(
+    ("size", "keys"), [(1, SHORT), (7, SHORT), (7, LONG), (1000, SHORT + LONG)]
+)
+@pytest.mark.parametrize(
+    "order", ["c.a, c.b", "c.a DESC, c.b", "c.a, c.b DESC", "c.a DESC, c.b DESC"]
+)
+def test_an_order_of_several_keys_follows_the_index_of_the_first(
+    place: Place, order: str, size: int, keys: tuple[Any, ...]
+) -> None:
+    """Page by page, it is the order of the evaluator; long keys need not be, and are all there."""
+    with running(place.lasting()) as settings, closing(RawClient(settings.endpoint)) as raw:
+        raw.post("/dbs", {"id": "shop"})
+        body = {"id": "things", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
+        assert raw.post("/dbs/shop/colls", body).status == 201
+        items = []
+        for number in range(70):
+            item: dict[str, Any] = {"id": f"t{number}", "pk": "p", "b": number * 37 % 10}
+            if kind := number % (len(keys) + 1):
+                item["a"] = keys[kind - 1]
+            items.append(raw.post(f"{CONTAINER}/docs", item, pk='["p"]').json)
+        for where, way in (("", "order"), ("c.b > 3 AND ", "index"), ("c.b + 0 > 3 AND ", "order")):
+            text = f"SELECT VALUE c.id FROM c WHERE {where}true ORDER BY {order}"
+            expected = list(run(compile_query(text), items, {}, CallContext(0.0, lambda: 0.0)))
+            found = [row for page in pages(raw, text, size) for row in page]
+            if keys is LONG:
+                found.sort()
+                expected.sort()
+            assert found == expected
+            assert explain(raw, text)["access"] == way
+
+
+def pages(raw: RawClient, text: str, size: int) -> Iterator[list[Any]]:
+    token: str | None = ""
+    while token is not None:
+        more = {"continuation": token} if token else {}
+        reply = raw.query(f"{CONTAINER}/docs", text, count=str(size), **more)
+        assert reply.status == 200, reply
+        yield reply.json["Documents"]
+        token = reply.headers.get("x-ms-continuation")

@@ -32,9 +32,9 @@ from perseid.query.stages import (
 from perseid.query.values import (
     LONGEST_TEXT,
     UNDEFINED,
+    first_in_order,
     is_writable,
     order_bytes,
-    place_in_order,
     to_output,
 )
 
@@ -126,20 +126,26 @@ class Execution:
     def place(self, position: Position) -> tuple[int, Any, int] | None:
         """Where a SORT goes on: the rank and value of its first key, and an item's number.
 
-        Rows behind the position are there or behind; None if that cannot be told.
+        Rows behind the position are there or behind; None if that cannot be told. The number is
+        -1 where rows with that value of the first key may be behind it, whatever their numbers.
         """
-        backwards = self.compiled.stages.query.order_by[0].descending
+        keys = self.compiled.stages.query.order_by
+        backwards = keys[0].descending
         start, tie = position.start, position.tie
-        if backwards:
-            start = start.translate(COMPLEMENTS)
-        is_long = len(start) >= LONGEST
-        found = place_in_order(start, is_whole=not is_long)
-        if found is None or (is_long and backwards):
+        first = first_in_order(start.translate(COMPLEMENTS) if backwards else start)
+        if first is None or (backwards and not first.is_whole):
             return None
-        if tie is None or is_long:
-            return (*found, -1)
-        number, _ = _ORIGIN.unpack(tie.translate(COMPLEMENTS) if backwards else tie)
-        return (*found, number)
+        number = -1
+        if tie is not None and len(keys) == 1 and len(start) < LONGEST:
+            number, _ = _ORIGIN.unpack(tie.translate(COMPLEMENTS) if backwards else tie)
+        return first.rank, first.value, number
+
+    def leading(self, document: Any) -> bytes:
+        """What the keys of the rows of an item begin with in a SORT by a path of the item."""
+        query, leading = self.compiled.bound, self.compiled.stages.leading
+        assert query.root is not None and leading is not None  # noqa: S101, PT018  # its planner knows
+        self.row[query.root.slot] = document
+        return leading(self.row)
 
     def collector(self) -> Collector:
         return Collector(self)

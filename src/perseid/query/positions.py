@@ -100,6 +100,11 @@ class Selection:
         if len(self._kept) >= self._most + _PRUNE_AT:
             self._prune()
 
+    def ends_before(self, start: bytes) -> bool:
+        """Whether rows whose keys begin with `start`, or come behind, cannot be among them."""
+        self._prune()
+        return self._bound is not None and self._bound[0] < start
+
     def __len__(self) -> int:
         """How many rows are kept now: at least those that will be selected of what came so far."""
         return len(self._kept)

@@ -111,8 +111,8 @@ def push(query: BoundQuery, kinds: Kinds) -> Pushdown:
 
 
 def pushed_order(query: BoundQuery) -> Order | None:
-    """The order of the result, if it is that of a single path of the item."""
-    if len(query.order_by) != 1 or query.root is None or query.is_grouped or query.distinct:
+    """The order of the result by its first key, if that is a path of the item."""
+    if not query.order_by or query.root is None or query.is_grouped or query.distinct:
         return None
     item = query.order_by[0]
     path = path_of(item.expr, query.root.slot)

@@ -44,13 +44,15 @@ _PRUNE_AT: Final = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages:
-    """A query taken apart; `order` gives bytes in the order of ORDER BY, if there is one."""
+    """A query taken apart; `order` gives bytes in the order of ORDER BY, if there is one, and
+    `leading` those of its first key, with which they begin."""
 
     query: BoundQuery
     sources: Steps
     steps: Steps  # of the sources, those that pass WHERE
     groups: _Grouping | None
     order: Callable[[Row], bytes] | None
+    leading: Callable[[Row], bytes] | None
     project: Fn
     window: _Window
 
@@ -60,12 +62,14 @@ def stages_of(query: BoundQuery, compiler: Compiler) -> Stages:
     steps = sources
     if query.where is not None:
         steps = _filtered(sources, compiler.predicate(query.where))
+    keys = _order_keys(query, compiler)
     return Stages(
         query=query,
         sources=sources,
         steps=steps,
         groups=_Grouping(query, compiler) if query.is_grouped else None,
-        order=_order(query, compiler) if query.order_by else None,
+        order=_joined(keys) if keys else None,
+        leading=keys[0] if keys else None,
         project=_projection(query, compiler),
         window=_Window(query),
     )
@@ -255,16 +259,18 @@ def _aggregate(part: Grouped, compiler: Compiler) -> tuple[int, Callable[[], Any
     return part.slot, AGGREGATES[part.expr.function], compiler.value(part.expr.argument)
 
 
-def _order(query: BoundQuery, compiler: Compiler) -> Callable[[Row], bytes]:
-    """Bytes that put rows in the order of ORDER BY."""
-    keys = [(compiler.value(item.expr), item.descending) for item in query.order_by]
+def _order_keys(query: BoundQuery, compiler: Compiler) -> list[Callable[[Row], bytes]]:
+    """For each key of ORDER BY, bytes that put rows in its order."""
 
     def part(key: Fn, descending: bool) -> Callable[[Row], bytes]:
         if descending:
             return lambda row: order_bytes(key(row)).translate(COMPLEMENTS)
         return lambda row: order_bytes(key(row))
 
-    parts = [part(key, descending) for key, descending in keys]
+    return [part(compiler.value(item.expr), item.descending) for item in query.order_by]
+
+
+def _joined(parts: list[Callable[[Row], bytes]]) -> Callable[[Row], bytes]:
     if len(parts) == 1:
         return parts[0]
     return lambda row: b"".join([each(row) for each in parts])

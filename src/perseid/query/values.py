@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from types import NoneType
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import orjson
 
@@ -215,23 +215,35 @@ def order_bytes(v: Any) -> bytes:
     return _packed(key) if key[0] < _ARRAY else b"".join(map(_packed, key[1]))
 
 
-def place_in_order(start: bytes, *, is_whole: bool) -> tuple[int, Any] | None:
-    """The rank and value of which these are the order bytes; of a cut text, as far as it goes.
+class FirstValue(NamedTuple):
+    """What order bytes begin with; a text that is not whole goes on where they end."""
+
+    rank: int
+    value: Any
+    is_whole: bool = True
+
+
+def first_in_order(start: bytes) -> FirstValue | None:
+    """The first value of which these are the order bytes.
 
     None where the bytes do not tell: those of arrays and objects, and of NaN.
     """
     rank = start[0]
     if rank < _NUMBER:
-        return rank, None
-    if rank == _NUMBER and len(start) == _NUMBER_BYTES.size:
-        _, _, bits, rest = _NUMBER_BYTES.unpack(start)
+        return FirstValue(rank, None)
+    if rank == _NUMBER and len(start) >= _NUMBER_BYTES.size and start[1]:
+        _, _, bits, rest = _NUMBER_BYTES.unpack_from(start)
         bits ^= _SIGN_BIT if bits & _SIGN_BIT else _ALL_BITS
         (near,) = _DOUBLE.unpack(_BITS.pack(bits))
         rest -= 2**15
-        return rank, int(near) + rest if rest else near
+        return FirstValue(rank, int(near) + rest if rest else near)
     if rank == _STRING:
-        text = start[1:-2] if is_whole else start[1:]
-        return rank, text.replace(b"\0\xff", b"\0").decode("utf-8", "ignore")
+        end = start.find(b"\0\0")  # a zero within the text is followed by another byte
+        text = start[1:] if end < 0 else start[1:end]
+        if end < 0 and text.endswith(b"\0"):
+            text = text[:-1]  # half an end mark, perhaps
+        shown = text.replace(b"\0\xff", b"\0").decode("utf-8", "ignore")
+        return FirstValue(rank, shown, end >= 0)
     return None
 
 

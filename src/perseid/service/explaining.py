@@ -26,7 +26,9 @@ async def explain(op: Operation, query: QueryRequest, scope: Scan, limit: int) -
     page = await run_page(op, plan, query, scope, None, limit)
     scan = scope._replace(where=query.bound_to(plan, op.now).where, indexable=plan.indexable)
     access = await op.store.access(op.container, scan, plan.order, plan.combined)
-    if access.way == "order" or _loads_what_it_looks_at(op, plan, access):
+    if access.way == "order" and not plan.is_sorted:
+        access = access._replace(looked=page.looked or access.looked)
+    elif access.way == "order" or _loads_what_it_looks_at(op, plan, access):
         access = access._replace(looked=len(page.loaded))  # the page may have ended early
     pushed, evaluated = _divided(plan.compiled, kinds_of(plan.compiled, query.parameters, op.now))
     return {
@@ -119,8 +121,10 @@ def _stages(plan: Plan, access: Access) -> Iterator[str]:
         yield "DISTINCT"
     if query.order_by:
         keys = ", ".join(_text(compiled, item) for item in query.order_by)
-        by_index = access.way == "order"
-        yield f"ORDER BY {keys}: {'in the order of the index' if by_index else 'sorted here'}"
+        how = "in the order of the index" if access.way == "order" else "sorted here"
+        if access.way == "order" and not plan.is_sorted:
+            how += ", equal ones sorted here"
+        yield f"ORDER BY {keys}: {how}"
     if query.is_grouped:
         keys = ", ".join(_text(compiled, key) for key in query.group_by)
         yield f"GROUP BY {keys}" if keys else "aggregate"

@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     compiled: CompiledQuery
     pushdown: Pushdown
     order: Order | None
+    is_sorted: bool  # by that order alone, and else among those that are equal in it by others
     combined: tuple[Path, ...] | None  # enough of an item, where equal ones count as one
     indexable: frozenset[Path]
     may_pin: bool  # the filter may confine the query to one logical partition
@@ -88,6 +89,7 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: Kinds) -> Plan:
     bound = compiled.bound
     pushdown = push(bound, kinds)
     order = pushed_order(bound)
+    is_sorted = order is not None and len(bound.order_by) == 1
     together = combined(bound, is_filtered=pushdown.is_exact)
     paths = paths_of(pushdown.condition)
     if order is not None:
@@ -101,13 +103,14 @@ def _plan(container: Container, compiled: CompiledQuery, kinds: Kinds) -> Plan:
         compiled.gives_items
         and pushdown.is_exact
         and not bound.has_joins
-        and (compiled.paging == "STREAM" or (compiled.paging == "SORT" and order is not None))
+        and (compiled.paging == "STREAM" or (compiled.paging == "SORT" and is_sorted))
     )
     is_unlimited = bound.offset is None and bound.limit is None and bound.top is None
     return Plan(
         compiled,
         pushdown,
         order,
+        is_sorted,
         together,
         indexable,
         may_pin,

@@ -24,13 +24,15 @@ _METADATA_SECONDS: Final = 1.0
 class QueryPage(NamedTuple):
     """Result rows as JSON, the sizes of the items loaded for them, the way on, and the times.
 
-    `counted` are items that were counted without loading them, `ranges` the physical ranges that
-    items were loaded from, where there are several.
+    `counted` are items that were counted without loading them, `looked` those that were met along
+    an index in its order; `ranges` are the physical ranges that items were loaded from, where
+    there are several.
     """
 
     rows: list[bytes]
     loaded: list[int]
     counted: int
+    looked: int
     continuation: str | None
     times: Times
     ranges: set[int]
@@ -64,7 +66,13 @@ async def run_page(
     onward = await filled.fill()
     continuation = None if onward is None else tokens.seal(secret, _about(op, query) | onward)
     return QueryPage(
-        filled.rows, filled.loaded, filled.counted, continuation, filled.times, filled.ranges
+        filled.rows,
+        filled.loaded,
+        filled.counted,
+        filled.looked,
+        continuation,
+        filled.times,
+        filled.ranges,
     )
 
 
@@ -102,7 +110,7 @@ def at_once(
         continuation = tokens.seal(op.account.secret, _about(op, query) | onward)
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = Times(loading=loading)
-    return QueryPage(shown, [*map(size_of, rows)], 0, continuation, times, ranges)
+    return QueryPage(shown, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
 
 
 def _about(op: Operation, query: QueryRequest) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class QueryWork:
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
         self.counted = 0
+        self.looked = 0  # items, along an order
         self.allowance = inf  # request units that are left
         self.ranges: set[int] = set()
         self.times = Times()
@@ -224,18 +225,34 @@ class QueryWork:
                 start = start._replace(number=2**63 - 1)
         selection = Selection(self._after, self._most)
         size = self._first_chunk
-        while len(selection) < self._most:
+        if not self._plan.is_sorted:
+            size += 1  # with another value, which tells that the rows before it are all there are
+        has_all = self._most == 0
+        while not has_all:
             scan = self._scope._replace(limit=size)
             walk = await self._looked(self._op.store.walk(self._op.container, scan, order, start))
             if walk is None:
                 return None
-            self._note_ranges(walk.rows)
-            await self._evaluated(self._is_little(walk.rows), self._sort_into, selection, walk.rows)
+            rows = walk.rows
+            self.looked += len(rows)
+            self._note_ranges(rows)
+            has_all = await self._evaluated(
+                self._is_little(rows), self._sort_walked, selection, rows
+            )
             if walk.onward is None:
                 break
-            # Each further item has its place behind these.
-            start, size = walk.onward, CHUNK
+            # Each further item has its place behind these, or beside the last in the first key.
+            start, size = walk.onward, CHUNK if self._plan.is_sorted else min(4 * size, CHUNK)
         return selection
+
+    def _sort_walked(self, selection: Selection, rows: list[Row]) -> bool:
+        """Takes items that come in the order of the first key; True if no other can be wanted."""
+        self._sort_into(selection, rows)
+        if len(selection) < self._most or not rows:
+            return False
+        if self._plan.is_sorted:
+            return True
+        return selection.ends_before(self._execution.leading(orjson.loads(rows[-1].body)))
 
     async def _select(self, by_tie: bool) -> Selection:
         """Goes through all items and keeps those of the page."""

@@ -22,10 +22,12 @@ from perseid.query.values import (
     as_number,
     canonical,
     equals,
+    first_in_order,
     is_integer,
     is_number,
     less,
     less_equal,
+    order_bytes,
     same,
     sort_key,
     to_json_text,
@@ -357,3 +359,35 @@ def test_output_leaves_its_argument_alone() -> None:
 @given(json_values)
 def test_output_keeps_json_values(value: Any) -> None:
     assert same(as_doubles(orjson.loads(orjson.dumps(to_output(value)))), as_doubles(value))
+
+
+_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(INT64_MIN, INT64_MAX)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"))
+)
+
+
+@given(_scalars, _scalars)
+def test_order_bytes_tell_the_first_of_their_values(value: Any, next_one: Any) -> None:
+    start = order_bytes(value) + order_bytes(next_one)
+    found = first_in_order(start)
+    assert found is not None
+    assert (found.rank, found.is_whole) == (type_rank(value), True)
+    if isinstance(value, bool) or value is None:
+        assert found.value is None
+    else:
+        assert found.value == value
+    # Cut within a text it is where that may go on, or before.
+    for end in range(1, len(order_bytes(value))) if isinstance(value, str) else ():
+        cut = first_in_order(start[:end])
+        assert cut is not None
+        assert not cut.is_whole
+        assert value.startswith(cut.value)
+
+
+@pytest.mark.parametrize("value", [[], [1], {}, {"a": 1}, NAN])
+def test_order_bytes_of_others_do_not_tell_them(value: Any) -> None:
+    assert first_in_order(order_bytes(value) + order_bytes(1)) is None
