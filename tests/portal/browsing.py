@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from playwright.sync_api import Browser, Page, Response, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Response, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DESKTOP: Final = {"width": 1280, "height": 800}
@@ -46,6 +46,7 @@ def tab(
         reduced_motion="reduce",
     )
     context.set_default_timeout(15_000)
+    context.add_init_script(_WIRE)
     page = context.new_page()
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -82,20 +83,83 @@ def answered(
         yield
 
 
-@contextmanager
-def delayed(page: Page, method: str, pattern: str, meanwhile: Callable[[], None]) -> Iterator[None]:
-    """Does something while the first such request is on its way; ends when it was answered."""
-    sent: list[str] = []
+class Wire:
+    """What a page sends, where a test stands between it and its server.
 
-    def hold(route: Route) -> None:
-        if route.request.method == method:
-            sent.append(route.request.url)
-            if len(sent) == 1:
-                meanwhile()
-        route.continue_()
+    It is done in the page: a browser that is told to intercept lets some requests slip through
+    that follow at once. What is said here ends with the page.
+    """
 
-    page.route(pattern, hold)
-    with answered(page, method, 200):
-        yield
-    page.unroute(pattern, hold)
-    assert len(sent) == 1
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def answer(
+        self,
+        path: str,
+        status: int,
+        body: str = "{}",
+        *,
+        headers: dict[str, str] | None = None,
+        times: int | None = None,
+    ) -> None:
+        """Answers requests for paths that match, so many times or always."""
+        rule = {"does": "answer", "status": status, "body": body, "headers": headers or {}}
+        self._add(path, rule | {"times": times})
+
+    def cut(self, path: str) -> None:
+        """Requests find no server."""
+        self._add(path, {"does": "cut"})
+
+    def hold(self, path: str, method: str | None = None) -> None:
+        """Requests wait until all is restored."""
+        self._add(path, {"does": "hold", "method": method})
+
+    def restore(self) -> None:
+        """Requests reach the server again, also those that were held."""
+        self._page.evaluate("wire.restore()")
+
+    def wait(self) -> None:
+        """Until a request has met one of these."""
+        self._page.wait_for_function("wire.met.length > 0")
+
+    @property
+    def met(self) -> list[str]:
+        """The methods of those that have."""
+        found: list[str] = self._page.evaluate("wire.met")
+        return found
+
+    def _add(self, path: str, rule: dict[str, object]) -> None:
+        self._page.evaluate("rule => wire.add(rule)", {"path": path} | rule)
+
+
+_WIRE: Final = """
+const send = window.fetch;
+let rules = [];
+window.wire = {
+    met: [],
+    add(rule) {
+        rule.gate = new Promise((resolve) => { rule.open = resolve });
+        rules.push(rule);
+    },
+    restore() {
+        for (const rule of rules) rule.open();
+        rules = [];
+    },
+};
+window.fetch = async (path, options = {}) => {
+    const { method = "GET", signal } = options;
+    const { pathname } = new URL(path, location.href);
+    const rule = rules.find((each) => new RegExp(each.path).test(pathname)
+        && (each.method ?? method) === method && each.times !== 0);
+    if (!rule) return send(path, options);
+    if (rule.times) rule.times -= 1;
+    wire.met.push(method);
+    if (rule.does === "answer") return new Response(rule.body, rule);
+    if (rule.does === "cut") throw new TypeError("no server");
+    await new Promise((resolve, reject) => {
+        rule.gate.then(resolve);
+        signal?.addEventListener("abort", () => reject(signal.reason));
+    });
+    return send(path, options);
+};
+"""

@@ -70,7 +70,6 @@ def shared(chromium: Browser) -> Iterator[tuple[Page, list[str]]]:
 def fresh(shared: tuple[Page, list[str]], endpoint: str) -> Iterator[Page]:
     """A tab that nobody has signed in to; nothing may go wrong in it unseen."""
     page, wrong = shared
-    page.unroute_all()  # a test that failed half way may have left some
     page.goto(f"{endpoint}_explorer/meteor.svg")
     page.evaluate("sessionStorage.clear()")
     wrong.clear()

@@ -10,14 +10,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from perseid import ttl
 from perseid.clock import MovableClock, SystemClock, wall
 from perseid.config import Settings
 from perseid.errors import BadRequest
 from perseid.ttl import Policy
-from tests.portal.browsing import answered, delayed, tab
+from tests.portal.browsing import Wire, answered, tab
 from tests.portal.scenes import enter, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -396,7 +396,7 @@ def test_a_key_that_is_refused_costs_no_text(
     editor = edit(page, container, "a")
     typed = '{"id": "a", "pk": "p", "much": "work"}'
     editor.fill(typed)
-    page.route("**/dbs/**", lambda route: route.fulfill(status=401, body="{}"))
+    Wire(page).answer("^/dbs/", 401)
     page.get_by_role("button", name="Save").click()
     dialog = page.get_by_role("dialog", name="Sign in again")
     expect(dialog.get_by_label("Account key")).to_be_focused()
@@ -404,7 +404,7 @@ def test_a_key_that_is_refused_costs_no_text(
     expect(dialog).to_have_count(0)
     expect(editor).to_have_value(typed)
     page.get_by_role("button", name="Save").click()  # still nobody: asks again
-    page.unroute("**/dbs/**")
+    Wire(page).restore()
     dialog.get_by_label("Account key").fill(key)
     dialog.get_by_role("button", name="Connect").click()
     expect(dialog).to_have_count(0)
@@ -420,12 +420,12 @@ def test_who_gives_no_other_key_is_asked_again_after_discarding(
 ) -> None:
     put(raw, container, "a")
     edit(page, container, "a").fill("{}")
-    page.route("**/dbs/**", lambda route: route.fulfill(status=401, body="{}"))
+    Wire(page).answer("^/dbs/", 401)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("dialog", name="Sign in again")).to_be_visible()
     page.keyboard.press("Escape")
-    page.unroute("**/dbs/**")
+    Wire(page).restore()
     page.get_by_role("link", name="Query").click()
     page.get_by_role("button", name="Discard changes").click()
     expect(page.get_by_label("Account key")).to_be_visible()
@@ -568,12 +568,18 @@ def test_saving_twice_in_a_hurry_is_no_conflict(page: Page, raw: RawClient, cont
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
-    with delayed(page, "PUT", "**/docs/a", lambda: page.keyboard.press("Control+s")):
-        page.keyboard.press("Control+s")
+    wire = Wire(page)
+    wire.hold("/docs/a$", "PUT")
+    page.keyboard.press("Control+s")
+    wire.wait()
+    page.keyboard.press("Control+s")
+    with answered(page, "PUT", 200):
+        wire.restore()
     expect(page.get_by_text("Saved")).to_have_count(1)
     list_items(page, container)
     expect(row(page, "a")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
+    assert wire.met == ["PUT"]
     assert read(raw, container, "a")["n"] == 1
 
 
@@ -581,13 +587,14 @@ def test_typing_goes_on_while_an_item_is_saved(page: Page, raw: RawClient, conta
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
-
-    def type_on() -> None:
-        editor.press("ArrowLeft")
-        page.keyboard.type("2")
-
-    with delayed(page, "PUT", "**/docs/a", type_on):
-        page.keyboard.press("Control+s")
+    wire = Wire(page)
+    wire.hold("/docs/a$", "PUT")
+    page.keyboard.press("Control+s")
+    wire.wait()
+    editor.press("ArrowLeft")
+    page.keyboard.type("2")
+    with answered(page, "PUT", 200):
+        wire.restore()
     expect(page.get_by_text("Saved")).to_be_visible()
     expect(editor).to_be_focused()
     expect(editor).to_have_value('{"id": "a", "pk": "p", "n": 12}')
@@ -673,19 +680,11 @@ def test_a_busy_container_is_asked_again(page: Page, raw: RawClient, container: 
     put(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
-    refused: list[str] = []
-
-    def refuse(route: Route) -> None:
-        if len(refused) == 2:
-            return route.continue_()
-        refused.append(route.request.method)
-        return route.fulfill(status=429, body="{}", headers={"x-ms-retry-after-ms": "5"})
-
-    page.route("**/docs/a", refuse)
+    wire = Wire(page)
+    wire.answer("/docs/a$", 429, headers={"x-ms-retry-after-ms": "5"}, times=2)
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
-    page.unroute("**/docs/a")
-    assert refused == ["PUT", "PUT"]
+    assert wire.met == ["PUT", "PUT"]
     assert read(raw, container, "a")["n"] == 1
 
 

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from perseid.clock import MovableClock
-from tests.portal.browsing import answered
+from tests.portal.browsing import Wire, answered
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
 
@@ -77,7 +77,7 @@ def test_the_page_comes_back_with_the_server(page: Page, container: str) -> None
     _, _, database, _, name = container.split("/")
     visit(page, f"{database}/{name}/lifetimes")
     expect(figure(page, "Next end")).to_have_text("–")
-    page.route("**/_perseid/ttl/**", lambda route: route.abort())
+    Wire(page).cut("^/_perseid/ttl/")
     expect(page.get_by_role("main")).to_contain_text("The server does not answer")
-    page.unroute("**/_perseid/ttl/**")
+    Wire(page).restore()
     expect(figure(page, "Next end")).to_have_text("–")

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from perseid.cli import main
 from perseid.config import Settings
 from perseid.store import property_indexes
+from tests.portal.browsing import Wire
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
 
@@ -61,17 +62,12 @@ def test_no_rows(asked: Page) -> None:
 
 def test_a_page_without_rows_need_not_be_the_last(asked: Page) -> None:
     """As one is that has used up its time."""
-    asked.route(
-        "**/docs",
-        lambda route: route.fulfill(
-            json={"Documents": [], "_count": 0}, headers={"x-ms-continuation": "more"}
-        ),
-    )
+    empty = json.dumps({"Documents": [], "_count": 0})
+    Wire(asked).answer("/docs$", 200, empty, headers={"x-ms-continuation": "more"})
     ask(asked, "SELECT * FROM c WHERE c.n > 28")
     expect(asked.get_by_role("heading", name="No rows so far")).to_be_visible()
     expect(asked.get_by_text("nothing fits it")).to_have_count(0)
     expect(asked.get_by_role("button", name="Load more")).to_be_visible()
-    asked.unroute("**/docs")
 
 
 def test_pages_are_loaded_one_by_one(asked: Page) -> None:
@@ -245,11 +241,11 @@ def test_escape_closes_the_options(asked: Page) -> None:
 
 
 def test_a_query_that_takes_long_can_be_stopped(asked: Page) -> None:
-    asked.route("**/docs", lambda _: None)  # no answer
+    Wire(asked).hold("/docs$")
     ask(asked, "SELECT VALUE c.n FROM c WHERE c.n < 5")
     asked.get_by_role("button", name="Stop").click()
     expect(asked.get_by_text("Stopped")).to_be_visible()
-    asked.unroute("**/docs")
+    Wire(asked).restore()
     asked.get_by_role("button", name="Run").click()
     expect(asked.get_by_text(re.compile(r"^5 rows · "))).to_be_visible()
 

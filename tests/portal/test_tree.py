@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from perseid.config import Settings
-from tests.portal.browsing import answered, tab
+from tests.portal.browsing import Wire, answered, tab
 from tests.portal.scenes import enter, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -156,8 +156,8 @@ def test_the_overview_keeps_the_focus_and_the_selection(page: Page, container: s
 
 
 def test_the_overview_comes_back_with_the_server(page: Page, container: str) -> None:
-    page.route("**/dbs", lambda route: route.abort())
+    Wire(page).cut("^/dbs$")
     page.evaluate("document.dispatchEvent(new Event('catalog'))")
     expect(page.get_by_role("main")).to_contain_text("The server does not answer")
-    page.unroute("**/dbs")
+    Wire(page).restore()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
