@@ -667,6 +667,8 @@ def test_replace_autoscale_throughput(database: DatabaseProxy) -> None:
     assert settings["autoUpgradePolicy"] == {"throughputPolicy": {"incrementPercent": 20}}
     found = container.get_throughput()
     assert (found.auto_scale_max_throughput, found.auto_scale_increment_percent) == (7000, 20)
+    with refused(400, 0, "maxThroughput, which is 7000"):
+        container.replace_throughput(800)
 
 
 def test_database_throughput(cosmos: CosmosClient, database: DatabaseProxy, name: str) -> None:

@@ -139,6 +139,14 @@ def replaced(
     if is_autoscale:
         most, percent = _autopilot_settings(settings)
         _check_figure(most, least, AUTOSCALE_STEP)
+        given = content.get("offerThroughput")
+        if most == old.autoscale_max and given not in (None, old.throughput):
+            raise refuse(
+                "The throughput of this offer scales by itself, up to"
+                f" content.offerAutopilotSettings.maxThroughput, which is {most}: replace that, or"
+                " supply x-ms-cosmos-migrate-offer-to-manual-throughput to leave autoscale."
+                " content.offerThroughput cannot be set."
+            )
         # clients reach into the policy they have read, so it never vanishes
         percent = old.increment_percent if percent is None else percent
         return autoscale(most, percent, highest_ever=old.highest_ever)

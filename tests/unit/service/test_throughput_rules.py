@@ -260,6 +260,11 @@ def test_replace_with_what_was_read_changes_nothing() -> None:
             offer(offerThroughput=400),
             "x-ms-cosmos-migrate-offer-to-manual-throughput must be supplied",
         ),
+        (
+            autoscale(4000),
+            offer(offerThroughput=800, offerAutopilotSettings=settings(4000)),
+            "content.offerThroughput cannot be set",
+        ),
         (autoscale(4000), offer(offerAutopilotSettings=settings(None)), INVALID),
         (autoscale(4000), offer(offerAutopilotSettings=settings(-1)), too_low(-1, 1000)),
         (autoscale(60_000), offer(offerAutopilotSettings=settings(4000)), too_low(4000, 6000)),
