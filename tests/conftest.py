@@ -70,6 +70,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("stores", params, indirect=True, scope="session")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests wait for processes and disks half of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is about another database than the one it would run on."""
     chosen = config.getoption("store")
