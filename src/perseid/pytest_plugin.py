@@ -145,6 +145,10 @@ def perseid(
         _reach(endpoint)
         yield Perseid(endpoint, key)
         return
+    if pytestconfig.getoption("perseid_key"):  # in an ini file it may wait for an address
+        raise pytest.UsageError(
+            "--perseid-key is a key of the server at --perseid-endpoint, which is missing."
+        )
     from perseid.embedded import running
     from perseid.store.protocol import StoreError
 

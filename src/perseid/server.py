@@ -289,6 +289,11 @@ def claim_port(settings: Settings) -> socket.socket:
             raise StoreError(
                 f"{where}: that is not an address of this machine; choose another --host"
             ) from exc
+        if exc.errno == errno.EACCES:
+            raise StoreError(
+                f"{where}: this user may not; ports below 1024 are often kept for the system's own"
+                " services, so choose another --port"
+            ) from exc
         reason = f"{exc.strerror}; choose another --port, or stop what is using it"
         raise PortTaken(f"{where}: {reason}") from exc
     return claim

@@ -390,6 +390,14 @@ def test_a_key_that_is_none(tmp_path: Path, endpoint: str) -> None:
     assert "UsageError: perseid_key must be base64" in told
 
 
+def test_a_key_without_its_server(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test(perseid): ...")
+    code, told = run(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
+    assert code == 1
+    assert "UsageError: --perseid-key is a key of the server at --perseid-endpoint" in told
+    assert WELL_KNOWN_KEY not in told
+
+
 def test_the_environment_is_for_other_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

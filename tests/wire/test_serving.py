@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import http.client
 import json
 import logging
@@ -609,6 +610,18 @@ def test_address_nobody_here_has() -> None:
     settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
     with pytest.raises(StoreError, match="not an address of this machine; choose another --host"):
         asyncio.run(Server(settings).run())
+
+
+def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ones are, and for whom, depends on the system: nobody is using this one."""
+
+    class Guarded(socket.socket):
+        def bind(self, address: Any) -> None:
+            raise PermissionError(errno.EACCES, f"not for you: {address}")
+
+    monkeypatch.setattr(socket, "socket", Guarded)
+    with pytest.raises(StoreError, match=":80: this user may not;"):
+        claim_port(Settings(memory=True, port=80))
 
 
 def test_data_directory_that_is_a_file(tmp_path: Path) -> None:
