@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from perseid.query import compile_query, effort
+from perseid.query import compile_query, effort, settle
 from perseid.query.functions import regex
-from perseid.service import patching, queries, query_pages
+from perseid.service import patching, plans, queries, query_pages
 from perseid.service.patience import Patience
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -167,6 +167,45 @@ def test_functions_have_the_time_limit_of_an_item_and_others_are_served(
     assert replies[0].status == 400
     assert "take too long" in replies[0].json["message"]
     assert served > 3
+
+
+def test_what_a_filter_makes_of_parameters_has_a_time_limit(
+    raw: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is worked out once for all items, and before one is looked at."""
+    monkeypatch.setattr(plans, "_SETTLING_SECONDS", 0.05)
+    text = f"SELECT * FROM c WHERE @a IN ({', '.join(['@b'] * 2000)})"
+    given = {"@a": list(range(SIZE)), "@b": list(range(1, SIZE))}
+    reply = raw.query(DOCS, text, [{"name": name, "value": given[name]} for name in given])
+    assert reply.status == 400, reply
+    assert "take too long" in reply.json["message"]
+
+
+@pytest.mark.parametrize("settled", ["@a = @a AND c.pk = 'p'", "NOW() > '2' AND @a = @a"])
+def test_others_are_served_while_a_filter_works_with_long_parameters(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, settled: str
+) -> None:
+    """The parameters are compared only when another request has been served meanwhile."""
+    served = threading.Event()
+    begun = threading.Event()
+
+    def patiently(*arguments: Any) -> dict[Any, Any]:
+        begun.set()
+        assert served.wait(20)
+        return settle(*arguments)
+
+    monkeypatch.setattr("perseid.service.plans.settle", patiently)
+    with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
+        replies: list[Any] = []
+        text = f"SELECT VALUE c.id FROM c WHERE {settled}"
+        given = [{"name": "@a", "value": list(range(SIZE))}]
+        asking = threading.Thread(target=lambda: replies.append(busy.query(DOCS, text, given)))
+        asking.start()
+        assert begun.wait(20)
+        assert other.get(f"{DOCS}/1", pk='["p"]').status == 200
+        served.set()
+        asking.join()
+    assert replies[0].json["Documents"] == ["1"]
 
 
 def test_a_page_ends_in_time_whatever_functions_do(place: Place) -> None:

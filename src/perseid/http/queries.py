@@ -87,9 +87,9 @@ async def query(account: Account, request: Request) -> Response:
 async def _planned(op: Operation, wanted: QueryRequest) -> tuple[Plan, float]:
     """How the query runs, and how long it took to find out."""
     started = time.perf_counter()
-    if len(wanted.text) <= _LONG_TEXT:
+    if len(wanted.text) <= _LONG_TEXT and not query_requests.settles_much(op, wanted):
         plan = query_requests.planned(op, wanted)
-    else:  # reading it takes so long that others would wait
+    else:  # reading it, or working it out, takes so long that others would wait
         plan = await asyncio.to_thread(query_requests.planned, op, wanted)
     return plan, time.perf_counter() - started
 

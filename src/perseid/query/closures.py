@@ -161,12 +161,11 @@ class Choices:
     """The items of an IN, ready to be looked up."""
 
     values: list[Any]
-    keys: frozenset[Any] = field(init=False)
+    keys: frozenset[Any]
     strings: frozenset[str] = field(init=False)
     otherwise: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keys = frozenset(map(canonical, self.values))
         self.strings = frozenset(value for value in self.values if type(value) is str)
         # Comparing with undefined is undefined, and so is not finding a value next to one.
         self.otherwise = UNDEFINED if canonical(UNDEFINED) in self.keys else False
@@ -182,6 +181,20 @@ class Choices:
 
 
 _NAN_KEY: Final = canonical(math.nan)
+
+
+def choices_of(runs: Sequence[Fn]) -> Fn:
+    def make(row: Row) -> Choices:
+        values, keys = [], set()
+        for run in runs:
+            value = run(row)
+            if type(value) in _NESTED:
+                row[CONTEXT_SLOT].effort.spend(HEAVY)
+            values.append(value)
+            keys.add(canonical(value))
+        return Choices(values, frozenset(keys))
+
+    return make
 
 
 def in_choices(operand: Fn, choices: Fn) -> Fn:

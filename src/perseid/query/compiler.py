@@ -19,7 +19,6 @@ from perseid.query.closures import (
     COMPARISONS,
     PREDICATES,
     SUBQUERIES,
-    Choices,
     Fn,
     Row,
     Rows,
@@ -28,6 +27,7 @@ from perseid.query.closures import (
     binary_of,
     called,
     choice,
+    choices_of,
     in_choices,
     in_values,
     indexed,
@@ -205,8 +205,7 @@ class Compiler:
         if max(item.when for item in items) == _PER_ROW:
             return self._built(lambda run, *runs: in_values(run, runs), operand, *items)
         # The same list for all rows: a set, made once.
-        runs = [item.run for item in items]
-        choices = self._built(lambda *_: lambda row: Choices([run(row) for run in runs]), *items)
+        choices = self._built(lambda *runs: choices_of(runs), *items)
         return self._built(in_choices, operand, choices)
 
     def _like(self, node: Like) -> _Code:

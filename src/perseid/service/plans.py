@@ -22,7 +22,7 @@ from perseid.service.operation import Operation
 from perseid.service.patience import Patience, call_context
 
 _REMEMBERED: Final = 2048
-_SETTLING_SECONDS: Final = 1.0  # everybody waits for it
+_SETTLING_SECONDS: Final = 1.0  # everybody waits for it, unless the request is long
 # Indexed in every container, though no policy lists them; and those that cannot be searched for.
 _ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
 _NEVER_INDEXED: Final = frozenset({"_etag", "_rid", "_self", "_attachments"})

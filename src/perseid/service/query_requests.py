@@ -14,7 +14,7 @@ from perseid.errors import BadRequest
 from perseid.model import Container
 from perseid.query.distribution import without_resume_filter
 from perseid.service.operation import Operation
-from perseid.service.plans import Plan, plan_for
+from perseid.service.plans import Plan, compile_for, plan_for
 
 _SHORT_BODY: Final = 4096
 _LEVELS: Final = 3  # around the value of a parameter: {"parameters": [{"value": …}]}
@@ -39,16 +39,17 @@ class QueryRequest:
         self.parameters = parameters
         # How it ran last, and over which version of which container.
         self.plan: tuple[Container, Plan] | None = None
-        self._bound: tuple[Plan, Bound] | None = None
+        self._bound: tuple[Plan, float, Bound] | None = None
 
     def bound_to(self, plan: Plan, now: float) -> Bound:
         """What the parameters make of the plan; found at once if it ran like that before."""
         known = self._bound
         if known is not None and known[0] is plan:
-            return known[1]
+            _, then, bound = known
+            if then == now or not plan.compiled.is_timed:
+                return bound
         bound = Bound(plan.filter(self.parameters, now), *plan.window(self.parameters))
-        if not plan.compiled.is_timed:
-            self._bound = plan, bound
+        self._bound = plan, now, bound
         return bound
 
     @property
@@ -96,11 +97,18 @@ def known_plan(op: Operation, query: QueryRequest) -> Plan | None:
     return known[1] if known is not None and known[0] is op.container else None
 
 
+def settles_much(op: Operation, query: QueryRequest) -> bool:
+    """Whether it may take long to find out what the filter makes of the parameters."""
+    return query.length > _SHORT_BODY and bool(compile_for(op.container, query.text).settled)
+
+
 def planned(op: Operation, query: QueryRequest) -> Plan:
     """How the query runs."""
     plan = known_plan(op, query)
     if plan is None:
         plan = plan_for(op, query.text, query.parameters)
+        if plan.compiled.settled:
+            query.bound_to(plan, op.now)  # here, so that who waits for the plan waits for all
         if not plan.compiled.is_timed:  # else the filter is another one each time
             query.plan = op.container, plan
     return plan
