@@ -138,6 +138,14 @@ def test_access(
     assert len(found["tree"].splitlines()) >= 2
 
 
+def test_what_no_item_has_a_say_in_is_not_evaluated(shop: RawClient) -> None:
+    given = [{"name": "@who", "value": "me"}]
+    for condition in ("1 = 1 AND @who = 'me'", "@who = 'me' OR 1 > 2"):
+        found = explain(shop, f"SELECT * FROM c WHERE {condition}", parameters=given)
+        assert (found["pushed"], found["evaluated"]) == ([condition], [])
+        assert found["returned"] == COUNT
+
+
 @pytest.mark.parametrize(
     ("condition", "now"),
     [

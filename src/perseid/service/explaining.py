@@ -70,18 +70,20 @@ def _step(name: str) -> str:
 
 def _divided(compiled: CompiledQuery, kinds: Kinds) -> tuple[list[str], list[str]]:
     """The terms of WHERE that the store settles, and those it leaves to the evaluator."""
-    where = compiled.bound.where
     pushed: list[str] = []
     evaluated: list[str] = []
-    for term in _terms(where):
+    for term in _terms(compiled):
         alone = replace(compiled.bound, where=term)
         (pushed if push(alone, kinds).is_exact else evaluated).append(_text(compiled, term))
     return pushed, evaluated
 
 
-def _terms(where: Expr | None) -> tuple[Expr, ...]:
+def _terms(compiled: CompiledQuery) -> tuple[Expr, ...]:
+    where = compiled.bound.where
     if where is None:
         return ()
+    if where in compiled.settled:  # no item has a say in it, so it was worked out as a whole
+        return (where,)
     return where.operands if isinstance(where, Chain) and where.op == "AND" else (where,)
 
 
