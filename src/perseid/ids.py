@@ -129,7 +129,10 @@ _MASK96: Final = (1 << 96) - 1
 
 
 def make_etag(ts: int, unique: int) -> str:
-    """An etag with its quotes; another `unique` (of 96 bits) is another etag."""
+    """An etag with its quotes; another `unique` (of 96 bits) is another etag.
+
+    Where only the last 32 bits differ, etags sort as those do: the change feed rests on it.
+    """
     digits = f"{unique & _MASK96:024x}"
     return (
         f'"{digits[16:]}-{digits[12:16]}-{digits[8:12]}-{digits[4:8]}'

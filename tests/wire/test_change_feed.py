@@ -13,6 +13,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from tests.support.operations import codes, create, patch, upsert
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
@@ -150,6 +151,18 @@ def test_items_in_the_order_of_their_last_writes(box: Box) -> None:
     ]
     assert documents[-1] == stored | {"_lsn": box.lsn(4)}
     assert etag == box.etag(4)
+
+
+def test_items_of_a_batch_in_the_order_of_its_operations(box: Box) -> None:
+    """Whatever their lifetimes, and whether they are new."""
+    box.put("old")
+    start = box.now()
+    operations = [create("c", ttl=9), upsert("a"), create("b", ttl=-1), upsert("old", ttl=5)]
+    operations.append(patch("a", {"op": "set", "path": "/n", "value": 1}))
+    reply = box.raw.batch(box.path, operations, pk='["a"]')
+    assert codes(reply) == [201, 201, 201, 200, 200]
+    shown = box.get(LATEST, start).json["Documents"]
+    assert [document["id"] for document in shown] == ["c", "b", "old", "a"]
 
 
 def test_an_empty_container_has_nothing_and_a_position(box: Box) -> None:

@@ -71,7 +71,7 @@ async def read_latest(op: Operation, scope: Scan, start: Start) -> LatestVersion
     found = None
     for part, after in reader.turns():
         page = await op.store.latest(op.container, ChangeScan(scope, part, after, since))
-        rows = page.rows
+        rows = sorted(page.rows, key=_turn)
         reader.moved(part, page.lsn)
         if rows:
             found = part
@@ -108,6 +108,12 @@ async def forget(account: Account, container: Container, now: float) -> int:
     if not container.retention:
         return 0
     return await account.store.forget(container, int(now) - container.retention, FORGOTTEN)
+
+
+def _turn(row: Row) -> tuple[int, str]:
+    """When an item was last written; what a transaction has written has one LSN, and etags that
+    count on. A page holds all of it."""
+    return row.lsn, row.etag
 
 
 class _Reader:
