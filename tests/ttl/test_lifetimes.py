@@ -1178,6 +1178,22 @@ def test_the_place_in_the_purge_order(shelves: Shelves) -> None:
     assert explain(shelf, "e")["purgePlace"] == 4
 
 
+def test_the_living_have_no_place_in_the_purge_order(shelves: Shelves) -> None:
+    """Those that the policy leaves alone are not removed before anybody."""
+    shelf = shelves.make(-1)
+    for id_, own in {"a": 10, "b": 20, "sleeping": 25, "stays": ABSENT, "marked": -1}.items():
+        shelf.create(id_, own)
+    shelf.clock.advance(20)
+    assert [explain(shelf, id_)["purgePlace"] for id_ in "ab"] == [0, 1]
+    shelf.set_default()  # off: the ttl of `sleeping` means nothing from now on
+    shelf.clock.advance(20)
+    assert [explain(shelf, id_)["purgePlace"] for id_ in "ab"] == [0, 1]
+    shelf.set_default(35)  # who inherits is dead since its 35th second, and so is `sleeping`
+    assert [explain(shelf, id_)["purgePlace"] for id_ in ("sleeping", "stays")] == [2, 3]
+    shelf.set_default()
+    assert explain(shelf, "stays")["purgePlace"] == 3
+
+
 def test_explain_never_existed_and_purged(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     shelf.create("a")

@@ -397,13 +397,13 @@ def _clause(policy: Policy, row: Row, is_live: bool) -> str:
 
 
 async def _purge_place(op: Operation, place: Place, row: Row) -> int:
-    """How many are removed before it."""
-    container = op.container
+    """How many are removed before it: the dead, whatever age the living have reached."""
+    container, (inherited, own) = op.container, op.horizon
     ages, ended = policies.ages(container), _died_at(container, row)
     spans = (
-        Span("inheriting", ttl.DAWN, min(ages.until, ended - ages.before - 1)),
-        Span("inheriting", ages.until, ended - ages.after - 1),
-        Span("own", ttl.DAWN, ended - 1),
+        Span("inheriting", ttl.DAWN, min(inherited, ages.until, ended - ages.before - 1)),
+        Span("inheriting", ages.until, min(inherited, ended - ages.after - 1)),
+        Span("own", ttl.DAWN, min(own, ended - 1)),
     )
     tallies = [
         await op.store.tally(container, place.range_index, span)
