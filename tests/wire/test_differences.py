@@ -85,6 +85,22 @@ def test_more_throughput_splits_ranges(raw: RawClient, container: str) -> None:
     assert len(raw.get(f"{container}/pkranges").json["PartitionKeyRanges"]) == 2
 
 
+@difference("bulk operations with a key of another range than the request names")
+def test_bulk_operations_belong_to_the_range(raw: RawClient, database: str) -> None:
+    body = {"id": "r", "partitionKey": KEY}
+    needed(raw.post(f"{database}/colls", body, throughput="20000"))
+    operations = [
+        {
+            "operationType": "Create",
+            "partitionKey": f'["{pk}"]',
+            "resourceBody": {"id": pk, "pk": pk},
+        }
+        for pk in "abcdefghij"
+    ]
+    reply = raw.batch(f"{database}/colls/r", operations, atomic=False, range="0")
+    assert (reply.status, reply.sub_status) == (410, 1002)
+
+
 @difference("duplicate names in a JSON object")
 def test_the_last_of_two_names_wins(raw: RawClient, container: str) -> None:
     reply = raw.post(f"{container}/docs", b'{"id": "a", "pk": "p", "x": 1, "x": 2}', pk='["p"]')

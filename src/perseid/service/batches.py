@@ -20,7 +20,6 @@ from perseid.errors import (
     CosmosError,
     FailedDependency,
     PartitionKeyMismatch,
-    RangeGone,
     RequestEntityTooLarge,
     RequestTimeout,
 )
@@ -255,9 +254,11 @@ async def run_each(
 ) -> Results:
     """Runs each operation as a transaction; `goes_on` says what happens after one has failed.
 
+    Each goes to the range of its own key, whichever the request names. A 410 would be of no use: a
+    client that knows the ranges of a container made anew under the same name looks again, finds the
+    range it was refused, and the JavaScript one then waits on it for ever.
     `reread` gives the operations for the container as it is by then, if it changes in between.
     """
-    _check_range(members, range_index)
     if any(isinstance(member.step, CosmosError) for member in members):
         await confirm(op)  # what is refused by now never comes to the store, which would find out
     room = _Room()
@@ -310,17 +311,6 @@ def range_index_of(members: Sequence[Member], given: int | None) -> int:
 def ranges_of(members: Sequence[Member]) -> set[int]:
     """The ranges that the operations are for, as far as they are any."""
     return {member.step.place.range_index for member in members if isinstance(member.step, Step)}
-
-
-def _check_range(members: Sequence[Member], range_index: int | None) -> None:
-    """410 when the client took a key for one of another range: it must look again."""
-    if range_index is None:
-        return
-    for _, step in members:
-        if isinstance(step, Step) and step.place.range_index != range_index:
-            raise RangeGone(
-                "An operation's partition key does not belong to the range the request names."
-            )
 
 
 # Both -------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { freshContainer, ids, plain } from "./support.mjs";
+import { freshContainer, freshDatabase, ids, plain } from "./support.mjs";
 
 const OPERATIONS = [
   { operationType: "Create", resourceBody: { id: "1", pk: "a", n: 1 } },
@@ -58,6 +58,29 @@ for (const version of [1, 2]) {
     );
     for (const pk of keys) {
       assert.equal((await container.item("1", pk).read()).resource.pk, pk);
+    }
+  });
+}
+
+for (const [before, after] of [[400, 20000], [30000, 20000], [20000, 400]]) {
+  const change = `${before} to ${after} RU/s`;
+  // The client knows the ranges from before, and waits for ever on one that is gone and still there.
+  test(`a bulk call ends when the container was made anew, ${change}`, { timeout: 30_000 }, async (t) => {
+    const partitionKey = { paths: ["/pk"], kind: "Hash", version: 2 };
+    const database = await freshDatabase(t);
+    const writes = () =>
+      [..."abcdefghijklmnop"].map((pk) => ({
+        operationType: "Create",
+        partitionKey: pk,
+        resourceBody: { id: "1", pk },
+      }));
+    for (const throughput of [before, after]) {
+      const { container } = await database.containers.create({ id: "c", partitionKey, throughput });
+      const results = await container.items.executeBulkOperations(writes());
+      assert.deepEqual(new Set(results.map(({ response }) => response?.statusCode)), new Set([201]));
+      const { resources } = await container.items.readAll().fetchAll();
+      assert.equal(resources.length, 16);
+      await container.delete();
     }
   });
 }
