@@ -52,8 +52,9 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def perseid(home: Home, *flags: str) -> Iterator[Server]:
-    """Perseid as installed, on the data at home if any, every commit forced to disk."""
+def perseid(home: Home, *flags: str, source: Path | None = None) -> Iterator[Server]:
+    """Perseid as installed, or from `source`, on the data at home if any; every commit is forced to
+    disk."""
     from perseid import __version__
 
     port = free_port()
@@ -61,7 +62,13 @@ def perseid(home: Home, *flags: str) -> Iterator[Server]:
     command += ["--port", str(port), *home.flags, *flags]
     path = "/_perseid/ready"
     with _running(
-        home.server, __version__, command, port=port, path=path, directory=home.directory
+        home.server,
+        __version__,
+        command,
+        port=port,
+        path=path,
+        directory=home.directory,
+        source=source,
     ) as server:
         yield server
 
@@ -128,12 +135,21 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def _running(
-    name: str, version: str, command: Sequence[str], *, port: int, path: str, directory: Path
+    name: str,
+    version: str,
+    command: Sequence[str],
+    *,
+    port: int,
+    path: str,
+    directory: Path,
+    source: Path | None = None,
 ) -> Iterator[Server]:
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "output.txt"
     # Settings in the caller's environment must not change what is measured.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PERSEID_")}
+    if source is not None:
+        env["PYTHONPATH"] = str(source)
     with log.open("wb") as output:
         began = time.perf_counter()
         process = subprocess.Popen(

@@ -1,0 +1,192 @@
+"""Compares this checkout with another one: `python -m bench.revisions ../before`.
+
+Both servers run at the same time and take turns, so that both meet the same noise. Each pair of
+runs gives a ratio; the median of the ratios counts. CPU time for each request is shown as well: on
+a shared machine it varies less than the rate.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from email.utils import formatdate
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import click
+import psutil  # type: ignore[import-untyped]
+from rich.console import Console
+from rich.table import Table
+
+from bench import servers
+from bench.homes import Databases, Files, Homes
+from bench.load import Driver, drivers, send_all
+from bench.servers import Server
+from bench.signing import Request, Target
+from bench.workload import PRELOADED, fresh_creates, point_reads, preload, setup
+from tests.support.postgres import Postgres
+
+_DOCUMENTS: Final = 20_000
+_CONNECTIONS: Final = 32
+_VARIANTS: Final = 500
+_QUERY_HEADERS: Final = {
+    "x-ms-documentdb-isquery": "True",
+    "x-ms-documentdb-query-enablecrosspartition": "True",
+}
+
+
+class Operation(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    status: int
+    requests: Callable[[Target, int], list[Request]]
+
+
+class Run(NamedTuple):
+    rate: float
+    cpu_ms: float  # of the server process, for each request
+
+
+def _queries(text: str, values: Callable[[int], dict[str, Any]]) -> Operation:
+    def requests(target: Target, _documents: int) -> list[Request]:
+        made = []
+        for number in range(_VARIANTS):
+            parameters = [{"name": k, "value": v} for k, v in values(number).items()]
+            body = json.dumps({"query": text, "parameters": parameters}).encode()
+            made.append(Request(target.request("POST", f"{PRELOADED}/docs", body, _QUERY_HEADERS)))
+        return made
+
+    return Operation(text, 200, requests)
+
+
+OPERATIONS: Final = (
+    Operation("point read", 200, point_reads),
+    Operation("create", 201, fresh_creates),
+    _queries(
+        "SELECT * FROM c WHERE c.email = @email",
+        lambda number: {"@email": f"customer{number * 7919 % _DOCUMENTS}@example.com"},
+    )._replace(name="equality"),
+    _queries("SELECT TOP 10 * FROM c ORDER BY c.score DESC", lambda _: {})._replace(
+        name="ORDER BY, 10 rows"
+    ),
+    _queries(
+        "SELECT VALUE COUNT(1) FROM c WHERE c.name = @name",
+        lambda number: {"@name": f"customer {number * 7919 % _DOCUMENTS}"},
+    )._replace(name="COUNT with a filter"),
+)
+
+
+@click.command()
+@click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--pairs", type=click.IntRange(1, 99), default=9, help="Pairs of runs of each row.")
+@click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Length of a run.")
+@click.option("--store", type=click.Choice(("sqlite", "postgres")), default="sqlite")
+@click.option("--only", multiple=True, help="Measure this row only.")
+def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, ...]) -> None:
+    """Compare this checkout with the checkout OTHER; a ratio above 1 means this one is better."""
+    chosen = [each for each in OPERATIONS if not only or each.name in only]
+    directory = servers.bench_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
+        homes: Homes = Files()
+        if store == "postgres":
+            homes = Databases(stack.enter_context(Postgres(durable=True)))
+        sources = {"after": Path.cwd() / "src", "before": other.absolute() / "src"}
+        table = Table("", "before", "after", "ratio", "lowest", "CPU before", "CPU after", "ratio")
+        _compare_starts(sources, homes, scratch, pairs, table)
+        running = {
+            name: stack.enter_context(servers.perseid(homes.make(scratch / name), source=source))
+            for name, source in sources.items()
+        }
+        for server in running.values():
+            _load(server)
+        driver = next(iter(drivers(scratch).values()))
+        for operation in chosen:
+            _compare(operation, running, driver, pairs, seconds, table)
+        sizes = {name: server.resident_bytes() / 2**20 for name, server in running.items()}
+        table.add_row("memory afterwards, MB", *_cells(sizes["before"], sizes["after"]))
+    Console().print(table)
+
+
+def _compare_starts(
+    sources: dict[str, Path], homes: Homes, scratch: Path, pairs: int, table: Table
+) -> None:
+    seconds: dict[str, list[float]] = {name: [] for name in sources}
+    sizes: dict[str, list[float]] = {name: [] for name in sources}
+    for number in range(pairs):
+        for name, source in sources.items():
+            home = homes.make(scratch / f"start-{name}-{number}")
+            with servers.perseid(home, source=source) as server:
+                seconds[name].append(server.start_seconds * 1000)
+                sizes[name].append(server.resident_bytes() / 2**20)
+    for title, figures in (("start, ms", seconds), ("memory after start, MB", sizes)):
+        before, after = median(figures["before"]), median(figures["after"])
+        table.add_row(title, *_cells(before, after))
+
+
+def _cells(before: float, after: float) -> tuple[str, ...]:
+    """For figures of which less is better."""
+    return f"{before:,.1f}", f"{after:,.1f}", f"{before / after:.3f}"
+
+
+def _load(server: Server) -> None:
+    target = _target(server)
+    send_all(server.port, setup(target), 201)
+    send_all(server.port, preload(target, range(_DOCUMENTS)), 201, _CONNECTIONS)
+
+
+def _target(server: Server) -> Target:
+    return Target(server.port, formatdate(usegmt=True))
+
+
+def _compare(
+    operation: Operation,
+    running: dict[str, Server],
+    driver: Driver,
+    pairs: int,
+    seconds: int,
+    table: Table,
+) -> None:
+    runs: dict[str, list[Run]] = {name: [] for name in running}
+    for server in running.values():
+        _run(operation, server, driver, 1)  # indexes are built, caches filled
+    for number in range(pairs):
+        order: Sequence[str] = list(running) if number % 2 else list(reversed(running))
+        for name in order:
+            runs[name].append(_run(operation, running[name], driver, seconds))
+    pairs_of_runs = list(zip(runs["before"], runs["after"], strict=True))
+    ratios = sorted(after.rate / before.rate for before, after in pairs_of_runs)
+    cpu = median(before.cpu_ms / after.cpu_ms for before, after in pairs_of_runs)
+    table.add_row(
+        operation.name,
+        f"{median(run.rate for run in runs['before']):,.0f}/s",
+        f"{median(run.rate for run in runs['after']):,.0f}/s",
+        f"{median(ratios):.3f}",
+        f"{ratios[0]:.3f}",
+        f"{median(run.cpu_ms for run in runs['before']):.3f} ms",
+        f"{median(run.cpu_ms for run in runs['after']):.3f} ms",
+        f"{cpu:.3f}",
+    )
+
+
+def _run(operation: Operation, server: Server, driver: Driver, seconds: float) -> Run:
+    requests = operation.requests(_target(server), _DOCUMENTS)
+    before = _cpu_seconds(server.pid)
+    sample = driver(server.port, requests, operation.status, _CONNECTIONS, seconds)
+    spent = _cpu_seconds(server.pid) - before
+    server.settle()
+    return Run(sample.rate, spent * 1000 / sample.requests)
+
+
+def _cpu_seconds(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench.revisions")
