@@ -19,11 +19,11 @@ from perseid.config import Settings
 from perseid.store.postgres import connecting
 from tests.support import postgres
 from tests.support.postgres import Postgres
+from tests.support.purging import until
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
-from tests.ttl.conftest import KEY
-from tests.ttl.test_purge import until
+from tests.support.ttl_containers import KEY
 
 pytestmark = pytest.mark.only_on("postgres", reason="breaks its connections")
 

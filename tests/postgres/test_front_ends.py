@@ -27,11 +27,7 @@ from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
 from tests.support.operations import codes, create
-from tests.support.raw import RawClient, Reply
-from tests.support.running import running
-from tests.support.stores import Place
-from tests.ttl.conftest import KEY, frozen_clock
-from tests.ttl.test_purge import (
+from tests.support.purging import (
     Kept,
     backlog,
     container_at,
@@ -40,6 +36,10 @@ from tests.ttl.test_purge import (
     stock,
     until,
 )
+from tests.support.raw import RawClient, Reply
+from tests.support.running import running
+from tests.support.stores import Place
+from tests.support.ttl_containers import KEY, frozen_clock
 
 pytestmark = pytest.mark.only_on("postgres", reason="several servers on one database")
 

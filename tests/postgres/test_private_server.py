@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import ROOT
-from tests.ttl.test_purge import until
+from tests.support.purging import until
 
 pytestmark = pytest.mark.only_on("postgres", reason="about its server")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.raw import Reply
-from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 Bury = Callable[[Shelf], None]
 PK = {"x-ms-documentdb-partitionkey": '["p"]'}

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.raw import Reply
-from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
 
 LONGEST: Final = 2147483647
 NAME: Final = "analyticalStorageTtl"

@@ -17,7 +17,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.support.operations import codes, stored
 from tests.support.raw import RawClient
-from tests.ttl.conftest import KEY, Shelves
+from tests.support.ttl_containers import KEY, Shelves
 
 DEFAULT_TTL: Final = 3
 IDS: Final = ("a", "b", "c")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.operations import codes
 from tests.support.raw import Reply
 from tests.support.stores import Place
-from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
 
 KEY: Final = '["p"]'
 TOUCH: Final = [{"op": "set", "path": "/v", "value": 1}]

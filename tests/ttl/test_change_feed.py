@@ -11,10 +11,10 @@ import apsw
 import pytest
 
 from perseid.store.directory import DATABASE_FILE
+from tests.support.purging import Kept, backlog, container_at, process, stock, until
 from tests.support.raw import RawClient
 from tests.support.stores import Place
-from tests.ttl.conftest import Shelf, Shelves, frozen_clock, serving
-from tests.ttl.test_purge import Kept, backlog, container_at, process, stock, until
+from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
 
 KEPT: dict[str, Any] = {"changeFeedPolicy": {"retentionDuration": 60}}
 LATEST = {"A-IM": "Incremental Feed"}

@@ -25,7 +25,7 @@ from perseid.service.sweeper import Sweeper
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place, Stores
-from tests.ttl.conftest import KEY, Shelves, assert_gone, frozen_clock, serving
+from tests.support.ttl_containers import KEY, Shelves, assert_gone, frozen_clock, serving
 
 DAY = 86_400
 

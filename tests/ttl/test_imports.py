@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.raw import RawClient, Reply
-from tests.ttl.conftest import ABSENT, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves
 
 
 def send(shelf: Shelf, documents: Sequence[Any], options: str = "") -> Reply:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.raw import RawClient, Reply
-from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves, assert_gone
 
 NO_INDEX: Final = (
     "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection"

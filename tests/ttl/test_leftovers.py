@@ -21,10 +21,10 @@ from perseid.service.operation import begin
 from perseid.service.sweeper import Sweeper
 from perseid.service.throughput_rules import Throughput, autoscale, manual
 from tests.support.operations import create, delete, item, upsert
+from tests.support.purging import Kept, stock
 from tests.support.raw import RawClient, Reply
 from tests.support.stores import Place, Stores
-from tests.ttl.conftest import KEY, frozen_clock, serving
-from tests.ttl.test_purge import Kept, stock
+from tests.support.ttl_containers import KEY, frozen_clock, serving
 
 PRICE = 5.6  # of removing one of the items that `stock` makes: three index terms
 

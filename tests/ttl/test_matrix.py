@@ -21,7 +21,7 @@ from perseid.ttl import LIVE_SQL, LONGEST, NEVER, Policy, expires_at, is_live
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
 from tests.support.stores import Place
-from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone, frozen_clock
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone, frozen_clock
 
 TS: Final = 1_000_000
 

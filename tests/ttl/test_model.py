@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.raw import Reply
-from tests.ttl.conftest import ABSENT, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 Act = Callable[[Shelf, dict[str, Any]], Reply]
 

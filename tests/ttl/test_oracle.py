@@ -29,7 +29,7 @@ from perseid.store.protocol import Decision, Put, PutResource, Resource, Scan
 from perseid.ttl import DAWN, Horizon, Policy
 from tests.support.raw import RawClient, Reply
 from tests.support.stores import SQLITE, Stores, open_store
-from tests.ttl.conftest import KEY, assert_gone
+from tests.support.ttl_containers import KEY, assert_gone
 
 T = TypeVar("T")
 

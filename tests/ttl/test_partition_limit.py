@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.raw import Reply
 from tests.support.stores import Place
-from tests.ttl.conftest import Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelves, frozen_clock, serving
 
 
 def test_a_full_partition_takes_more_once_its_items_are_dead(place: Place) -> None:

@@ -19,10 +19,18 @@ from perseid.partition import parse_definition
 from perseid.service import batches, items, patching, transactions
 from perseid.service.operation import Operation, begin
 from perseid.service.transactions import Draft
+from tests.support.purging import Kept, container_at, set_default, stock
 from tests.support.raw import RawClient
 from tests.support.stores import Place, Stores
-from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves, assert_gone, frozen_clock, serving
-from tests.ttl.test_purge import Kept, container_at, set_default, stock
+from tests.support.ttl_containers import (
+    ABSENT,
+    KEY,
+    Shelf,
+    Shelves,
+    assert_gone,
+    frozen_clock,
+    serving,
+)
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
 Step = tuple[Any, ...]

@@ -12,7 +12,7 @@ from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import Stores
-from tests.ttl.conftest import Shelves, assert_gone
+from tests.support.ttl_containers import Shelves, assert_gone
 
 LIFETIME = 1
 PATIENCE = 10.0  # seconds of wall time until the test gives up

@@ -17,9 +17,9 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.store.directory import DATABASE_FILE
+from tests.support.purging import Kept, container_at, drained, process, stock, until
 from tests.support.raw import RawClient
-from tests.ttl.conftest import Shelf, Shelves, frozen_clock, serving
-from tests.ttl.test_purge import Kept, container_at, drained, process, stock, until
+from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.raw import Reply
-from tests.ttl.conftest import ABSENT, KEY, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
 
 LONGEST: Final = 2147483647
 INVALID: Final = (

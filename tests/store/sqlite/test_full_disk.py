@@ -1,0 +1,275 @@
+"""A disk that is full, fails for a moment, or loses the file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from perseid.errors import CosmosError, InsufficientStorage, ServiceUnavailable
+from perseid.model import Container
+from perseid.service.catalog import build_container
+from perseid.store.directory import DataDirectory
+from perseid.store.protocol import (
+    Decision,
+    PutResource,
+    Remove,
+    RemoveResource,
+    Scan,
+    StoreError,
+)
+from perseid.store.sqlite import SqliteStore
+from tests.store.rows import (
+    DATABASE,
+    Run,
+    container_resource,
+    ids_in,
+    insert,
+    key,
+    scanned,
+)
+from tests.store.sqlite.jobs import Gate, limit_pages, outcomes, submit
+
+pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
+
+
+@pytest.fixture
+def unique_container(store: SqliteStore, run: Run[None]) -> Container:
+    made = container_resource(8, unique=True)
+    run(store.change([PutResource(made)]))
+    return build_container(made, DATABASE)
+
+
+BIG = b'{"v":"' + b"x" * 20_000 + b'"}'
+
+
+def check_full(error: BaseException) -> None:
+    assert isinstance(error, InsufficientStorage)
+    assert error.status == 507
+    assert error.code == "InsufficientStorage"
+
+
+def test_full_disk(store: SqliteStore, container: Container, run: Run[Any], path: Path) -> None:
+    """What was acknowledged is there, what was refused is not; with room it goes on."""
+    run(insert(store, container, "0", body=BIG))
+    limit_pages(store, 40)
+    kept = ["0"]
+    refused: list[BaseException] = []
+    while not refused:
+        try:
+            run(insert(store, container, str(len(kept)), body=BIG))
+            kept.append(str(len(kept)))
+        except CosmosError as error:
+            refused.append(error)
+    check_full(refused[0])
+    assert 1 < len(kept) < 20
+    assert run(ids_in(store, container)) == kept
+    assert run(store.lsns(container)) == (len(kept), 0)
+    with pytest.raises(InsufficientStorage):
+        run(insert(store, container, "x", body=BIG))
+    (last,) = run(scanned(store, container, Scan(limit=1)))
+    run(store.write(container, 0, [], lambda view: Decision([Remove(last)], None)))  # still works
+    limit_pages(store, 1000)
+    (next_one,) = run(insert(store, container, "next", body=BIG))
+    assert next_one.lsn == len(kept) + 2
+    run(store.close())
+    reopened = SqliteStore(path, durability="off")
+    assert run(ids_in(reopened, container)) == [*kept[1:], "next"]
+    assert run(reopened.lsns(container)) == (len(kept) + 2, 0)
+    run(reopened.close())
+
+
+def test_full_disk_in_a_group(
+    store: SqliteStore, container: Container, run: Run[Any], path: Path
+) -> None:
+    """Nobody of the group is told "done" whose write is not there."""
+    limit_pages(store, 60)
+
+    async def work() -> list[Any]:
+        async with Gate(store) as gate:
+            tasks = await submit(
+                *[insert(store, container, str(each), body=BIG) for each in range(30)]
+            )
+            gate.open()
+            return await outcomes(tasks)
+
+    found = run(work())
+    done = [each[0] for each in found if not isinstance(each, BaseException)]
+    for each in found:
+        if isinstance(each, BaseException):
+            check_full(each)
+    assert len(done) < 30
+    assert run(scanned(store, container, Scan(max_bytes=2**30))) == done
+    assert run(store.lsns(container)) == (len(done), 0)
+    assert [each.lsn for each in done] == list(range(1, len(done) + 1))
+    limit_pages(store, 1000)
+    (after,) = run(insert(store, container, "after"))
+    assert after.lsn == len(done) + 1
+
+
+class Disk(apsw.VFS):
+    """One that can be told to fail, with every file opened on it."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        super().__init__("failing", "unix", makedefault=True)
+
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        return File(self, name, flags)
+
+
+class File(apsw.VFSFile):
+    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        super().__init__("unix", name, flags)
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        if self._disk.is_broken:
+            raise apsw.IOError("cannot read")
+        return super().xRead(amount, offset)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    """Under every store that is opened after it."""
+    if sys.platform == "win32":
+        pytest.skip("wraps the files of Unix")
+    made = Disk()
+    yield made
+    made.unregister()
+
+
+def test_writes_go_on_after_a_disk_has_failed_for_a_moment(
+    disk: Disk, store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    """Even if nothing could be read when the failed write was undone."""
+
+    async def work() -> None:
+        store._write_db.pragma("shrink_memory")  # what is remembered need not be read
+        disk.is_broken = True
+        with pytest.raises(ServiceUnavailable):
+            await asyncio.wait_for(insert(store, container, "1"), 10)
+        disk.is_broken = False
+        await asyncio.wait_for(insert(store, container, "2"), 10)
+        assert await ids_in(store, container) == ["2"]
+
+    run(work())
+
+
+LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] = {
+    "a setting": lambda store, _: store.get_meta("a"),
+    "resources": lambda store, _: store.resources(),
+    "the audit log": lambda store, _: store.notes(None, 0, 10),
+    "free pages": lambda store, _: store.reclaim(1),
+    "changes": lambda store, container: store.forget(container, 1, 10),
+    "an item": lambda store, container: store.read(container, 0, key("1")),
+    "items": lambda store, container: store.scan(container, Scan()),
+}
+
+
+@pytest.mark.parametrize("what", LOOKS)
+def test_what_a_disk_does_not_give_is_not_available(
+    disk: Disk, store: SqliteStore, container: Container, run: Run[Any], what: str
+) -> None:
+    store._point_db.pragma("shrink_memory")
+    disk.is_broken = True
+    with pytest.raises(ServiceUnavailable):
+        run(LOOKS[what](store, container))
+    disk.is_broken = False
+    run(LOOKS[what](store, container))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is there")
+@pytest.mark.parametrize("how", ["moved", "removed", "replaced"])
+def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
+    tmp_path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """It would be acknowledged, and not there at the next start. Nor is another file read."""
+    monkeypatch.setattr("perseid.store.sqlite._GLANCE", 0)
+    path, elsewhere = tmp_path / "a" / "db", tmp_path / "b"
+    path.parent.mkdir()
+    store = SqliteStore(path, durability="off")
+    run(store.change([PutResource(container_resource(7))]))
+    container = build_container(container_resource(7), DATABASE)
+    run(insert(store, container, "1"))
+    path.parent.rename(elsewhere)
+    if how == "replaced":
+        shutil.copytree(elsewhere, path.parent)
+    if how != "moved":
+        shutil.rmtree(elsewhere)
+    with pytest.raises(ServiceUnavailable, match="moved, removed or replaced"):
+        run(insert(store, container, "2"))
+    with pytest.raises(ServiceUnavailable):
+        run(store.put_meta("a", "b"))
+    with pytest.raises(ServiceUnavailable):  # through a connection that was not open yet
+        run(ids_in(store, container))
+    assert run(store.read(container, 0, key("1")))[0] is not None
+    if how == "moved":
+        elsewhere.rename(path.parent)
+        run(insert(store, container, "3"))  # it is back
+        assert run(ids_in(store, container)) == ["1", "3"]
+        run(store.close())
+    else:
+        with pytest.raises(StoreError, match="moved, removed or replaced"):
+            run(store.close())
+
+
+def test_a_directory_whose_name_is_not_text_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"bad\ufffd as data directory: .* not valid UTF-8"):
+        DataDirectory(tmp_path / os.fsdecode(b"bad\xff"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:
+    run(store.put_meta("a", "old"))
+    limit_pages(store, 0)
+    with pytest.raises(InsufficientStorage):
+        run(store.put_meta("a", "x" * 100_000))
+    with pytest.raises(InsufficientStorage):
+        run(store.change([PutResource(container_resource(9))]))
+    assert run(store.get_meta("a")) == "old"
+    assert run(store.resources()) == []
+
+
+def test_a_removed_container_leaves_nothing_in_the_file(
+    store: SqliteStore, container: Container, unique_container: Container, run: Run[Any]
+) -> None:
+    run(insert(store, container, "1"))
+    run(insert(store, unique_container, "1"))
+    run(store.change([RemoveResource(container_resource(7))]))
+    tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
+    assert list(tables) == []
+    assert set(store._write_db.execute("SELECT container FROM positions")) == {(8,)}
+    assert {number for number, _ in store._positions} == {8}
+
+
+def test_a_write_and_the_end_of_its_container_in_one_group(
+    store: SqliteStore, container: Container, run: Run[Any]
+) -> None:
+    """Nothing of the container is left behind, whichever came first."""
+
+    async def work() -> list[Any]:
+        async with Gate(store) as gate:
+            tasks: list[Any] = await submit(
+                insert(store, container, "1"),
+                store.change([RemoveResource(container_resource(7))]),
+                insert(store, container, "2"),
+            )
+            gate.open()
+            return await outcomes(tasks)
+
+    before, removed, after = run(work())
+    assert [each.id for each in before] == ["1"]
+    assert removed is None
+    assert isinstance(after, Exception)
+    assert run(store.resources()) == []
+    assert list(store._write_db.execute("SELECT * FROM positions")) == []
+    tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
+    assert list(tables) == []

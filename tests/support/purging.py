@@ -1,0 +1,217 @@
+"""Containers filled below the API, and server processes that purge them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import orjson
+import pytest
+
+import perseid
+from perseid import ids, partition
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from perseid.documents import seal
+from perseid.model import Container, Row, item_number
+from perseid.server import opened
+from perseid.service import containers, databases, unique_keys
+from perseid.service.account import Account
+from perseid.store.directory import DATABASE_FILE
+from perseid.store.protocol import Corpse, Decision, Put, View
+from tests.support.raw import RawClient
+from tests.support.running import free_port
+from tests.support.stores import flags
+from tests.support.ttl_containers import (
+    KEY,
+)
+
+PATIENCE = 60.0  # seconds until a test gives up waiting: a machine may be busy
+BATCH = 250
+
+
+# Setting the stage
+class Kept(NamedTuple):
+    """An item to be put on disk as if it had been written at `ts`."""
+
+    id: str
+    ts: int
+    ttl: int | None = None
+
+
+@asynccontextmanager
+async def container_at(
+    settings: Settings, clock: MovableClock, default_ttl: int | None, **rest: Any
+) -> AsyncIterator[tuple[Account, Container]]:
+    """An open account with one new container, `d/c`; nothing serves it and nothing sweeps it."""
+    async with opened(settings, clock) as account:
+        await databases.create(account, {"id": "d"}, None, clock.now())
+        body = {"id": "c", "partitionKey": KEY, "defaultTtl": default_ttl, **rest}
+        yield account, await containers.create(account, "d", body, None, clock.now())
+
+
+async def stock(account: Account, container: Container, kept: Sequence[Kept]) -> None:
+    """Stores items in the logical partition `p`, many in a transaction, each with its own time."""
+    pk = partition.canonical(("p",))
+    epk = bytes.fromhex(partition.effective_of(pk, container.key))
+
+    def put(item: Kept, lsn: int, place: int) -> Put:
+        value: dict[str, Any] = {"id": item.id, "pk": "p", "mark": item.id}
+        if item.ttl is not None:
+            value["ttl"] = item.ttl
+        number = item_number(0, lsn, place)
+        etag = ids.make_etag(item.ts, container.number << 60 | number)
+        rid = ids.child_rid(container.rid, "document", number)
+        body = seal(orjson.dumps(value), rid, container.docs_link, etag, item.ts)
+        row = Row(
+            number, pk, item.id, epk, item.ts, item.ttl, lsn, etag, len(body), len(value), body
+        )
+        unique = unique_keys.entries(container, pk, value) if container.unique_keys else ()
+        return Put(row, None, unique)
+
+    async def write(first: int) -> None:
+        def decide(view: View) -> Decision[None]:
+            batch = kept[first : first + BATCH]
+            return Decision([put(item, view.lsn, place) for place, item in enumerate(batch)], None)
+
+        await account.store.write(container, 0, (), decide)
+
+    await asyncio.gather(*map(write, range(0, len(kept), BATCH)))
+
+
+class Process:
+    """`perseid serve` in a process of its own, with a clock that can be moved."""
+
+    def __init__(self, settings: Settings, *options: str) -> None:
+        port = free_port()
+        source = str(Path(perseid.__file__).parents[1])
+        path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "perseid", "serve", *flags(settings)),
+                *("--port", str(port), "--test-clock", *options),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        assert self._process.stdout is not None
+        if not any("is ready" in line for line in self._process.stdout):
+            raise AssertionError(f"the server ended with {self._process.wait()}")
+        self.raw = RawClient(f"http://127.0.0.1:{port}/")
+
+    def end(self, how: signal.Signals) -> int:
+        """Sends a signal and waits; the exit code."""
+        self.raw.close()
+        self._process.send_signal(how)
+        code = self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+
+@contextmanager
+def process(settings: Settings, *options: str) -> Iterator[Process]:
+    """A server that is killed with the block, if it has not been before."""
+    found = Process(settings, *options)
+    try:
+        yield found
+    finally:
+        found.end(signal.SIGKILL)
+
+
+def until(is_done: Callable[[], bool]) -> float:
+    """Asks until the answer is yes; how long that took."""
+    started = time.monotonic()
+    while not is_done():
+        assert time.monotonic() - started < PATIENCE, "waited too long"
+    return time.monotonic() - started
+
+
+def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
+    reply = raw.get(admin)
+    assert reply.status == 200, reply
+    count: int = reply.json["backlog"]["items"]
+    return count
+
+
+def drained(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
+    reply = raw.post(f"{admin}/drain", {})
+    assert reply.status == 200, reply
+    count: int = reply.json["purged"]
+    return count
+
+
+async def on_disk(account: Account, container: Container) -> int:
+    """Items, dead or alive."""
+    horizon = account.horizon(container, account.clock.now())
+    usage = await account.store.usage(container, 0, horizon)
+    return usage.items + usage.dead_items
+
+
+@contextmanager
+def noted_steps(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[tuple[str, list[Corpse]]]]:
+    """The looks for dead items while the block runs: in which container, and who was removed."""
+    steps: list[tuple[str, list[Corpse]]] = []
+    purge = account.store.purge
+
+    async def noted(container: Container, *rest: Any, **more: Any) -> list[Corpse]:
+        corpses = await purge(container, *rest, **more)
+        steps.append((container.id, corpses))
+        return corpses
+
+    with monkeypatch.context() as patched:
+        patched.setattr(account.store, "purge", noted)
+        yield steps
+
+
+async def set_default(account: Account, default_ttl: int | None) -> Container:
+    body = {**account.catalog.container("d", "c").properties, "defaultTtl": default_ttl}
+    now = account.clock.now()
+    return await containers.replace(account, "d", "c", body, if_match=None, now=now)
+
+
+class Disk(NamedTuple):
+    """What the file holds while no server runs."""
+
+    ids: list[str]
+    items: int
+    size: int
+    counted: tuple[int, int]
+    entries: set[int]
+    numbers: set[int]
+    verdict: str
+
+
+def examine(data: Path) -> Disk:
+    db = apsw.Connection(str(data / DATABASE_FILE))
+    try:
+        (name,) = [
+            name
+            for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            if name.startswith("items_")
+        ]
+        number = name.removeprefix("items_")
+        rows = list(db.execute(f"SELECT id, number, size FROM {name} ORDER BY id"))
+        return Disk(
+            [id_ for id_, _, _ in rows],
+            len(rows),
+            sum(size for _, _, size in rows),
+            db.execute("SELECT items, bytes FROM positions WHERE container = ?", (number,)).get,
+            {entry for (entry,) in db.execute(f"SELECT number FROM unique_{number}")},
+            {number for _, number, _ in rows},
+            db.execute("PRAGMA integrity_check").get,
+        )
+    finally:
+        db.close()

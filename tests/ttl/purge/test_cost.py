@@ -1,0 +1,117 @@
+"""What the purge costs, and that clients do not pay for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+import apsw
+import pytest
+
+from perseid import charges
+from perseid.config import Settings
+from perseid.service.sweeper import STEP
+from perseid.store.sqlite import SqliteStore
+from tests.support.purging import Kept, container_at, drained, stock
+from tests.support.stores import Place
+from tests.support.ttl_containers import (
+    Shelves,
+    frozen_clock,
+)
+
+# T-141: the living are not looked at
+
+
+@pytest.mark.parametrize("default_ttl", [100, -1])
+def test_a_step_costs_the_same_among_many_living(default_ttl: int) -> None:
+    """Counted in steps of SQLite's virtual machine; no statement may scan a table."""
+    few, many = (asyncio.run(steps_of_a_purge(default_ttl, alive)) for alive in (20, 15_000))
+    assert few.removed == many.removed == 10
+    assert few.scanned == many.scanned == 0
+    assert many.steps <= few.steps * 1.2
+
+
+class Cost(NamedTuple):
+    removed: int
+    steps: int
+    scanned: int  # rows that a statement went through without an index
+
+
+async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
+    clock = frozen_clock()
+    now = int(clock.now())
+    async with container_at(Settings(memory=True), clock, default_ttl) as (account, container):
+        kept = [Kept(f"d{number}", now - 200, 100) for number in range(10)]
+        # All kinds of the living: they inherit, end later by themselves, or never end.
+        kept += [Kept(f"l{n}", now - 50, (None, 5000, -1)[n % 3]) for n in range(alive)]
+        await stock(account, container, kept)
+        assert isinstance(account.store, SqliteStore)
+        connection = account.store._write_db
+        noted: list[dict[str, Any]] = []
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
+        horizon = account.horizon(container, clock.now())
+        corpses = await account.store.purge(container, 0, horizon, limit=STEP)
+        connection.trace_v2(0)
+        table = f"items_{container.number}"
+        counters = [each["stmt_status"] for each in noted if table in each["sql"]]
+        assert counters
+        return Cost(
+            len(corpses),
+            sum(each["SQLITE_STMTSTATUS_VM_STEP"] for each in counters),
+            sum(each["SQLITE_STMTSTATUS_FULLSCAN_STEP"] for each in counters),
+        )
+
+
+@pytest.mark.only_on("sqlite", reason="counts the steps of its virtual machine")
+@pytest.mark.parametrize("default_ttl", [100, -1])
+def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> None:
+    """What an idle sweeper does each second: two looks into an index, however many live."""
+
+    async def scenario() -> int:
+        clock = frozen_clock()
+        now = int(clock.now())
+        async with container_at(place.fresh(), clock, default_ttl) as (account, container):
+            kept = [Kept(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
+            await stock(account, container, kept)
+            assert isinstance(account.store, SqliteStore)
+            connection = account.store._write_db
+            noted: list[dict[str, Any]] = []
+            connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
+            horizon = account.horizon(container, clock.now())
+            assert await account.store.purge(container, 0, horizon, limit=STEP) == []
+            connection.trace_v2(0)
+            return sum(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"] for each in noted)
+
+    assert asyncio.run(scenario()) < 500
+
+
+# T-161: what it would cost
+
+
+def test_the_cost_of_removing_is_the_cost_of_deleting(shelves: Shelves) -> None:
+    assert charges.delete(1024, 10) == 7
+    dying, deleted = (shelves.make(10, name=name) for name in ("dying", "deleted"))
+    paid = 0.0
+    for number in range(3):
+        body: dict[str, Any] = {"text": "x" * 1000 * number, "list": list(range(number * 5))}
+        for shelf in (dying, deleted):
+            shelf.create(f"a{number}", **body)
+        paid += float(deleted.delete(f"a{number}").headers["x-ms-request-charge"])
+    dying.clock.advance(10)
+    assert drained(dying.raw, dying.admin) == 3
+    everything = dying.raw.get("/_perseid/metrics.json").json["containers"]
+    (figures,) = [each for each in everything if f"/{each['container']}" == dying.path]
+    assert figures["purgeCharge"] == pytest.approx(paid, abs=0.02)
+
+
+def test_nobody_pays_for_it(shelves: Shelves) -> None:
+    """T-157: a drain's answer names no charge, and reads cost the same before and after."""
+    shelf = shelves.make(10)
+    shelf.create("a", -1)
+    for number in range(20):
+        shelf.create(f"d{number}")
+    shelf.clock.advance(10)
+    before = shelf.read("a").headers["x-ms-request-charge"]
+    reply = shelf.raw.post(f"{shelf.admin}/drain", {})
+    assert "x-ms-request-charge" not in reply.headers
+    assert shelf.read("a").headers["x-ms-request-charge"] == before

@@ -1,0 +1,149 @@
+"""Drain and the figures of the purge (T-313, T-314)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from perseid.http import metrics
+from perseid.service.sweeper import Sweeper
+from perseid.store.directory import DATABASE_FILE
+from tests.support.purging import Kept, backlog, container_at, drained, examine, set_default, stock
+from tests.support.raw import RawClient
+from tests.support.stores import Place
+from tests.support.ttl_containers import (
+    KEY,
+    Shelf,
+    Shelves,
+    frozen_clock,
+    serving,
+)
+
+# T-313: figures of the purge
+
+
+def test_figures_of_the_purge(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    for number in range(5):
+        shelf.create(f"a{number}")
+    shelf.create("alive", -1)
+    shelf.clock.advance(10)
+
+    def figures() -> dict[str, Any]:
+        everything = shelf.raw.get("/_perseid/metrics.json").json["containers"]
+        (found,) = [each for each in everything if f"/{each['container']}" == shelf.path]
+        assert isinstance(found, dict)
+        return found
+
+    before = figures()
+    assert (before["expiredTotal"], before["purgedTotal"], before["purgedBytes"]) == (5, 0, 0)
+    assert before["purgeCharge"] == 0
+    drained(shelf.raw, shelf.admin)
+    after = figures()
+    assert (after["expiredTotal"], after["purgedTotal"]) == (5, 5)
+    assert after["purgedBytes"] == before["backlog"]["bytes"]
+    assert after["live"] == before["live"]
+    assert after["backlog"] == {"items": 0, "bytes": 0}
+    shelf.raw.delete(shelf.path)
+    everything = shelf.raw.get("/_perseid/metrics.json").json["containers"]
+    assert shelf.path not in {f"/{each['container']}" for each in everything}
+
+
+# T-314: drain
+
+
+def test_drain_of_one_container_leaves_the_others(shelves: Shelves, raw: RawClient) -> None:
+    one, other = (shelves.make(10, name=name) for name in ("one", "other"))
+    for shelf in (one, other):
+        for number in range(3):
+            shelf.create(f"a{number}")
+    shelves.clock.advance(10)
+    reply = raw.post(f"{one.admin}/drain", {})
+    assert reply.json == {"purged": 3, "containers": {one.path.removeprefix("/"): 3}}
+    assert (backlog(raw, one.admin), backlog(raw, other.admin)) == (0, 3)
+    assert raw.post(f"{one.admin}/drain", {}).json == {"purged": 0, "containers": {}}
+    everything = raw.post("/_perseid/ttl/drain", {}).json
+    assert everything["containers"][other.path.removeprefix("/")] == 3
+    assert everything["purged"] == sum(everything["containers"].values())
+    assert backlog(raw, other.admin) == 0
+
+
+def test_drain_takes_many_steps_and_ranges(shelves: Shelves, raw: RawClient) -> None:
+    body = {"id": "wide", "partitionKey": KEY, "defaultTtl": 10}
+    assert raw.post(f"{shelves.database}/colls", body, throughput="30000").status == 201
+    shelf = Shelf(raw, shelves.clock, f"{shelves.database}/colls/wide")
+    for number in range(90):
+        shelf.create(f"a{number}", pk=f"p{number}")
+    shelves.clock.advance(10)
+    assert drained(raw, shelf.admin) == 90
+    assert backlog(raw, shelf.admin) == 0
+
+
+def test_drain_right_after_a_change_removes_what_it_killed(place: Place) -> None:
+    """Everything dead now, and that includes those whom the change of a moment ago killed."""
+
+    async def scenario() -> dict[str, int]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, -1) as (account, container):
+            long_ago = int(clock.now()) - 100
+            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(300)])
+            await set_default(account, 50)
+            try:
+                return await Sweeper(account).drain()
+            finally:
+                await asyncio.gather(*account.background)
+
+    assert asyncio.run(scenario()) == {"dbs/d/colls/c": 300}
+
+
+def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place: Place) -> None:
+    """The audit log's figures: nothing is removed before it has been counted."""
+
+    async def scenario() -> int:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, -1) as (account, container):
+            long_ago = int(clock.now()) - 100
+            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(2000)])
+            sweeper = Sweeper(account)
+            running = asyncio.create_task(sweeper.run())
+            await asyncio.sleep(0)
+            for default_ttl in (90, 80, 70):  # the second and third kill nobody
+                await set_default(account, default_ttl)
+                sweeper.wake()
+            await asyncio.gather(*account.background)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            notes = [note.entry for _, note in await account.store.notes(container.rid, 0, 100)]
+            counted = [note["diedAtOnce"]["items"] for note in notes if note["event"] == "figures"]
+            assert len(counted) == 3
+            return sum(counted)
+
+    assert asyncio.run(scenario()) == 2000
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL keeps the space and uses it again")
+def test_drain_gives_the_space_back(place: Place) -> None:
+    settings = place.lasting(no_sweeper=True)
+    clock = frozen_clock()
+
+    async def load() -> None:
+        async with container_at(settings, clock, 10) as (account, container):
+            now = int(clock.now())
+            await stock(account, container, [Kept(f"d{n}", now - 100) for n in range(8000)])
+            await stock(account, container, [Kept(f"l{n}", now, -1) for n in range(100)])
+
+    asyncio.run(load())
+    full = (settings.data / DATABASE_FILE).stat().st_size
+    with serving(settings, clock) as raw:
+        assert drained(raw) == 8000
+    assert (settings.data / DATABASE_FILE).stat().st_size < full / 10
+    disk = examine(settings.data)
+    assert (disk.verdict, disk.items) == ("ok", 100)
+
+
+def test_metrics_of_a_sweeper_that_is_paused(shelves: Shelves, raw: RawClient) -> None:
+    assert raw.get("/_perseid/metrics.json").json["sweeperPaused"] is True
+    assert b"\nperseid_sweeper_paused 1\n" in raw.get("/_perseid/metrics").body
+    assert metrics.exposition(raw.get("/_perseid/metrics.json").json).startswith(b"# HELP perseid_")

@@ -1,0 +1,122 @@
+"""The order of the purge: longest expired first, in small steps, containers in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from perseid.model import Container, ItemKey, Row
+from perseid.service import containers, items
+from perseid.service.account import Account
+from perseid.service.sweeper import LARGE_STEP, STEP, Sweeper
+from perseid.store.protocol import Corpse
+from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
+from tests.support.stores import Place
+from tests.support.ttl_containers import (
+    KEY,
+    frozen_clock,
+)
+
+# T-135: order
+
+
+def lasting(now: int) -> list[Kept]:
+    """Deaths under a default of 100, one after the other: a to f; and two that live."""
+    return [
+        Kept("e", now - 105),  # at now - 5
+        Kept("b", now - 160),  # at now - 60
+        Kept("d", now - 20, 10),  # at now - 10
+        Kept("a", now - 300, 200),  # at now - 100
+        Kept("c", now - 150, 100),  # at now - 50
+        Kept("f", now - 100),  # at now
+        Kept("alive", now - 99),
+        Kept("alive too", now - 500, -1),
+    ]
+
+
+# What happens to the policy after `now`: (seconds later, new default). The dead are dead by then.
+POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
+    ("unchanged", []),
+    ("off", [(0, None)]),
+    ("no default", [(0, -1)]),
+    ("grown", [(0, 1000)]),
+    ("off and on", [(0, None), (0, 1000)]),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), POLICIES, ids=[name for name, _ in POLICIES])
+def test_the_longest_dead_goes_first(
+    place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perseid.service.sweeper.STEP", 1)
+
+    async def scenario() -> list[str]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 100) as (account, container):
+            kept = lasting(int(clock.now()))
+            await stock(account, container, kept)
+            rows = [await stored(account, container, each) for each in kept]
+            names = {row.number: row.id for row in rows}
+            for later, default_ttl in changes:
+                clock.advance(later)
+                await set_default(account, default_ttl)
+            await asyncio.gather(*account.background)
+            with noted_steps(account, monkeypatch) as steps:
+                await Sweeper(account).tick()
+            return [names[corpse.number] for _, corpses in steps for corpse in corpses]
+
+    assert asyncio.run(scenario()) == ["a", "b", "c", "d", "e", "f"]
+
+
+async def stored(account: Account, container: Container, kept: Kept) -> Row:
+    place = items.place_of(container, '["p"]')
+    row, _ = await account.store.read(container, 0, ItemKey(place.pk, kept.id))
+    assert row is not None
+    return row
+
+
+def test_steps_are_small_while_requests_arrive(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T-140: a step is bounded in number, so that whoever asks waits for little."""
+
+    async def scenario() -> list[int]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            long_ago = int(clock.now()) - 1000
+            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5 * STEP)])
+            purge = account.store.purge
+
+            async def disturbed(*place: Any, **how: Any) -> list[Corpse]:
+                account.requests += 1
+                return await purge(*place, **how)
+
+            monkeypatch.setattr(account.store, "purge", disturbed)
+            account.requests += 1
+            with noted_steps(account, monkeypatch) as steps:
+                await Sweeper(account, pace=1).tick()
+            return [len(corpses) for _, corpses in steps if corpses]
+
+    assert asyncio.run(scenario()) == [STEP] * 5
+
+
+def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large backlog does not keep the others waiting: one step each, round and round."""
+
+    async def scenario() -> list[tuple[str, int]]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, first):
+            body = {"id": "c2", "partitionKey": KEY, "defaultTtl": 10}
+            second = await containers.create(account, "d", body, None, clock.now())
+            long_ago = int(clock.now()) - 1000
+            for container, size in ((first, 3 * LARGE_STEP), (second, 2 * LARGE_STEP)):
+                dead = [Kept(f"a{number}", long_ago) for number in range(size)]
+                await stock(account, container, dead)
+            with noted_steps(account, monkeypatch) as steps:
+                await Sweeper(account).tick()
+            return [(name, len(corpses)) for name, corpses in steps if corpses]
+
+    turns = ("c", "c2", "c", "c2", "c")
+    assert asyncio.run(scenario()) == [(name, LARGE_STEP) for name in turns]

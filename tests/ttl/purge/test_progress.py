@@ -1,0 +1,242 @@
+"""The purge shows nowhere in the API, runs by itself, and pauses when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from perseid.errors import InsufficientStorage
+from perseid.server import opened
+from perseid.service.sweeper import Sweeper
+from perseid.store.sqlite import SqliteStore
+from tests.support.purging import (
+    PATIENCE,
+    Kept,
+    backlog,
+    container_at,
+    drained,
+    noted_steps,
+    on_disk,
+    set_default,
+    stock,
+    until,
+)
+from tests.support.raw import RawClient
+from tests.support.stores import Place
+from tests.support.ttl_containers import (
+    ABSENT,
+    KEY,
+    Shelf,
+    Shelves,
+    frozen_clock,
+    serving,
+)
+
+# T-130: nobody can tell
+
+
+def test_removal_shows_nowhere_in_the_api(shelves: Shelves) -> None:
+    """Two containers with the same history, one drained: every answer is the same."""
+    one, other = (shelves.make(10, name=name) for name in ("one", "other"))
+    start = shelves.now
+    for number in range(6):
+        for shelf in (one, other):
+            shelf.create(f"a{number}", ABSENT if number % 2 else 20, at=start + number)
+    shelves.clock.set(start + 13)
+    assert drained(one.raw, one.admin) == 2  # a1 and a3; a0, a2, a4 live 20 seconds, a5 to 15
+
+    def answers(shelf: Shelf) -> list[Any]:
+        quota = shelf.raw.get(shelf.path, x_ms_documentdb_populatequotainfo="true")
+        return [
+            shelf.seen(*(f"a{number}" for number in range(6))),
+            shelf.query("SELECT c.id, c._ts FROM c ORDER BY c._ts DESC"),
+            quota.headers["x-ms-resource-usage"],
+            quota.json["_ts"],
+            [shelf.delete(f"a{number}").status for number in (1, 3)],
+            [shelf.replace(f"a{number}", shelf.body(f"a{number}")).status for number in (1, 3)],
+            shelf.post(shelf.body("a1"), upsert="true").status,
+            shelf.post(shelf.body("a3")).status,
+        ]
+
+    assert answers(one) == answers(other)
+
+
+def test_death_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    shelf.create("a")
+    before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
+    shelf.clock.advance(10)
+    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
+    assert drained(shelf.raw, shelf.admin) == 1
+    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] != before
+
+
+# T-134: progress
+
+
+def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
+    """Small items, one of nearly 2 MB, and several ranges: gone in bounded time."""
+    clock = frozen_clock()
+    with serving(place.fresh(), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+        assert raw.post("/dbs/d/colls", body, throughput="25000").status == 201
+        shelf = Shelf(raw, clock, "/dbs/d/colls/c")
+        for number in range(60):
+            shelf.create(f"a{number}", pk=f"p{number}")
+        shelf.create("large", text="x" * 1_900_000)
+        shelf.create("alive", -1)
+        assert backlog(raw) == 0
+        assert raw.post("/_perseid/clock/advance", {"seconds": 10}).status == 200
+        assert until(lambda: backlog(raw) == 0) < 10
+        figures = raw.get("/_perseid/metrics.json").json["containers"][0]
+        assert (figures["live"]["items"], figures["purgedTotal"]) == (1, 61)
+
+
+def test_the_sweeper_notices_what_dies_while_nobody_asks(place: Place) -> None:
+    """No request wakes it: it looks by itself."""
+
+    async def scenario() -> None:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            await stock(account, container, [Kept("a", int(clock.now()))])
+            sweeper = Sweeper(account)
+            running = asyncio.create_task(sweeper.run())
+            clock.advance(10)
+            async with asyncio.timeout(PATIENCE):
+                while await on_disk(account, container):
+                    pass
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.only_on("sqlite", reason="PostgreSQL keeps the space and uses it again")
+def test_a_full_disk_is_told_in_a_line(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each second anew, so not with all the circumstances."""
+
+    async def scenario() -> None:
+        async with container_at(place.fresh(), frozen_clock(), 10) as (account, _):
+            tried = asyncio.Event()
+
+            async def reclaim(_: SqliteStore, pages: int) -> int:
+                tried.set()
+                raise InsufficientStorage(f"no room to give {pages} pages back")
+
+            monkeypatch.setattr(SqliteStore, "reclaim", reclaim)
+            sweeper = Sweeper(account)
+            sweeper.wake()
+            running = asyncio.create_task(sweeper.run())
+            async with asyncio.timeout(PATIENCE):
+                await tried.wait()
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    (told,) = caplog.records
+    assert (told.levelname, told.exc_info) == ("WARNING", None)
+    assert "no room" in told.getMessage()
+
+
+def test_a_paused_sweeper_waits_and_a_resumed_one_goes_on(place: Place) -> None:
+    clock = frozen_clock()
+    with serving(place.fresh(no_sweeper=True), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make(10)
+        shelf.create("a")
+        assert raw.post("/_perseid/clock/advance", {"seconds": 10}).status == 200
+        assert raw.get("/_perseid/sweeper").json["paused"] is True
+        assert {backlog(raw) for _ in range(50)} == {1}
+        assert raw.post("/_perseid/sweeper/resume", {}).json["paused"] is False
+        until(lambda: backlog(raw) == 0)
+        assert raw.post("/_perseid/sweeper/pause", {}).json["paused"] is True
+        assert raw.get("/_perseid/sweeper").json["purgedItems"] == 1
+
+
+@pytest.mark.parametrize("pace", [0, -1, 1.01, "1", None, True])
+def test_paces_that_are_none(raw: RawClient, shelves: Shelves, pace: Any) -> None:
+    before = raw.get("/_perseid/sweeper").json
+    reply = raw.post("/_perseid/sweeper/pace", {"pace": pace})
+    assert (reply.status, reply.json["code"]) == (400, "BadRequest")
+    assert raw.get("/_perseid/sweeper").json == before
+
+
+@pytest.mark.only_on("sqlite", reason="no database has a part in it")
+def test_a_new_pace_ends_the_rest_of_the_old_one(place: Place) -> None:
+    async def scenario() -> None:
+        async with opened(place.fresh(), frozen_clock()) as account:
+            sweeper = Sweeper(account, pace=1e-300)
+            account.requests += 1  # somebody is there, so it rests after each step
+            resting = asyncio.create_task(sweeper._rest(0.001))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not resting.done()
+            sweeper.pace = 1
+            async with asyncio.timeout(PATIENCE):
+                await resting
+
+    asyncio.run(scenario())
+
+
+# T-142: TTL off
+
+
+def test_off_finishes_the_backlog_and_no_more(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    shelf.create("dead")
+    shelf.create("sleeping", 1000)
+    shelf.clock.advance(10)
+    shelf.create("alive")
+    shelf.set_default()
+    wait_until_counted(shelf)
+    assert drained(shelf.raw, shelf.admin) == 1
+    shelf.clock.advance(1_000_000)
+    before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
+    assert drained(shelf.raw, shelf.admin) == 0
+    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
+    assert shelf.seen("dead", "sleeping", "alive") == {"sleeping", "alive"}
+
+
+def wait_until_counted(shelf: Shelf) -> None:
+    """Until the last change is in the audit log with its figures."""
+
+    def is_counted() -> bool:
+        entries = shelf.raw.get(f"{shelf.admin}/audit").json["entries"]
+        return bool(entries) and entries[-1]["event"] == "figures"
+
+    until(is_counted)
+
+
+@pytest.mark.parametrize(
+    "history", [[], [10], [-1], [10, None]], ids=["never on", "on", "no default", "off"]
+)
+def test_a_silent_sweeper_does_not_look(
+    place: Place, history: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TTL off there is nothing to find once the backlog is gone: it stops looking."""
+
+    async def scenario() -> tuple[int, int]:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, None) as (account, container):
+            await stock(account, container, [Kept("a", int(clock.now()) - 50, 20)])
+            for default_ttl in history:
+                await set_default(account, default_ttl)
+            await asyncio.gather(*account.background)
+            sweeper = Sweeper(account)
+            await sweeper.tick()
+            clock.advance(1000)
+            await sweeper.tick()
+            with noted_steps(account, monkeypatch) as steps:
+                await sweeper.tick()
+            return len(steps), await on_disk(account, container)
+
+    looks, left = asyncio.run(scenario())
+    is_off = not history or history[-1] is None
+    assert left == (0 if history else 1)
+    assert (looks == 0) == is_off

@@ -1,0 +1,125 @@
+"""Items created again while their expired version is being purged (T-138, T-139)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import orjson
+import pytest
+
+from perseid.documents import parse
+from perseid.service import items
+from perseid.service.operation import begin
+from tests.support.purging import PATIENCE, Kept, backlog, container_at, drained, on_disk, stock
+from tests.support.raw import RawClient
+from tests.support.stores import Place
+from tests.support.ttl_containers import (
+    Shelf,
+    Shelves,
+    frozen_clock,
+    serving,
+)
+
+# T-138, T-139: re-creation
+
+
+@pytest.mark.only_on("sqlite", reason="holds up the one writer that only it has")
+@pytest.mark.parametrize("order", ["purge first", "create first", "both ways"])
+@pytest.mark.parametrize("write", [items.create, items.upsert], ids=["create", "upsert"])
+def test_a_recreated_item_survives_a_queued_purge(
+    place: Place, order: str, write: Callable[..., Any]
+) -> None:
+    """The writer is held up while a purge and a write of the dead id line up behind it."""
+
+    async def scenario() -> None:
+        clock = frozen_clock()
+        async with container_at(place.fresh(), clock, 10) as (account, container):
+            now = int(clock.now())
+            await stock(account, container, [Kept("a", now - 10), Kept("b", now - 11)])
+            gate = Event()
+
+            horizon = account.horizon(container, clock.now())
+            op = begin(account, container, clock.now())
+            draft = items.draft(container, parse(b'{"id":"a","pk":"p","is":"new"}'), '["p"]')
+            more = () if write is items.create else (None,)
+
+            def purge() -> asyncio.Task[Any]:
+                return asyncio.create_task(account.store.purge(container, 0, horizon, limit=10))
+
+            writer = account.store._writer  # type: ignore[attr-defined]
+            held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
+            await asyncio.sleep(0)
+            queued = [purge()] if order != "create first" else []
+            await asyncio.sleep(0)
+            queued.append(asyncio.create_task(write(op, draft, *more)))
+            await asyncio.sleep(0)
+            if order != "purge first":
+                queued.append(purge())
+            await asyncio.sleep(0)
+            gate.set()
+            await asyncio.gather(held, *queued)
+            where = items.place_of(container, '["p"]')
+            row, _ = await items.read(begin(account, container, clock.now()), where, "a")
+            assert row is not None
+            assert orjson.loads(row.body)["is"] == "new"
+            assert await on_disk(account, container) == 1
+
+    asyncio.run(scenario())
+
+
+def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
+    """Many clients create over dead ids while the sweeper and two drains are at work."""
+    clock = frozen_clock()
+    size = 400
+    with serving(place.fresh(), clock) as raw:
+        raw.post("/dbs", {"id": "d"})
+        shelf = Shelves(raw, clock, "/dbs/d").make(10)
+        raw.post("/_perseid/sweeper/pause", {})
+        for number in range(size):
+            shelf.create(f"a{number}")
+        raw.post("/_perseid/clock/advance", {"seconds": 10})
+        raw.post("/_perseid/sweeper/resume", {})
+
+        def recreate(first: int) -> set[int]:
+            client = RawClient(raw.endpoint)
+            mine = Shelf(client, clock, shelf.path)
+            statuses = {
+                mine.post(mine.body(f"a{number}", -1)).status for number in range(first, size, 4)
+            }
+            client.close()
+            return statuses
+
+        def drain_too(_: int) -> None:
+            client = RawClient(raw.endpoint)
+            drained(client)
+            client.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            created = [pool.submit(recreate, first) for first in range(4)]
+            draining = [pool.submit(drain_too, number) for number in range(2)]
+            assert {status for each in created for status in each.result()} == {201}
+            for each in draining:
+                each.result()
+        assert drained(raw) >= 0
+        assert backlog(raw) == 0
+        assert shelf.counted() == size
+
+
+def test_recreating_removes_the_dead_version_at_once(shelves: Shelves) -> None:
+    shelf = shelves.make(10)
+    old = shelf.create("a")
+    shelf.create("b")
+    shelf.clock.advance(10)
+    assert backlog(shelf.raw, shelf.admin) == 2
+    new = shelf.create("a")
+    assert new["_rid"] != old["_rid"]
+    assert new["_etag"] != old["_etag"]
+    figures = shelf.raw.get(shelf.admin).json
+    assert (figures["live"]["items"], figures["backlog"]["items"]) == (1, 1)
+    assert drained(shelf.raw, shelf.admin) == 1
+    assert shelf.seen("a", "b") == {"a"}
+    assert shelf.read("a").json["_rid"] == new["_rid"]

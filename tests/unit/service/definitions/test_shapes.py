@@ -1,0 +1,96 @@
+"""The body of a container as a whole: id, partition key, unknown properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perseid.errors import BadRequest
+from perseid.service.definitions import new_container, replaced_container
+from tests.unit.service.definitions.bodies import DEFAULT_POLICY, KEY, accept_all, create, refusal
+
+
+def test_smallest_body_is_completed_in_order() -> None:
+    definition = create()
+    assert definition == {
+        "id": "c",
+        "indexingPolicy": DEFAULT_POLICY,
+        "partitionKey": KEY,
+        "uniqueKeyPolicy": {"uniqueKeys": []},
+        "conflictResolutionPolicy": {
+            "mode": "LastWriterWins",
+            "conflictResolutionPath": "/_ts",
+            "conflictResolutionProcedure": "",
+        },
+        "geospatialConfig": {"type": "Geography"},
+    }
+    assert list(create(defaultTtl=10, computedProperties=[{"name": "n", "query": "q"}])) == [
+        "id",
+        "indexingPolicy",
+        "partitionKey",
+        "defaultTtl",
+        "uniqueKeyPolicy",
+        "conflictResolutionPolicy",
+        "geospatialConfig",
+        "computedProperties",
+    ]
+
+
+def test_system_and_unknown_properties_are_dropped() -> None:
+    names = ["_rid", "_self", "_etag", "_ts", "_docs", "_sprocs", "_triggers", "_udfs"]
+    system = dict.fromkeys([*names, "_conflicts", "statistics", "colour"], "x")
+    assert create(**system) == create()
+
+
+@pytest.mark.parametrize("value", [None, [], "c", 1, True])
+def test_body_must_be_an_object(value: Any) -> None:
+    with pytest.raises(BadRequest):
+        new_container(value, computed_check=accept_all)
+    with pytest.raises(BadRequest):
+        replaced_container(create(), value, computed_check=accept_all)
+
+
+@pytest.mark.parametrize(
+    ("value", "fragment"),
+    [
+        (None, "'id; ' - are missing"),
+        ("", "Ensure to provide a unique non-empty string less than '255' characters."),
+        ("x" * 256, "Ensure to provide a unique non-empty string less than '255' characters."),
+        (7, "Ensure to provide a unique non-empty string less than '255' characters."),
+        ("a/b", "a/b"),
+    ],
+)
+def test_bad_ids(value: Any, fragment: str) -> None:
+    assert fragment in refusal(id=value)
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        (None, {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}),
+        ({"paths": ["/a/b"]}, {"paths": ["/a/b"], "kind": "Hash", "version": 1}),
+        (KEY, KEY),
+        (
+            {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
+            {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
+        ),
+    ],
+)
+def test_partition_keys(sent: Any, stored: dict[str, Any]) -> None:
+    assert create(partitionKey=sent)["partitionKey"] == stored
+
+
+@pytest.mark.parametrize(
+    ("sent", "fragment"),
+    [
+        ({"paths": ["/a", "/b"], "kind": "Hash"}, "Too many partition key paths"),
+        ({"paths": ["/a/"]}, "not contain a trailing slash or wildcard character"),
+        ({"paths": []}, "path"),
+        ("/pk", "object"),
+        ({"paths": ["/_ts"]}, "'_ts' is set by the server"),
+        ({"paths": ["/a", '/"_etag"/b'], "kind": "MultiHash"}, "'_etag' is set by the server"),
+    ],
+)
+def test_bad_partition_keys(sent: Any, fragment: str) -> None:
+    assert fragment in refusal(partitionKey=sent)

@@ -1,0 +1,45 @@
+"""Fixtures for bad requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.raw import RawClient
+from tests.support.running import running
+from tests.support.stores import Stores
+from tests.wire.bad_requests.refusals import Bodies, Wire
+
+
+@pytest.fixture(scope="module")
+def open_server(stores: Stores) -> Iterator[RawClient]:
+    """A server that lets everything in, so that random requests get past the door."""
+    with stores.place() as place, running(place.fresh(no_auth=True)) as settings:
+        client = RawClient(settings.endpoint)
+        yield client
+        client.close()
+
+
+# Bodies ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offer(raw: RawClient, container: str) -> str:
+    """The path of a container's offer."""
+    rid = raw.get(container).json["_rid"]
+    text = f"SELECT * FROM root r WHERE r.offerResourceId = '{rid}'"
+    found = raw.query("/offers", text).json["Offers"][0]["id"]
+    return f"/offers/{found}"
+
+
+@pytest.fixture
+def bodies(raw: RawClient, container: str, offer: str) -> Bodies:
+    return Bodies(raw, container, offer)
+
+
+@pytest.fixture
+def wire(endpoint: str) -> Iterator[Wire]:
+    made = Wire(endpoint)
+    yield made
+    made.close()

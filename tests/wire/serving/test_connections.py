@@ -1,0 +1,268 @@
+"""Connections, framing, the account's address, the request log, and shutdown."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from perseid import server
+from perseid.config import Settings
+from tests.support.raw import RawClient
+from tests.support.running import running
+from tests.wire.serving.connections import ask, signature
+
+KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+
+# Paths and connections ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/dbs", "/offers", "{database}", "{database}/colls", "{container}", "{container}/docs",
+     "{container}/pkranges", "{container}/docs/1", "/_perseid/health", "/_perseid/ready"],
+)  # fmt: skip
+def test_trailing_slashes(raw: RawClient, database: str, container: str, path: str) -> None:
+    raw.post(f"{container}/docs", {"id": "1", "pk": "a"}, pk='["a"]')
+    path = path.format(database=database, container=container)
+    plain, slashed = (raw.get(each, pk='["a"]') for each in (path, f"{path}/"))
+    assert plain.status == slashed.status == 200
+    assert plain.body == slashed.body
+
+
+def test_trailing_slashes_of_writes(raw: RawClient, name: str) -> None:
+    """The way Python spells them."""
+    assert raw.post("/dbs/", {"id": name}).status == 201
+    assert raw.post(f"/dbs/{name}/colls/", {"id": "c", "partitionKey": KEY}).status == 201
+    path = f"/dbs/{name}/colls/c"
+    assert raw.post(f"{path}/docs/", {"id": "1", "pk": "a"}, pk='["a"]').status == 201
+    assert raw.put(f"{path}/docs/1/", {"id": "1", "pk": "a"}, pk='["a"]').status == 200
+    assert raw.delete(f"{path}/docs/1/", pk='["a"]').status == 204
+    assert raw.put(f"{path}/", {"id": "c", "partitionKey": KEY}).status == 200
+    assert raw.delete(f"{path}/").status == 204
+    assert raw.delete(f"/dbs/{name}/").status == 204
+
+
+def test_connections_are_kept(connection: http.client.HTTPConnection, name: str) -> None:
+    """Through every kind of answer, bodiless ones included."""
+    connection.connect()
+    first = connection.sock
+    steps: list[tuple[str, str, bytes | None, int]] = [
+        ("GET", "/", None, 200),
+        ("POST", "/dbs", json.dumps({"id": name}).encode(), 201),
+        ("POST", "/dbs", json.dumps({"id": name}).encode(), 409),
+        ("POST", "/dbs", b"nonsense", 400),
+        ("POST", "/dbs", b"", 400),
+        ("GET", "/nowhere", None, 404),
+        ("PUT", "/dbs", b"{}", 405),
+        ("DELETE", f"/dbs/{name}", None, 204),
+        ("DELETE", f"/dbs/{name}", None, 404),
+        ("GET", "/_perseid/health", None, 200),
+    ]
+    for method, path, body, status in steps * 3:
+        assert ask(connection, method, path, body).status == status
+        assert connection.sock is first
+
+
+def test_refused_signatures_keep_the_connection(connection: http.client.HTTPConnection) -> None:
+    connection.connect()
+    first = connection.sock
+    for _ in range(3):
+        for token in ("x", ""):
+            assert ask(connection, "GET", "/", headers={"authorization": token}).status == 401
+            refused = ask(connection, "POST", "/dbs", b"{}", {"authorization": token})
+            assert refused.status == 401
+    assert connection.sock is first
+
+
+@pytest.mark.parametrize("size", [2, 1000, 200_000])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS"])
+def test_bodies_where_none_belong(
+    connection: http.client.HTTPConnection, method: str, size: int
+) -> None:
+    """They are read or the connection is closed with a word; the next request must not suffer."""
+    for _ in range(20):
+        assert ask(connection, method, "/", b"x" * size).status in (200, 400, 405)
+        assert ask(connection, "GET", "/").status == 200
+
+
+def test_connection_close(connection: http.client.HTTPConnection) -> None:
+    connection.connect()
+    first = connection.sock
+    assert ask(connection, "GET", "/", headers={"connection": "close"}).status == 200
+    assert connection.sock is None
+    assert first is not None
+    assert ask(connection, "GET", "/").status == 200
+
+
+def test_many_connections_at_once(endpoint: str) -> None:
+    clients = [RawClient(endpoint) for _ in range(50)]
+    for _ in range(2):
+        assert {client.get("/").status for client in clients} == {200}
+    for client in clients:
+        client.close()
+
+
+# Framing -----------------------------------------------------------------------------------------
+
+
+class Wire:
+    """A plain socket with a buffer."""
+
+    def __init__(self, endpoint: str) -> None:
+        target = urlsplit(endpoint)
+        self.host = target.netloc
+        self._socket = socket.create_connection((target.hostname, target.port), timeout=10)
+        self._file = self._socket.makefile("rb")
+
+    def send(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> None:
+        lines = [f"{name}: {value}" for name, value in (signature(method, path) | headers).items()]
+        start = [f"{method} {path} HTTP/1.1", f"host: {self.host}", *lines, "", ""]
+        self._socket.sendall("\r\n".join(start).encode() + body)
+
+    def send_more(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def head(self) -> tuple[int, dict[str, str]]:
+        """The next status and headers; the body is left unread."""
+        status = int(self._file.readline().split()[1])
+        headers = http.client.parse_headers(self._file)
+        return status, {name.lower(): value for name, value in headers.items()}
+
+    def answer(self) -> tuple[int, bytes]:
+        status, headers = self.head()
+        return status, self._file.read(int(headers.get("content-length", "0")))
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+
+@pytest.fixture
+def wire(endpoint: str) -> Iterator[Wire]:
+    made = Wire(endpoint)
+    yield made
+    made.close()
+
+
+def test_expect_continue(raw: RawClient, wire: Wire, name: str) -> None:
+    body = json.dumps({"id": name}).encode()
+    headers = {"expect": "100-continue", "content-length": str(len(body))}
+    wire.send("POST", "/dbs", headers)
+    assert wire.head() == (100, {})
+    wire.send_more(body)
+    status, content = wire.answer()
+    assert (status, json.loads(content)["id"]) == (201, name)
+    assert raw.delete(f"/dbs/{name}").status == 204
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_chunked_bodies(
+    connection: http.client.HTTPConnection, raw: RawClient, name: str, size: int
+) -> None:
+    body = json.dumps({"id": name, "x": "é" * 200}).encode()
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    headers = {"transfer-encoding": "chunked"}
+    made = ask(connection, "POST", "/dbs", iter(parts), headers, encode_chunked=True)
+    assert made.status == 201
+    assert json.loads(made.body)["id"] == name
+    assert ask(connection, "GET", f"/dbs/{name}").status == 200
+    assert raw.delete(f"/dbs/{name}").status == 204
+
+
+def test_chunks_with_extensions_and_trailers(raw: RawClient, wire: Wire, name: str) -> None:
+    body = json.dumps({"id": name}).encode()
+    content = b"%X;why=not\r\n%b\r\n0\r\nx-trailer: 1\r\n\r\n" % (len(body), body)
+    announced = {"transfer-encoding": "chunked", "trailer": "x-trailer"}
+    wire.send("POST", "/dbs", announced, content)
+    assert wire.answer()[0] == 201
+    assert raw.delete(f"/dbs/{name}").status == 204
+
+
+def test_a_body_in_pieces(raw: RawClient, wire: Wire, name: str) -> None:
+    body = json.dumps({"id": name}).encode()
+    wire.send("POST", "/dbs", {"content-length": str(len(body))})
+    for n in range(len(body)):
+        wire.send_more(body[n : n + 1])
+    assert wire.answer()[0] == 201
+    assert raw.delete(f"/dbs/{name}").status == 204
+
+
+def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
+    for path in ("/", "/nowhere", "/_perseid/health"):
+        wire.send("GET", path, {})
+    assert [wire.answer()[0] for _ in range(3)] == [200, 404, 200]
+
+
+# The account's address ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:8081", "example.test", "example.test:1234", "[::1]:8081", "host.docker.internal:9"],
+)
+def test_account_echoes_the_host(connection: http.client.HTTPConnection, host: str) -> None:
+    account = json.loads(ask(connection, "GET", "/", headers={"host": host}).body)
+    for locations in ("writableLocations", "readableLocations"):
+        (location,) = account[locations]
+        assert location["databaseAccountEndpoint"] == f"http://{host}/"
+
+
+def test_account_without_a_host(settings: Settings) -> None:
+    """HTTP/1.0 has none; then it is the address the server listens on."""
+    lines = [f"{name}: {value}" for name, value in signature("GET", "/").items()]
+    with socket.create_connection((settings.host, settings.port), timeout=10) as plain:
+        plain.sendall("\r\n".join(["GET / HTTP/1.0", *lines, "", ""]).encode())
+        content = b"".join(iter(lambda: plain.recv(65536), b""))
+    account = json.loads(content.partition(b"\r\n\r\n")[2])
+    location = account["writableLocations"][0]
+    assert location["databaseAccountEndpoint"] == f"http://{settings.host}:{settings.port}/"
+
+
+# The log -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["one\ntwo", "a\r\nb", "\x1b[31m", "nul\x00", "\u2028"])
+def test_a_request_is_one_line(raw: RawClient, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """An id may hold anything; whoever chooses it must not write lines of the log."""
+    with caplog.at_level(logging.INFO, "perseid.http.app"):
+        assert raw.get(f"/dbs/{name}").status == 404
+    (line,) = {message for message in caplog.messages if " GET /dbs/" in message}
+    assert line.isprintable()
+    assert " 404 " in line
+
+
+# The end -----------------------------------------------------------------------------------------
+
+
+def half_a_head(wire: Wire) -> None:
+    wire.send_more(b"GET / HTTP/1.1\r\nhost:")
+
+
+def half_a_body(wire: Wire) -> None:
+    wire.send("POST", "/dbs", {"content-length": "100"}, b'{"id":')
+
+
+@pytest.mark.only_on("sqlite", reason="the listener is the same")
+@pytest.mark.parametrize("occupy", [half_a_head, half_a_body])
+def test_a_client_that_does_not_go_on_cannot_keep_the_server(
+    occupy: Callable[[Wire], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_GRACE_SECONDS", 0.2)
+    with running(Settings(memory=True)) as settings:
+        wire = Wire(settings.endpoint)
+        patience = threading.Timer(20, wire.close)
+        patience.start()
+        occupy(wire)
+        other = RawClient(settings.endpoint)
+        other.get("/")  # behind it, so that it has been noticed
+        other.close()
+    assert patience.is_alive()
+    patience.cancel()
+    wire.close()

@@ -1,0 +1,149 @@
+"""Settings and environments in which the server refuses to start."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.server import Server, check_settings, claim_port
+from perseid.store.protocol import StoreError
+from tests.support.raw import RawClient
+from tests.support.running import free_port, running
+from tests.wire.serving.connections import OTHER_KEY
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.test"])
+@pytest.mark.parametrize("unsafe", [Settings(), Settings(key=OTHER_KEY, no_auth=True)])
+def test_unsafe_beyond_loopback(host: str, unsafe: Settings) -> None:
+    settings = dataclasses.replace(unsafe, host=host)
+    with pytest.raises(StoreError) as caught:
+        check_settings(settings)
+    assert host in str(caught.value)
+    assert "--allow-well-known-key" in str(caught.value)
+    with pytest.raises(StoreError):
+        Server(settings)
+    check_settings(dataclasses.replace(settings, allow_well_known_key=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_loopback_is_safe(host: str) -> None:
+    check_settings(Settings(host=host))
+    check_settings(Settings(host=host, no_auth=True))
+
+
+def test_own_key_beyond_loopback() -> None:
+    check_settings(Settings(host="0.0.0.0", key=OTHER_KEY))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(host="0.0.0.0", key=OTHER_KEY, secondary_key=WELL_KNOWN_KEY),
+        Settings(host="0.0.0.0", key=OTHER_KEY, read_only_key=WELL_KNOWN_KEY),
+        Settings(host="0.0.0.0", key=OTHER_KEY, secondary_read_only_key=WELL_KNOWN_KEY),
+    ],
+)
+def test_the_well_known_key_in_any_place(settings: Settings) -> None:
+    with pytest.raises(StoreError):
+        check_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag"),
+    [
+        (Settings(key="not base64!"), "--key"),
+        (Settings(secondary_key="%"), "--secondary-key"),
+        (Settings(read_only_key="x"), "--read-only-key"),
+        (Settings(secondary_read_only_key="==="), "--secondary-read-only-key"),
+        (Settings(key=""), "--key"),
+        (Settings(cert=Path("c.pem"), tls=True), "--key-file"),
+        (Settings(key_file=Path("k.pem"), tls=True), "--cert"),
+        (Settings(cert=Path("c.pem"), key_file=Path("k.pem")), "--tls"),
+        (Settings(memory=True, data=Path("kept")), "--data"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: Settings, flag: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        check_settings(settings)
+    assert flag in str(caught.value)
+
+
+def test_second_server_on_the_same_data(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, durability="off")
+    with running(settings) as first:
+        with pytest.raises(StoreError) as caught, running(settings):
+            pass
+        assert str(tmp_path) in str(caught.value)
+        assert "in use by another perseid server" in str(caught.value)
+        assert str(os.getpid()) in str(caught.value)
+        assert "--data" in str(caught.value)
+        client = RawClient(first.endpoint)
+        assert client.get("/").status == 200
+        client.close()
+    with running(settings):
+        pass
+
+
+def test_port_in_use(settings: Settings) -> None:
+    second = Server(Settings(memory=True, port=settings.port))
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(second.run())
+    assert f"{settings.host}:{settings.port}" in str(caught.value)
+    assert "--port" in str(caught.value)
+
+
+def test_port_of_somebody_else() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StoreError):
+            asyncio.run(Server(Settings(memory=True, port=port)).run())
+
+
+def test_a_port_that_another_server_is_about_to_take() -> None:
+    """Both would listen, since the listener shares its port, and each get some of the requests."""
+    settings = Settings(memory=True, port=free_port())
+    with claim_port(settings), pytest.raises(StoreError, match="choose another --port"):
+        asyncio.run(Server(settings).run())
+
+
+def test_host_nobody_has() -> None:
+    settings = Settings(memory=True, host="no-such-host.invalid", key=OTHER_KEY, port=free_port())
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(Server(settings).run())
+    assert "no-such-host.invalid" in str(caught.value)
+
+
+def test_address_nobody_here_has() -> None:
+    settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
+    with pytest.raises(StoreError, match="not an address of this machine; choose another --host"):
+        asyncio.run(Server(settings).run())
+
+
+def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ones are, and for whom, depends on the system: nobody is using this one."""
+
+    class Guarded(socket.socket):
+        def bind(self, address: Any) -> None:
+            raise PermissionError(errno.EACCES, f"not for you: {address}")
+
+    monkeypatch.setattr(socket, "socket", Guarded)
+    with pytest.raises(StoreError, match=":80: this user may not;"):
+        claim_port(Settings(memory=True, port=80))
+
+
+def test_data_directory_that_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("not a directory")
+    with pytest.raises(StoreError) as caught, running(Settings(data=path)):
+        pass
+    assert str(path) in str(caught.value)
