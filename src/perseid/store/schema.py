@@ -1,8 +1,8 @@
-"""The SQLite file's layout, and the steps that bring an older file up to it."""
+"""The present layout of the SQLite file; sqlite_migrations brings older files to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -10,64 +10,15 @@ import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT
-from perseid.store.filling import LARGEST_BURIAL
+from perseid.store import sqlite_migrations
 from perseid.store.protocol import StoreError
-from perseid.ttl import LIVE_SQL
 
-APPLICATION_ID: Final = 0x50455253  # "PERS", so that `file` and sqlite3 know whose it is
+APPLICATION_ID: Final = 0x50455253  # "PERS": tells `file` and sqlite3 which program owns the file
+MIGRATIONS: Final = sqlite_migrations.MIGRATIONS
+VERSION: Final = len(MIGRATIONS)
 
-
-def _create(db: apsw.Connection) -> None:
-    db.execute(
-        """
-        CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-        CREATE TABLE resources (
-            rid TEXT PRIMARY KEY,
-            kind TEXT NOT NULL,
-            parent TEXT NOT NULL,
-            id TEXT NOT NULL,
-            etag TEXT NOT NULL,
-            ts INTEGER NOT NULL,
-            state TEXT NOT NULL,
-            UNIQUE (kind, parent, id)
-        );
-        CREATE TABLE positions (
-            container INTEGER NOT NULL,
-            range INTEGER NOT NULL,
-            lsn INTEGER NOT NULL,
-            items INTEGER NOT NULL,
-            bytes INTEGER NOT NULL,
-            purged_items INTEGER NOT NULL,
-            purged_bytes INTEGER NOT NULL,
-            spared INTEGER NOT NULL,
-            PRIMARY KEY (container, range)
-        ) WITHOUT ROWID;
-        CREATE TABLE audit (
-            line INTEGER PRIMARY KEY AUTOINCREMENT,
-            ts INTEGER NOT NULL,
-            container TEXT NOT NULL,
-            entry TEXT NOT NULL
-        );
-        """
-    )
-
-
-def _add_changes(db: apsw.Connection) -> None:
-    """The change feed: an index over the last writes, and logs for containers that keep one."""
-    # Before the first release there were files without these: refused, and left as they are.
-    db.execute("SELECT purged_items, purged_bytes, spared FROM positions LIMIT 0")
-    db.execute(
-        """
-        CREATE TABLE change_logs (
-            container INTEGER NOT NULL,
-            range INTEGER NOT NULL,
-            floor INTEGER NOT NULL,  -- the log holds every change behind this LSN
-            PRIMARY KEY (container, range)
-        ) WITHOUT ROWID;
-        """
-    )
-    for table in _item_tables(db):
-        _index_changes(db, table)
+# Tests that build files of earlier layouts use these names.
+_create, _add_graves = MIGRATIONS[0], MIGRATIONS[2]
 
 
 def _item_tables(db: apsw.Connection) -> list[str]:
@@ -75,118 +26,8 @@ def _item_tables(db: apsw.Connection) -> list[str]:
     return [str(table) for (table,) in db.execute(tables)]
 
 
-def _index_changes(db: apsw.Connection, table: str) -> None:
-    """The order of last writes. What does not belong to a reader is passed over in here, without
-    a look at the items: the dead, other keys, what was written before a point in time."""
-    db.execute(
-        f"CREATE INDEX {table}_changes ON {table} (number >> {RANGE_SHIFT}, lsn, ts, ttl, epk)"
-    )
-
-
-def _add_graves(db: apsw.Connection) -> None:
-    db.execute(
-        """
-        CREATE TABLE graves (
-            container INTEGER NOT NULL,
-            pk BLOB NOT NULL,
-            range INTEGER NOT NULL,
-            lsn INTEGER NOT NULL,
-            inherited INTEGER NOT NULL,
-            own INTEGER NOT NULL,
-            PRIMARY KEY (container, pk)
-        ) WITHOUT ROWID;
-        """
-    )
-    for table in _item_tables(db):
-        show_standing(db, int(table.removeprefix("items_")))
-
-
-def _log_graves(db: apsw.Connection) -> None:
-    """What lies in a grave is logged when that is dug. It was when the items were removed, so those
-    that are still there have yet to be: behind everything else, in the second of the last change.
-    """
-    for number, pk, part, lsn, inherited, own in db.execute(
-        "SELECT container, pk, range, lsn, inherited, own FROM graves"
-        " WHERE container IN (SELECT container FROM change_logs)"
-    ).fetchall():
-        db.execute(
-            f"INSERT INTO changes_{number} SELECT NULL, :range,"
-            f" (SELECT lsn FROM positions WHERE container = {number} AND range = :range)"
-            f" + 1 + place / {LARGEST_BURIAL}, COALESCE("
-            f"  (SELECT ts FROM changes_{number} ORDER BY entry DESC LIMIT 1),"
-            f"  (SELECT MAX(ts) FROM items_{number})),"
-            f" CASE WHEN {LIVE_SQL} THEN 'delete' ELSE 'expire' END, lsn, pk, id, epk,"
-            f" CASE WHEN {LIVE_SQL} THEN CAST(json(body) AS BLOB) END"
-            "  FROM (SELECT number AS hidden, ROW_NUMBER() OVER (ORDER BY number) - 1 AS place"
-            f"  FROM items_{number} WHERE pk = :pk AND lsn <= :lsn)"
-            f" CROSS JOIN items_{number} ON number = hidden ORDER BY place",
-            {"range": part, "pk": pk, "lsn": lsn, "inherited": inherited, "own": own},
-        )
-        db.execute(
-            "UPDATE positions SET lsn = MAX(lsn, COALESCE("
-            f"(SELECT MAX(lsn) FROM changes_{number} WHERE range = :range), 0))"
-            f" WHERE container = {number} AND range = :range",
-            {"range": part},
-        )
-
-
-def _part_graves(db: apsw.Connection) -> None:
-    """A partition may have several graves, each for what was written behind the one before."""
-    columns = "container, pk, range, lsn, inherited, own"
-    graves = db.execute(f"SELECT {columns} FROM graves").fetchall()
-    # Not renamed: the views that name it would be renamed along.
-    db.execute(
-        """
-        DROP TABLE graves;
-        CREATE TABLE graves (
-            container INTEGER NOT NULL,
-            pk BLOB NOT NULL,
-            range INTEGER NOT NULL,
-            after INTEGER NOT NULL,
-            lsn INTEGER NOT NULL,
-            inherited INTEGER NOT NULL,
-            own INTEGER NOT NULL,
-            spare_inherited INTEGER NOT NULL,
-            spare_own INTEGER NOT NULL,
-            PRIMARY KEY (container, pk, lsn)
-        ) WITHOUT ROWID;
-        """
-    )
-    db.executemany(
-        f"INSERT INTO graves ({columns}, spare_inherited, spare_own, after)"
-        " VALUES (?, ?, ?, ?, ?5, ?6, ?5, ?6, 0)",
-        graves,
-    )
-
-
-def _spare_graves(db: apsw.Connection) -> None:
-    """The first files of layout 5 have graves that do not know the policy before."""
-    columns = {name for (_, name, *_) in db.execute("PRAGMA table_info(graves)")}
-    if "spare_own" not in columns:
-        db.execute(
-            """
-            ALTER TABLE graves ADD COLUMN spare_inherited INTEGER NOT NULL DEFAULT 0;
-            ALTER TABLE graves ADD COLUMN spare_own INTEGER NOT NULL DEFAULT 0;
-            UPDATE graves SET spare_inherited = inherited, spare_own = own;
-            """
-        )
-
-
-# MIGRATIONS[n] brings a file of version n to version n + 1. Once written, a step stays as it is:
-# there are files that it has made.
-MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
-    _create,
-    _add_changes,
-    _add_graves,
-    _log_graves,
-    _part_graves,
-    _spare_graves,
-)
-VERSION: Final = len(MIGRATIONS)
-
-
 def check(db: apsw.Connection) -> None:
-    """StoreError if the file is somebody else's or from the future; it is left as it is."""
+    """StoreError if another program or a newer release wrote the file; it stays unchanged."""
     version, owner = db.pragma("user_version"), db.pragma("application_id")
     has_tables = db.execute("SELECT COUNT(*) FROM sqlite_schema").get
     if has_tables and owner != APPLICATION_ID:
@@ -213,9 +54,9 @@ def migrate(db: apsw.Connection) -> None:
 def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
     """The tables of one container.
 
-    `number` orders items by range and age (see model.item_number). The two partial indexes find
-    the dead of a range in expiry order without looking at the living, and tell what they weigh and
-    what removing them costs without looking at the items themselves.
+    `number` orders items by range and age (see model.item_number). The two partial indexes over
+    lifetimes list the expired items of a range in expiry order, with their sizes and the cost of
+    purging them, without reading live items or bodies.
     """
     table = f"items_{number}"
     db.execute(
@@ -247,10 +88,15 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
         CREATE INDEX unique_{number}_number ON unique_{number} (number);
         """
     )
-    _index_changes(db, table)
+    # The order of last writes. The index alone tells whether an item has expired, belongs to other
+    # partition keys or was written before a point in time, so the change feed skips such items
+    # without reading them.
+    db.execute(
+        f"CREATE INDEX {table}_changes ON {table} (number >> {RANGE_SHIFT}, lsn, ts, ttl, epk)"
+    )
     show_standing(db, number)
-    # LSNs go on from those of dropped containers: a client that still holds a session token of a
-    # container of the same name is not told to wait for a future that never comes.
+    # LSNs continue from those of dropped containers. A client may still hold a session token of a
+    # dropped container of the same name; with lower LSNs its reads would fail for a long time.
     db.executemany(
         "INSERT INTO positions SELECT ?, ?, COALESCE((SELECT CAST(value AS INTEGER) FROM meta"
         " WHERE name = 'highest_dropped_lsn'), 0), 0, 0, 0, 0, 0",
@@ -260,9 +106,9 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
 
 @lru_cache(maxsize=4096)
 def standing_sql(number: int) -> str:
-    """The condition that an item is not one of a partition that was cleared and has yet to be
-    removed. For statements that must name an index, which a view does not have; whether there is
-    any such partition is asked once, so the condition costs next to nothing without."""
+    """The condition that an item does not belong to a cleared partition pending purge. For
+    statements that must name an index, which a view does not have. SQLite evaluates the first part
+    once, so the condition is nearly free while no partition is pending."""
     return (
         f"(NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d})"
         f" OR NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d}"
@@ -271,8 +117,8 @@ def standing_sql(number: int) -> str:
 
 
 def show_standing(db: apsw.Connection, number: int) -> None:
-    """The view that everything else reads, with that condition if it is needed. Part of the same
-    snapshot as the items are, so nobody sees one half of them."""
+    """Creates the view that all readers use, with that condition if it is needed. A view belongs
+    to the same snapshot as the items, so a reader never sees a half-cleared partition."""
     has_graves = db.execute("SELECT 1 FROM graves WHERE container = ?", (number,)).get is not None
     condition = f" WHERE {standing_sql(number)}" if has_graves else ""
     db.execute(
@@ -299,7 +145,7 @@ def drop_items(db: apsw.Connection, number: int) -> None:
 def remove_items(
     db: apsw.Connection, number: int, items: Sequence[int], *, has_unique_keys: bool = True
 ) -> None:
-    """Removes items by their numbers, with what they hold of the unique keys if there are any."""
+    """Removes items by their numbers, and their unique-key entries if there are any."""
     numbers = orjson.dumps(items).decode()
     tables = (f"items_{number}", f"unique_{number}") if has_unique_keys else (f"items_{number}",)
     for table in tables:

@@ -1,8 +1,8 @@
-"""The tables on PostgreSQL, their version and the steps from one version to the next.
+"""The layout of the tables on PostgreSQL; migrations brings older tables to it.
 
 Everything about an item carries `part`, its container and physical range: the column by which a
-Citus cluster distributes these tables, so that a range's rows lie together on one node. The rest
-is small, seldom written, and on such a cluster a copy of it is on every node.
+Citus cluster distributes these tables, so that the rows of a range are on one node. The other
+tables are small and seldom written; such a cluster keeps a copy of them on every node.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from psycopg import AsyncConnection
 
+from perseid.store.postgres.migrations import COPIED, DISTRIBUTED, MIGRATIONS
 from perseid.store.protocol import StoreError
 
 SCHEMA: Final = "perseid"
 OLDEST_SERVER: Final = 15
-_LOCK: Final = 0x7065727365696400  # "perseid": of those who create or change the tables
+_LOCK: Final = 0x7065727365696400  # "perseid": held while the tables are created or changed
 
 
 @lru_cache(maxsize=4096)
@@ -25,133 +26,18 @@ def part_of(number: int, range_index: int) -> str:
     return f"{number}:{range_index}"
 
 
-_FIRST: Final = (
-    """
-    CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)
-    """,
-    # One row. `version` counts the changes of metadata and of the clock's setting, `line` numbers
-    # the resources and the lines of the audit log.
-    """
-    CREATE TABLE shared (
-        one smallint PRIMARY KEY,
-        version bigint NOT NULL,
-        line bigint NOT NULL,
-        clock_offset double precision NOT NULL,
-        clock_frozen double precision
-    )
-    """,
-    """
-    CREATE TABLE resources (
-        rid text COLLATE "C" PRIMARY KEY,
-        kind text NOT NULL,
-        parent text NOT NULL,
-        id text COLLATE "C" NOT NULL,
-        etag text NOT NULL,
-        ts bigint NOT NULL,
-        state text NOT NULL,
-        line bigint NOT NULL,
-        UNIQUE (kind, parent, id)
-    )
-    """,
-    """
-    CREATE TABLE audit (
-        line bigint PRIMARY KEY,
-        ts bigint NOT NULL,
-        container text NOT NULL,
-        entry text NOT NULL
-    )
-    """,
-    # Ranges of containers that are gone, whose items have yet to be removed.
-    """
-    CREATE TABLE dropped (part text COLLATE "C" PRIMARY KEY)
-    """,
-    """
-    CREATE TABLE items (
-        part text COLLATE "C" NOT NULL,
-        container integer NOT NULL,
-        number bigint NOT NULL,
-        pk bytea NOT NULL,
-        id text COLLATE "C" NOT NULL,
-        epk bytea NOT NULL,
-        ts bigint NOT NULL,
-        ttl bigint,
-        lsn bigint NOT NULL,
-        etag text NOT NULL,
-        size integer NOT NULL,
-        terms integer NOT NULL,
-        body bytea NOT NULL,
-        doc jsonb NOT NULL,
-        PRIMARY KEY (part, pk, id)
-    )
-    """,
-    "CREATE UNIQUE INDEX items_number ON items (part, number)",
-    "CREATE INDEX items_changes ON items (part, lsn)",
-    # The two that find the dead in the order of their deaths without a look at the living.
-    "CREATE INDEX items_inheriting ON items (part, ts) INCLUDE (size, terms) WHERE ttl IS NULL",
-    "CREATE INDEX items_expiring ON items (part, (ts + ttl)) INCLUDE (size, terms) WHERE ttl > 0",
-    """
-    CREATE TABLE entries (
-        part text COLLATE "C" NOT NULL,
-        entry bytea NOT NULL,
-        number bigint NOT NULL,
-        PRIMARY KEY (part, entry)
-    )
-    """,
-    "CREATE INDEX entries_number ON entries (part, number)",
-    # A row for each range: its counters, which every write locks; where its log begins, if it
-    # keeps one; and who removes its dead, until when by the database's clock.
-    """
-    CREATE TABLE positions (
-        part text COLLATE "C" PRIMARY KEY,
-        lsn bigint NOT NULL,
-        items bigint NOT NULL,
-        bytes bigint NOT NULL,
-        purged_items bigint NOT NULL,
-        purged_bytes bigint NOT NULL,
-        spared bigint NOT NULL,
-        floor bigint,
-        purger text,
-        purged_until double precision NOT NULL
-    ) WITH (fillfactor = 50)
-    """,
-    """
-    CREATE TABLE log (
-        part text COLLATE "C" NOT NULL,
-        lsn bigint NOT NULL,
-        entry integer NOT NULL,
-        ts bigint NOT NULL,
-        kind text NOT NULL,
-        previous_lsn bigint,
-        pk bytea NOT NULL,
-        id text COLLATE "C" NOT NULL,
-        epk bytea NOT NULL,
-        body bytea,
-        PRIMARY KEY (part, lsn, entry)
-    )
-    """,
-    "INSERT INTO shared VALUES (1, 1, 0, 0, NULL)",
-)
-
-# MIGRATIONS[n] brings the tables of version n to version n + 1.
-MIGRATIONS: Final = (_FIRST,)
 VERSION: Final = len(MIGRATIONS)
-
-# By version: what Citus distributes by `part`, side by side, and what it copies to every node.
-# `meta` stays where front ends connect to: the clock's mark in it moves every few seconds, and a
-# write to a copied table needs every node.
-_DISTRIBUTED: Final = (("items", "entries", "positions", "log"),)
-_COPIED: Final = (("shared", "resources", "audit", "dropped"),)
 
 
 async def prepare(db: AsyncConnection[Any]) -> None:
-    """Creates the tables or brings them to VERSION; whoever comes second waits for the first.
+    """Creates the tables or brings them to VERSION; a second server process waits for the first.
 
-    StoreError if that cannot be done; then everything is left as it is.
+    StoreError if that cannot be done; then nothing is changed.
     """
     await _check_server(db)
     async with db.transaction():
         await db.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-        # None if the connection names one that is not there: the usual case, the first time.
+        # None if the connection names a schema that does not exist, as on the first start.
         if await _schema(db) is None:
             await db.execute(f"CREATE SCHEMA {SCHEMA}")
         version = await _version(db)
@@ -164,7 +50,7 @@ async def prepare(db: AsyncConnection[Any]) -> None:
             return
         is_citus = await _has_citus(db)
         if is_citus:
-            # So that what is made one after the other here is seen by all nodes in that order.
+            # All nodes must see these statements in the same order.
             await db.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
         for step in range(version, VERSION):
             for statement in MIGRATIONS[step]:
@@ -217,11 +103,11 @@ async def _has_citus(db: AsyncConnection[Any]) -> bool:
 
 
 async def _distribute(db: AsyncConnection[Any], step: int) -> None:
-    for table in _COPIED[step]:
+    for table in COPIED[step]:
         await db.execute("SELECT create_reference_table(%s)", (table,))
-    for table in _DISTRIBUTED[step]:
-        beside = "default" if table == "items" else "items"
+    for table in DISTRIBUTED[step]:
+        colocate_with = "default" if table == "items" else "items"
         await db.execute(
             "SELECT create_distributed_table(%s, 'part', colocate_with => %s)",
-            (table, beside),
+            (table, colocate_with),
         )

@@ -1,0 +1,126 @@
+"""The steps that bring older tables on PostgreSQL to the present layout.
+
+A step never changes after its release: databases exist that it has made, and other databases still
+wait for it. So each step spells out its SQL and uses nothing of the code that reads and writes the
+present layout. That includes names: the words of an old layout stay in the steps that knew it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FIRST: Final = (
+    """
+    CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)
+    """,
+    # One row. `version` counts the changes of metadata and of the clock's setting, `line` numbers
+    # the resources and the lines of the audit log.
+    """
+    CREATE TABLE shared (
+        one smallint PRIMARY KEY,
+        version bigint NOT NULL,
+        line bigint NOT NULL,
+        clock_offset double precision NOT NULL,
+        clock_frozen double precision
+    )
+    """,
+    """
+    CREATE TABLE resources (
+        rid text COLLATE "C" PRIMARY KEY,
+        kind text NOT NULL,
+        parent text NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        etag text NOT NULL,
+        ts bigint NOT NULL,
+        state text NOT NULL,
+        line bigint NOT NULL,
+        UNIQUE (kind, parent, id)
+    )
+    """,
+    """
+    CREATE TABLE audit (
+        line bigint PRIMARY KEY,
+        ts bigint NOT NULL,
+        container text NOT NULL,
+        entry text NOT NULL
+    )
+    """,
+    # Ranges of deleted containers whose items are pending purge.
+    """
+    CREATE TABLE dropped (part text COLLATE "C" PRIMARY KEY)
+    """,
+    """
+    CREATE TABLE items (
+        part text COLLATE "C" NOT NULL,
+        container integer NOT NULL,
+        number bigint NOT NULL,
+        pk bytea NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        epk bytea NOT NULL,
+        ts bigint NOT NULL,
+        ttl bigint,
+        lsn bigint NOT NULL,
+        etag text NOT NULL,
+        size integer NOT NULL,
+        terms integer NOT NULL,
+        body bytea NOT NULL,
+        doc jsonb NOT NULL,
+        PRIMARY KEY (part, pk, id)
+    )
+    """,
+    "CREATE UNIQUE INDEX items_number ON items (part, number)",
+    "CREATE INDEX items_changes ON items (part, lsn)",
+    # These two find expired items in the order of their expiry without reading live ones.
+    "CREATE INDEX items_inheriting ON items (part, ts) INCLUDE (size, terms) WHERE ttl IS NULL",
+    "CREATE INDEX items_expiring ON items (part, (ts + ttl)) INCLUDE (size, terms) WHERE ttl > 0",
+    """
+    CREATE TABLE entries (
+        part text COLLATE "C" NOT NULL,
+        entry bytea NOT NULL,
+        number bigint NOT NULL,
+        PRIMARY KEY (part, entry)
+    )
+    """,
+    "CREATE INDEX entries_number ON entries (part, number)",
+    # A row for each range: its counters, which every write locks; where its log begins, if it
+    # keeps one; which server process purges it, and until when by the database's clock.
+    """
+    CREATE TABLE positions (
+        part text COLLATE "C" PRIMARY KEY,
+        lsn bigint NOT NULL,
+        items bigint NOT NULL,
+        bytes bigint NOT NULL,
+        purged_items bigint NOT NULL,
+        purged_bytes bigint NOT NULL,
+        spared bigint NOT NULL,
+        floor bigint,
+        purger text,
+        purged_until double precision NOT NULL
+    ) WITH (fillfactor = 50)
+    """,
+    """
+    CREATE TABLE log (
+        part text COLLATE "C" NOT NULL,
+        lsn bigint NOT NULL,
+        entry integer NOT NULL,
+        ts bigint NOT NULL,
+        kind text NOT NULL,
+        previous_lsn bigint,
+        pk bytea NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        epk bytea NOT NULL,
+        body bytea,
+        PRIMARY KEY (part, lsn, entry)
+    )
+    """,
+    "INSERT INTO shared VALUES (1, 1, 0, 0, NULL)",
+)
+
+# MIGRATIONS[n] brings the tables of version n to version n + 1.
+MIGRATIONS: Final = (_FIRST,)
+
+# By version: the tables that Citus distributes by `part`, colocated, and those it copies to every
+# node. `meta` stays on the node that server processes connect to: the clock limit in it changes
+# every few seconds, and a write to a copied table needs every node.
+DISTRIBUTED: Final = (("items", "entries", "positions", "log"),)
+COPIED: Final = (("shared", "resources", "audit", "dropped"),)

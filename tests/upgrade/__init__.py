@@ -1,0 +1,1 @@
+"""Data written by earlier releases: every later release opens it and keeps its meaning."""
