@@ -20,11 +20,11 @@ from rich.console import Console
 from bench import lifetimes, queries, raw_statements, servers
 from bench import report as reports
 from bench.errors import BenchError, PeerUnavailable
-from bench.homes import Databases, Files, Home, Homes
 from bench.load import Driver, Sample, drivers, run_bundled, send_all
-from bench.report import Findings, Process, Report, Results
+from bench.report import MeasurementTable, Process, Report, Results
 from bench.servers import Server
 from bench.signing import Target
+from bench.storage import PostgresStorage, ServerData, SqliteStorage, Storage
 from bench.workload import PAGE, ROWS, Row, document, id_of, preload, setup
 from tests.support.postgres import Postgres
 
@@ -125,11 +125,13 @@ def main(
     also measured beside the same statements without Perseid.
     """
     rows = [row for row in ROWS if not only or row.name in only]
-    aging = [row.name for row in lifetimes.ROWS if not only or row.name in only]
-    ages = lifetimes.Plan([] if no_ttl else aging, items, seconds, repeat)
-    asked = [row.name for row in queries.ROWS if not only or row.name in only]
-    questions = queries.Plan([] if no_queries else asked, queried, 10 * queried, seconds, repeat)
-    plan = Plan(rows, connections, seconds, documents, repeat, ages, questions)
+    lifetime_rows = [row.name for row in lifetimes.ROWS if not only or row.name in only]
+    lifetime_plan = lifetimes.Plan([] if no_ttl else lifetime_rows, items, seconds, repeat)
+    query_rows = [row.name for row in queries.ROWS if not only or row.name in only]
+    query_plan = queries.Plan(
+        [] if no_queries else query_rows, queried, 10 * queried, seconds, repeat
+    )
+    plan = Plan(rows, connections, seconds, documents, repeat, lifetime_plan, query_plan)
     if not plan.rows and not plan.lifetimes.rows and not plan.queries.rows:
         raise click.UsageError("every row that --only names is left out by another option.")
     # An exit rather than sudden death, so that the servers are stopped too.
@@ -156,49 +158,60 @@ def benchmark(plan: Plan, client: str, store: str, *, with_peer: bool) -> Result
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
         name, driver = _driver(client, scratch)
         operations = None
-        findings = []
-        pair = _pair(store, directory, stack, with_peer=with_peer)
-        if with_peer and pair.note is not None:
-            console.print(f"Measuring Perseid alone: {pair.note}", soft_wrap=True)
+        measurements = []
+        bench_setup = _bench_setup(store, directory, stack, with_peer=with_peer)
+        if with_peer and bench_setup.note is not None:
+            console.print(f"Measuring Perseid alone: {bench_setup.note}", soft_wrap=True)
         if plan.rows:
-            home = pair.homes.make(scratch / "perseid")
-            operations = _compare(plan, home, pair, scratch, (name, driver), console)
+            server_data = bench_setup.storage.make(scratch / "perseid")
+            operations = _compare(plan, server_data, bench_setup, scratch, (name, driver), console)
             if store == "postgres":
-                findings.append(_beside_statements(plan, home, operations, console))
+                measurements.append(
+                    _compare_with_statements(plan, server_data, operations, console)
+                )
         if plan.queries.rows:
-            findings.append(
-                queries.measure(plan.queries, scratch, pair.homes, console.log, driver, pair.peer)
+            measurements.append(
+                queries.measure(
+                    plan.queries,
+                    scratch,
+                    bench_setup.storage,
+                    console.log,
+                    driver,
+                    bench_setup.peer,
+                )
             )
         if plan.lifetimes.rows:
-            findings.append(lifetimes.measure(plan.lifetimes, scratch, pair.homes, console.log))
-    return Results(operations, findings)
+            measurements.append(
+                lifetimes.measure(plan.lifetimes, scratch, bench_setup.storage, console.log)
+            )
+    return Results(operations, measurements)
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BenchSetup:
     """Where Perseid is at home, and who is measured beside it."""
 
-    homes: Homes
-    peer: Path | Homes | None  # the npm package, or Perseid at another home
+    storage: Storage
+    peer: Path | Storage | None  # the npm package, or Perseid at another home
     note: str | None = None  # why there is no peer
     remark: str = "Perseid forces each commit to disk; the other keeps everything in memory"
 
 
-def _pair(store: str, directory: Path, stack: ExitStack, *, with_peer: bool) -> Pair:
-    refusal = None if with_peer else "--no-peer was given"
+def _bench_setup(store: str, directory: Path, stack: ExitStack, *, with_peer: bool) -> BenchSetup:
+    no_peer_reason = None if with_peer else "--no-peer was given"
     if store == "postgres":
         postgres = stack.enter_context(Postgres(durable=True))
-        beside = Files("Perseid on SQLite") if with_peer else None
+        baseline = SqliteStorage("Perseid on SQLite") if with_peer else None
         remark = "Both force each commit to disk"
-        return Pair(Databases(postgres), beside, refusal, remark)
-    package, note = _peer_package(directory) if with_peer else (None, refusal)
-    return Pair(Files(), package, note)
+        return BenchSetup(PostgresStorage(postgres), baseline, no_peer_reason, remark)
+    package, note = _peer_package(directory) if with_peer else (None, no_peer_reason)
+    return BenchSetup(SqliteStorage(), package, note)
 
 
 def _compare(
     plan: Plan,
-    home: Home,
-    pair: Pair,
+    server_data: ServerData,
+    bench_setup: BenchSetup,
     scratch: Path,
     client: tuple[str, Driver],
     console: Console,
@@ -208,15 +221,17 @@ def _compare(
     with ExitStack() as stack:
         # Started a few times: the first start may compile, and one figure is no figure.
         starts = [
-            _start_seconds(pair.homes.make(scratch / f"start{each}"))
+            _start_seconds(bench_setup.storage.make(scratch / f"start{each}"))
             for each in range(1, plan.repeat)
         ]
-        ours = stack.enter_context(servers.perseid(home))
+        ours = stack.enter_context(servers.perseid(server_data))
         running = [ours]
-        if isinstance(pair.peer, Path):
-            running.append(stack.enter_context(servers.peer(pair.peer, scratch / "peer")))
-        elif pair.peer is not None:
-            running.append(stack.enter_context(servers.perseid(pair.peer.make(scratch / "beside"))))
+        if isinstance(bench_setup.peer, Path):
+            running.append(stack.enter_context(servers.peer(bench_setup.peer, scratch / "peer")))
+        elif bench_setup.peer is not None:
+            running.append(
+                stack.enter_context(servers.perseid(bench_setup.peer.make(scratch / "beside")))
+            )
         after_start = {each.name: each.resident_bytes() for each in running}
         for server in running:
             _prepare(server, plan, console)
@@ -232,12 +247,14 @@ def _compare(
             )
             for each in running
         ]
-    return Report(_conditions(plan, name), processes, samples, pair.note, pair.remark)
+    return Report(_conditions(plan, name), processes, samples, bench_setup.note, bench_setup.remark)
 
 
-def _beside_statements(plan: Plan, home: Home, report: Report, console: Console) -> Findings:
-    ours = {name: runs[home.server] for name, runs in report.samples.items()}
-    return raw_statements.measure(home, ours, plan.connections, plan.seconds, console.log)
+def _compare_with_statements(
+    plan: Plan, server_data: ServerData, report: Report, console: Console
+) -> MeasurementTable:
+    ours = {name: runs[server_data.server] for name, runs in report.samples.items()}
+    return raw_statements.measure(server_data, ours, plan.connections, plan.seconds, console.log)
 
 
 def _driver(client: str, scratch: Path) -> tuple[str, Driver]:
@@ -256,8 +273,8 @@ def _peer_package(directory: Path) -> tuple[Path | None, str | None]:
         return None, f"{servers.PEER_PACKAGE} cannot be run, {exc}"
 
 
-def _start_seconds(home: Home) -> float:
-    with servers.perseid(home) as server:
+def _start_seconds(server_data: ServerData) -> float:
+    with servers.perseid(server_data) as server:
         return server.start_seconds
 
 
@@ -291,8 +308,8 @@ def _measure(
 
 def _run_seconds(probe: Sample, row: Row, plan: Plan) -> float:
     """Long enough for a few replies on each connection, however slow the server is."""
-    wanted = _LEAST_REPLIES * _connections(row, plan) / probe.rate
-    return max(plan.seconds, min(math.ceil(wanted), _LONGEST_SECONDS))
+    needed_seconds = _LEAST_REPLIES * _connections(row, plan) / probe.rate
+    return max(plan.seconds, min(math.ceil(needed_seconds), _LONGEST_SECONDS))
 
 
 def _connections(row: Row, plan: Plan) -> int:
@@ -309,7 +326,7 @@ def _sample(
     requests = row.requests(_target(server), plan.documents)
     try:
         sample = driver(server.port, requests, row.status, _connections(row, plan), seconds)
-        server.settle()
+        server.wait_until_idle()
         if sample.received < row.least_reply * sample.requests:
             raise BenchError("replies were too small to carry their documents")
     except BenchError as exc:

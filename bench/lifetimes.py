@@ -19,14 +19,14 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench import servers, stocking
+from bench import prefill, servers
 from bench.errors import BenchError
-from bench.homes import Home, Homes
 from bench.load import Sample, run_bundled, send_all
-from bench.report import Finding, Findings, Limit, Part
+from bench.prefill import StoredItem
+from bench.report import Comparison, Measurement, MeasurementTable, TargetRatio
 from bench.servers import Server
 from bench.signing import Request, Target
-from bench.stocking import Kept
+from bench.storage import ServerData, Storage
 from perseid.commands.admin_client import AdminClient
 from perseid.config import WELL_KNOWN_KEY
 
@@ -35,23 +35,23 @@ _LARGE: Final = "large"
 _PLAIN: Final = "plain"
 _SMALL: Final = "small"
 
-LIVING: Final = 10_000
+LIVE_ITEMS: Final = 10_000
 CONNECTIONS: Final = 8
-_FEW: Final = 10
+_SMALL_COUNT: Final = 10
 _CHANGES: Final = 20
-_TURNS: Final = 7  # in a run of queries: short turns, so that both meet the same weather
-_PATIENCE: Final = 60.0
+_ROUNDS: Final = 7  # in a run of queries: short turns, so that both meet the same weather
+_TIMEOUT: Final = 60.0
 
 # Ages in seconds: the old are between one and two million, and their containers forgive three at
 # first; the last policy kills all of them and none of the living.
 _OLDEST: Final = 2_000_000
 _SPREAD: Final = 1_000_000
-_LONG: Final = 3_000_000
-_SHORT: Final = 500_000
+_LONG_TTL: Final = 3_000_000
+_SHORT_TTL: Final = 500_000
 
 _QUERIES: Final = {
     "SELECT * FROM c WHERE c.n = 4242": lambda found: [each["id"] for each in found] == [_id(4242)],
-    "SELECT VALUE COUNT(1) FROM c": lambda found: found == [LIVING],
+    "SELECT VALUE COUNT(1) FROM c": lambda found: found == [LIVE_ITEMS],
 }
 
 
@@ -71,7 +71,7 @@ class Plan:
     def conditions(self) -> dict[str, object]:
         return {
             "items": f"{self.items:,}",
-            "living beside them": f"{LIVING:,}",
+            "living beside them": f"{LIVE_ITEMS:,}",
             "items to purge": f"{self.to_purge:,}",
             "runs": self.repeat,
             "connections": CONNECTIONS,
@@ -81,7 +81,7 @@ class Plan:
 
 
 class Outcome(NamedTuple):
-    parts: list[Part]
+    parts: list[Comparison]
     note: str | None = None
 
 
@@ -91,46 +91,50 @@ class Bench:
 
     plan: Plan
     scratch: Path
-    homes: Homes
+    storage: Storage
     log: Callable[[str], None]
     stack: ExitStack
-    _crowd: Crowd | None = None
+    _large_server: LargeServer | None = None
 
-    def crowd(self) -> Crowd:
+    def large_server(self) -> LargeServer:
         """The large server; the first row that needs it waits for its loading."""
-        if self._crowd is None:
-            home = self.homes.make(self.scratch / "crowd")
+        if self._large_server is None:
+            server_data = self.storage.make(self.scratch / "crowd")
             self.log(f"loading {self.plan.items:,} items")
-            asyncio.run(_stock_crowd(home, self.homes, self.plan.items, int(time.time())))
-            server = self.stack.enter_context(servers.perseid(home, "--no-sweeper"))
-            self._crowd = Crowd(server, _admin(server))
-        return self._crowd
+            asyncio.run(
+                _prefill_large_server(server_data, self.storage, self.plan.items, int(time.time()))
+            )
+            server = self.stack.enter_context(servers.perseid(server_data, "--no-sweeper"))
+            self._large_server = LargeServer(server, _admin(server))
+        return self._large_server
 
 
 class Row(NamedTuple):
     """A row of the table: its limit, and how it is measured."""
 
     name: str
-    limit: Limit
+    target_ratio: TargetRatio
     measure: Callable[[Bench], Outcome]
 
 
-def measure(plan: Plan, scratch: Path, homes: Homes, log: Callable[[str], None]) -> Findings:
+def measure(
+    plan: Plan, scratch: Path, storage: Storage, log: Callable[[str], None]
+) -> MeasurementTable:
     """The findings of the plan's rows, in the order of ROWS."""
     with ExitStack() as stack:
-        bench = Bench(plan, scratch, homes, log, stack)
-        findings = [_measured(row, bench) for row in ROWS if row.name in plan.rows]
-    return Findings("Time to live", plan.conditions(), findings)
+        bench = Bench(plan, scratch, storage, log, stack)
+        measurements = [_measured(row, bench) for row in ROWS if row.name in plan.rows]
+    return MeasurementTable("Time to live", plan.conditions(), measurements)
 
 
-def _measured(row: Row, bench: Bench) -> Finding:
+def _measured(row: Row, bench: Bench) -> Measurement:
     try:
         parts, note = row.measure(bench)
     except BenchError as exc:
         raise BenchError(f"{row.name}: {exc}") from exc
-    finding = Finding(row.name, row.limit, parts, note)
-    bench.log(f"{row.name}: {finding.verdict}")
-    return finding
+    measurement = Measurement(row.name, row.target_ratio, parts, note)
+    bench.log(f"{row.name}: {measurement.verdict}")
+    return measurement
 
 
 # Purge rate
@@ -138,50 +142,56 @@ def _measured(row: Row, bench: Bench) -> Finding:
 
 def _purge_rate(bench: Bench) -> Outcome:
     """The sweeper beside one DELETE that a database administrator would write."""
-    dead, now = bench.plan.to_purge, int(time.time())
-    homes = bench.homes
-    origin = homes.make(bench.scratch / "dead")
-    bench.log(f"loading {dead:,} items to purge")
-    container = asyncio.run(_stock_dead(origin, homes, dead, now))
+    expired_count, now = bench.plan.to_purge, int(time.time())
+    storage = bench.storage
+    original = storage.make(bench.scratch / "dead")
+    bench.log(f"loading {expired_count:,} items to purge")
+    container = asyncio.run(_prefill_expired(original, storage, expired_count, now))
     drained, deleted, vacuumed = [], [], []
     for run in range(bench.plan.repeat):
-        with homes.copied(origin, bench.scratch / f"drain{run}") as home:
-            drained.append(dead / _drain_seconds(home, dead))
-        with homes.copied(origin, bench.scratch / f"delete{run}") as home:
-            plain = homes.delete(home, container, _SHORT, now)
-            if plain.removed != dead:
-                raise BenchError(f"the plain DELETE removed {plain.removed:,} of {dead:,} items")
-            deleted.append(dead / plain.seconds)
-            vacuumed.append(dead / (plain.seconds + plain.tidying))
+        with storage.copy_of(original, bench.scratch / f"drain{run}") as server_data:
+            drained.append(expired_count / _drain_seconds(server_data, expired_count))
+        with storage.copy_of(original, bench.scratch / f"delete{run}") as server_data:
+            plain = storage.delete(server_data, container, _SHORT_TTL, now)
+            if plain.removed != expired_count:
+                raise BenchError(
+                    f"the plain DELETE removed {plain.removed:,} of {expired_count:,} items"
+                )
+            deleted.append(expired_count / plain.seconds)
+            vacuumed.append(expired_count / (plain.seconds + plain.vacuum_seconds))
     note = (
         "A drain also gives the space back; a DELETE and a vacuum remove"
-        f" {Part('', drained, vacuumed).beside:,.0f} items/s."
+        f" {Comparison('', drained, vacuumed).baseline:,.0f} items/s."
     )
-    return Outcome([Part("items/s: one DELETE", drained, deleted)], note)
+    return Outcome([Comparison("items/s: one DELETE", drained, deleted)], note)
 
 
-async def _stock_dead(home: Home, homes: Homes, dead: int, now: int) -> int:
+async def _prefill_expired(
+    server_data: ServerData, storage: Storage, expired_count: int, now: int
+) -> int:
     """Dead items of both kinds among living ones; the number of their container."""
 
-    def buried(number: int) -> Kept:
-        died = now - _SHORT - dead + number
-        return Kept("d", number, died - _SHORT, None if number % 2 else _SHORT)
+    def expired_item(number: int) -> StoredItem:
+        expired_at = now - _SHORT_TTL - expired_count + number
+        return StoredItem("d", number, expired_at - _SHORT_TTL, None if number % 2 else _SHORT_TTL)
 
-    async with stocking.stocked(home, homes) as account:
-        container = await stocking.create(account, _LARGE, _SHORT)
-        await stocking.fill(account, container, dead, buried)
-        await stocking.fill(account, container, LIVING, lambda number: Kept("l", number, now))
+    async with prefill.new_account(server_data, storage) as account:
+        container = await prefill.create(account, _LARGE, _SHORT_TTL)
+        await prefill.fill(account, container, expired_count, expired_item)
+        await prefill.fill(
+            account, container, LIVE_ITEMS, lambda number: StoredItem("l", number, now)
+        )
         return container.number
 
 
-def _drain_seconds(home: Home, dead: int) -> float:
-    with servers.perseid(home, "--no-sweeper") as server:
+def _drain_seconds(server_data: ServerData, expired_count: int) -> float:
+    with servers.perseid(server_data, "--no-sweeper") as server:
         admin = _admin(server)
         started = time.perf_counter()
-        purged = admin.post("ttl", stocking.DATABASE, _LARGE, "drain").value["purged"]
+        purged = admin.post("ttl", prefill.DATABASE, _LARGE, "drain").value["purged"]
         took = time.perf_counter() - started
-    if purged != dead:
-        raise BenchError(f"{purged:,} of {dead:,} dead items were removed")
+    if purged != expired_count:
+        raise BenchError(f"{purged:,} of {expired_count:,} dead items were removed")
     return took
 
 
@@ -189,12 +199,12 @@ def _drain_seconds(home: Home, dead: int) -> float:
 
 
 @dataclass(slots=True)
-class Crowd:
+class LargeServer:
     """A server with many old items, its sweeper paused; they live until `bury` is called."""
 
     server: Server
     admin: AdminClient
-    is_buried: bool = False
+    has_expired: bool = False
 
     @property
     def target(self) -> Target:
@@ -202,41 +212,49 @@ class Crowd:
 
     def change(self, name: str, default_ttl: int) -> Sample:
         """Replaces a container; returns when the change is also counted for the audit log."""
-        body = json.dumps(stocking.definition(name, default_ttl)).encode()
+        body = json.dumps(prefill.definition(name, default_ttl)).encode()
         request = self.target.request("PUT", _path(name), body)
         sample = send_all(self.server.port, [request], 200)
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while self._last_event(name) != "figures":
             if time.monotonic() > deadline:
-                raise BenchError(f"a change of {name} was not counted in {_PATIENCE:.0f} s")
+                raise BenchError(f"a change of {name} was not counted in {_TIMEOUT:.0f} s")
             time.sleep(0.01)
         return sample
 
     def _last_event(self, name: str) -> str:
-        entries = self.admin.get("ttl", stocking.DATABASE, name, "audit").value["entries"]
+        entries = self.admin.get("ttl", prefill.DATABASE, name, "audit").value["entries"]
         return entries[-1]["event"] if entries else ""
 
-    def bury(self) -> None:
+    def expire_old_items(self) -> None:
         """Makes the policy so short that all the old are dead."""
-        if not self.is_buried:
+        if not self.has_expired:
             for name in (_LARGE, _PLAIN):
-                self.change(name, _SHORT)
-            self.is_buried = True
+                self.change(name, _SHORT_TTL)
+            self.has_expired = True
 
     def purged(self) -> int:
         count: int = self.admin.get("sweeper").value["purgedItems"]
         return count
 
 
-async def _stock_crowd(home: Home, homes: Homes, items: int, now: int) -> None:
-    def old(count: int) -> Callable[[int], Kept]:
-        return lambda number: Kept("d", number, now - _OLDEST + number * _SPREAD // count)
+async def _prefill_large_server(
+    server_data: ServerData, storage: Storage, items: int, now: int
+) -> None:
+    def old_item(count: int) -> Callable[[int], StoredItem]:
+        return lambda number: StoredItem("d", number, now - _OLDEST + number * _SPREAD // count)
 
-    async with stocking.stocked(home, homes) as account:
-        for name, olds, living in ((_LARGE, items, LIVING), (_PLAIN, 0, LIVING), (_SMALL, _FEW, 0)):
-            container = await stocking.create(account, name, _LONG)
-            await stocking.fill(account, container, olds, old(olds))
-            await stocking.fill(account, container, living, lambda number: Kept("l", number, now))
+    async with prefill.new_account(server_data, storage) as account:
+        for name, old_count, live_count in (
+            (_LARGE, items, LIVE_ITEMS),
+            (_PLAIN, 0, LIVE_ITEMS),
+            (_SMALL, _SMALL_COUNT, 0),
+        ):
+            container = await prefill.create(account, name, _LONG_TTL)
+            await prefill.fill(account, container, old_count, old_item(old_count))
+            await prefill.fill(
+                account, container, live_count, lambda number: StoredItem("l", number, now)
+            )
 
 
 # Policy change
@@ -244,13 +262,13 @@ async def _stock_crowd(home: Home, homes: Homes, items: int, now: int) -> None:
 
 def _policy_change(bench: Bench) -> Outcome:
     """Each change kills one in forty, in the large container and in the one of ten items."""
-    crowd = bench.crowd()
-    taken: dict[str, list[float]] = {_LARGE: [], _SMALL: []}
+    large_server = bench.large_server()
+    latencies: dict[str, list[float]] = {_LARGE: [], _SMALL: []}
     for number in range(1, _CHANGES + 1):
         default_ttl = _OLDEST - number * _SPREAD // (2 * _CHANGES)
-        for name in _in_turn(number, _LARGE, _SMALL):
-            taken[name].append(crowd.change(name, default_ttl).p50_ms)
-    part = Part(f"ms: on {_FEW} items", taken[_LARGE], taken[_SMALL])
+        for name in _alternating_order(number, _LARGE, _SMALL):
+            latencies[name].append(large_server.change(name, default_ttl).p50_ms)
+    part = Comparison(f"ms: on {_SMALL_COUNT} items", latencies[_LARGE], latencies[_SMALL])
     return Outcome([part])
 
 
@@ -259,43 +277,47 @@ def _policy_change(bench: Bench) -> Outcome:
 
 def _queries(bench: Bench) -> Outcome:
     """The same living with the dead before them, and without."""
-    crowd = bench.crowd()
-    crowd.bury()
+    large_server = bench.large_server()
+    large_server.expire_old_items()
     for text, is_right in _QUERIES.items():
         for name in (_LARGE, _PLAIN):
-            _check_query(crowd, name, text, is_right)
+            _check_query(large_server, name, text, is_right)
 
-    def asked(text: str) -> Callable[[str, int], list[bytes]]:
-        return lambda name, _turn: [_query(crowd, name, text)]
+    def requests_of(text: str) -> Callable[[str, int], list[bytes]]:
+        return lambda name, _turn: [_query(large_server, name, text)]
 
-    parts = [_alternated(bench, f"ms: {text}", asked(text)) for text in _QUERIES]
-    shuffled, turns = _shuffled(), bench.plan.repeat * _TURNS
+    parts = [_alternated(bench, f"ms: {text}", requests_of(text)) for text in _QUERIES]
+    shuffled, rounds = _shuffled(), bench.plan.repeat * _ROUNDS
     # Each item once: the second read of an item may be answered without a look at the tables.
     parts.append(
         _alternated(
             bench,
             "ms: point read",
-            lambda name, turn: [_read(crowd, name, n) for n in shuffled[turn::turns]],
+            lambda name, round_number: [
+                _read(large_server, name, n) for n in shuffled[round_number::rounds]
+            ],
         )
     )
     return Outcome(parts)
 
 
-def _alternated(bench: Bench, name: str, requests: Callable[[str, int], list[bytes]]) -> Part:
+def _alternated(bench: Bench, name: str, requests: Callable[[str, int], list[bytes]]) -> Comparison:
     """The median latency of each turn, on the large container and on the plain one."""
-    crowd = bench.crowd()
-    taken: dict[str, list[float]] = {_LARGE: [], _PLAIN: []}
-    for turn in range(bench.plan.repeat * _TURNS):
-        for container in _in_turn(turn, _LARGE, _PLAIN):
-            sample = send_all(crowd.server.port, requests(container, turn), 200)
-            taken[container].append(sample.p50_ms)
-    return Part(name, taken[_LARGE], taken[_PLAIN])
+    large_server = bench.large_server()
+    latencies: dict[str, list[float]] = {_LARGE: [], _PLAIN: []}
+    for round_number in range(bench.plan.repeat * _ROUNDS):
+        for container in _alternating_order(round_number, _LARGE, _PLAIN):
+            sample = send_all(large_server.server.port, requests(container, round_number), 200)
+            latencies[container].append(sample.p50_ms)
+    return Comparison(name, latencies[_LARGE], latencies[_PLAIN])
 
 
-def _check_query(crowd: Crowd, name: str, text: str, is_right: Callable[[list[Any]], bool]) -> None:
+def _check_query(
+    large_server: LargeServer, name: str, text: str, is_right: Callable[[list[Any]], bool]
+) -> None:
     """A figure for a wrong or a partial answer would be worthless."""
-    with socket.create_connection(("127.0.0.1", crowd.server.port), _PATIENCE) as connection:
-        connection.sendall(_query(crowd, name, text))
+    with socket.create_connection(("127.0.0.1", large_server.server.port), _TIMEOUT) as connection:
+        connection.sendall(_query(large_server, name, text))
         with http.client.HTTPResponse(connection) as response:
             response.begin()
             body = json.loads(response.read())
@@ -304,13 +326,13 @@ def _check_query(crowd: Crowd, name: str, text: str, is_right: Callable[[list[An
         raise BenchError(f"'{text}' on {name} was answered with {str(body)[:300]}")
 
 
-def _query(crowd: Crowd, name: str, text: str) -> bytes:
+def _query(large_server: LargeServer, name: str, text: str) -> bytes:
     headers = {
         "x-ms-documentdb-isquery": "true",
         "x-ms-documentdb-query-enablecrosspartition": "true",
     }
     body = json.dumps({"query": text}).encode()
-    request = crowd.target.request("POST", f"{_path(name)}/docs", body, headers)
+    request = large_server.target.request("POST", f"{_path(name)}/docs", body, headers)
     return request.replace(
         b"content-type: application/json", b"content-type: application/query+json"
     )
@@ -321,36 +343,38 @@ def _query(crowd: Crowd, name: str, text: str) -> bytes:
 
 def _reads_during_purge(bench: Bench) -> Outcome:
     """Runs with the sweeper at work and runs with it paused take turns."""
-    crowd, plan = bench.crowd(), bench.plan
-    crowd.bury()
+    large_server, plan = bench.large_server(), bench.plan
+    large_server.expire_old_items()
 
     def reads() -> list[Request]:
-        return [Request(_read(crowd, _LARGE, number)) for number in _shuffled()]
+        return [Request(_read(large_server, _LARGE, number)) for number in _shuffled()]
 
     def p99_ms(requests: list[Request]) -> float:
         # Not wrk: it makes up the requests that a stall kept from being sent, so that one stall of
         # the machine decides its p99.
-        return run_bundled(crowd.server.port, requests, 200, CONNECTIONS, plan.seconds).p99_ms
+        return run_bundled(
+            large_server.server.port, requests, 200, CONNECTIONS, plan.seconds
+        ).p99_ms
 
     # Each item once, so that every run finds the server's cache in the same state.
-    send_all(crowd.server.port, [request.head for request in reads()], 200, CONNECTIONS)
+    send_all(large_server.server.port, [request.head for request in reads()], 200, CONNECTIONS)
     idle, busy = [], []
     for _ in range(plan.repeat):
         requests = reads()  # signed anew, and before the sweeper has the server to itself
-        beside = p99_ms(requests)
-        before = crowd.purged()
-        crowd.admin.post("sweeper", "resume")
-        during = p99_ms(requests)
-        crowd.admin.post("sweeper", "pause")
-        purged = crowd.purged()
+        baseline = p99_ms(requests)
+        before = large_server.purged()
+        large_server.admin.post("sweeper", "resume")
+        p99_during = p99_ms(requests)
+        large_server.admin.post("sweeper", "pause")
+        purged = large_server.purged()
         if purged == before:
             raise BenchError("the sweeper removed nothing during a run")
         if purged >= plan.items:  # it may have been idle for a part of the run
             break
         bench.log(f"{purged - before:,} items were removed during a run")
-        idle.append(beside)
-        busy.append(during)
-    parts = [Part("p99 ms: sweeper paused", busy, idle)] if idle else []
+        idle.append(baseline)
+        busy.append(p99_during)
+    parts = [Comparison("p99 ms: sweeper paused", busy, idle)] if idle else []
     note = None if parts else "The purge ended before a run did; give more --items."
     return Outcome(parts, note)
 
@@ -363,32 +387,32 @@ def _admin(server: Server) -> AdminClient:
 
 
 def _path(name: str) -> str:
-    return f"/dbs/{stocking.DATABASE}/colls/{name}"
+    return f"/dbs/{prefill.DATABASE}/colls/{name}"
 
 
 def _id(number: int) -> str:
-    return Kept("l", number, 0).id
+    return StoredItem("l", number, 0).id
 
 
-def _read(crowd: Crowd, name: str, number: int) -> bytes:
-    item = Kept("l", number, 0)
+def _read(large_server: LargeServer, name: str, number: int) -> bytes:
+    item = StoredItem("l", number, 0)
     headers = {"x-ms-documentdb-partitionkey": json.dumps([item.pk])}
-    return crowd.target.request("GET", f"{_path(name)}/docs/{item.id}", None, headers)
+    return large_server.target.request("GET", f"{_path(name)}/docs/{item.id}", None, headers)
 
 
 def _shuffled() -> list[int]:
-    return random.Random(LIVING).sample(range(LIVING), LIVING)
+    return random.Random(LIVE_ITEMS).sample(range(LIVE_ITEMS), LIVE_ITEMS)
 
 
-def _in_turn(turn: int, one: str, other: str) -> tuple[str, str]:
+def _alternating_order(round_number: int, one: str, other: str) -> tuple[str, str]:
     """Neither is always the first: whoever comes second finds a warmer machine."""
-    return (one, other) if turn % 2 else (other, one)
+    return (one, other) if round_number % 2 else (other, one)
 
 
 # In this order: a policy change wants the old alive, and a purge ends with none of them left.
 ROWS: Final = (
-    Row("purge rate", Limit(0.5, is_least=True), _purge_rate),
-    Row("policy change", Limit(2.0), _policy_change),
-    Row("queries over the dead", Limit(1.1), _queries),
-    Row("reads during a purge", Limit(1.5), _reads_during_purge),
+    Row("purge rate", TargetRatio(0.5, is_minimum=True), _purge_rate),
+    Row("policy change", TargetRatio(2.0), _policy_change),
+    Row("queries over the dead", TargetRatio(1.1), _queries),
+    Row("reads during a purge", TargetRatio(1.5), _reads_during_purge),
 )

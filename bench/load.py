@@ -191,12 +191,12 @@ async def _drive(
 ) -> Sample:
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
-    tally = _Tally(requests, status, None if seconds is None else began + seconds)
+    counter = _RunCounter(requests, status, None if seconds is None else began + seconds)
     limit = _SIGNED_SECONDS if seconds is None else seconds + _GRACE_SECONDS
     try:
         async with asyncio.timeout(limit):
             opened = [
-                (await loop.create_connection(lambda: _Connection(tally), "127.0.0.1", port))[1]
+                (await loop.create_connection(lambda: _Connection(counter), "127.0.0.1", port))[1]
                 for _ in range(connections)
             ]
             await asyncio.gather(*(connection.ended for connection in opened))
@@ -204,10 +204,10 @@ async def _drive(
         raise BenchError(f"replies were still missing after {limit:.0f} s") from None
     except OSError as exc:
         raise BenchError(f"cannot connect to port {port}: {exc.strerror}") from exc
-    return tally.sample(time.perf_counter() - began)
+    return counter.sample(time.perf_counter() - began)
 
 
-class _Tally:
+class _RunCounter:
     """What the connections of one run share."""
 
     def __init__(self, requests: Iterator[bytes], status: int, deadline: float | None) -> None:
@@ -242,8 +242,8 @@ class _Tally:
 class _Connection(asyncio.Protocol):
     """One keep-alive connection with one request under way."""
 
-    def __init__(self, tally: _Tally) -> None:
-        self._tally = tally
+    def __init__(self, counter: _RunCounter) -> None:
+        self._tally = counter
         self._buffer = bytearray()
         self._expected = 0  # length of the reply, once its headers are here
         self._sent_at = 0.0
@@ -273,12 +273,12 @@ class _Connection(asyncio.Protocol):
 
     def _complete(self) -> None:
         now = time.perf_counter()
-        tally = self._tally
-        if not self._buffer.startswith(tally.status_line):
+        counter = self._tally
+        if not self._buffer.startswith(counter.status_line):
             self._fail(f"unexpected reply: {bytes(self._buffer[:600]).decode(errors='replace')}")
             return
-        tally.latencies.append(now - self._sent_at)
-        tally.received += self._expected
+        counter.latencies.append(now - self._sent_at)
+        counter.received += self._expected
         self._buffer.clear()
         self._expected = 0
         self._send_next(now)

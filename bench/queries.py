@@ -21,13 +21,13 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from bench import servers, stocking
+from bench import prefill, servers
 from bench.errors import BenchError
-from bench.homes import Home, Homes
 from bench.load import Driver, send_all
-from bench.report import Finding, Findings, Limit, Part
+from bench.report import Comparison, Measurement, MeasurementTable, TargetRatio
 from bench.servers import Server
 from bench.signing import Request, Target
+from bench.storage import ServerData, Storage
 from bench.workload import (
     PRELOADED,
     document,
@@ -41,15 +41,15 @@ from perseid import charges, ids, partition
 from perseid.documents import seal
 from perseid.model import LSN_SHIFT, item_number
 from perseid.model import Row as ItemRow
-from perseid.service import containers
 from perseid.service.account import Account
+from perseid.service.resources import containers
 from perseid.store.protocol import Decision, Put, View
 
 _CONNECTIONS: Final = 32
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 _VARIANTS: Final = 500
-_LONG: Final = 0.02  # seconds
-_DRAINED: Final = 10_000
+_SLOW_SECONDS: Final = 0.02  # seconds
+_DRAINED_ROWS: Final = 10_000
 _BATCH: Final = 1 << LSN_SHIFT
 _PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 _HEADERS: Final = {
@@ -65,7 +65,7 @@ class Query(NamedTuple):
     text: str
     least_ratio: float  # to the package
     values: Callable[[int], dict[str, Any]] = lambda _: {}
-    is_drained: bool = False
+    reads_all_pages: bool = False
 
 
 def _score(number: int) -> dict[str, Any]:
@@ -96,7 +96,7 @@ QUERIES: Final = (
     ),
     Query("GROUP BY", "SELECT c.address.city, COUNT(1) AS n FROM c GROUP BY c.address.city", 1),
     Query("JOIN", "SELECT c.id, o.sku FROM c JOIN o IN c.orders WHERE o.count > 8", 1),
-    Query("page drain", "SELECT * FROM c WHERE c.active = true", 1, is_drained=True),
+    Query("page drain", "SELECT * FROM c WHERE c.active = true", 1, reads_all_pages=True),
     Query(
         "function that is not pushed",
         "SELECT * FROM c WHERE LOWER(c.note) = @note",
@@ -123,7 +123,7 @@ class Plan:
             "runs": self.repeat,
             "connections": _CONNECTIONS,
             "seconds": self.seconds,
-            "patience with a package, seconds": int(_PATIENCE),
+            "patience with a package, seconds": int(_TIMEOUT),
         }
 
 
@@ -133,33 +133,33 @@ class Bench:
 
     plan: Plan
     scratch: Path
-    homes: Homes
+    storage: Storage
     log: Callable[[str], None]
     driver: Driver
     package: Path | None
-    others: Homes | None  # where the peer is at home, if it is one of ours
+    peer_storage: Storage | None  # where the peer is at home, if it is one of ours
     stack: ExitStack
-    _stocked: dict[int, Server]
+    _loaded_servers: dict[int, Server]
     _peer: Server | None = None
-    _peer_life: ExitStack = field(default_factory=ExitStack)
+    _peer_stack: ExitStack = field(default_factory=ExitStack)
 
     def perseid(self, documents: int) -> Server:
-        if documents not in self._stocked:
-            self._stocked[documents] = self._started(self.homes, documents, "queries")
-        return self._stocked[documents]
+        if documents not in self._loaded_servers:
+            self._loaded_servers[documents] = self._started(self.storage, documents, "queries")
+        return self._loaded_servers[documents]
 
-    def _started(self, homes: Homes, documents: int, name: str) -> Server:
-        home = homes.make(self.scratch / f"{name}{documents}")
-        self.log(f"{home.server}: loading {documents:,} documents")
-        asyncio.run(_stock(home, homes, documents))
-        return self.stack.enter_context(servers.perseid(home))
+    def _started(self, storage: Storage, documents: int, name: str) -> Server:
+        server_data = storage.make(self.scratch / f"{name}{documents}")
+        self.log(f"{server_data.server}: loading {documents:,} documents")
+        asyncio.run(_prefill(server_data, storage, documents))
+        return self.stack.enter_context(servers.perseid(server_data))
 
     def peer(self) -> Server | None:
-        if self._peer is None and self.others is not None:
-            self._peer = self._started(self.others, self.plan.documents, "beside")
+        if self._peer is None and self.peer_storage is not None:
+            self._peer = self._started(self.peer_storage, self.plan.documents, "beside")
         if self._peer is None and self.package is not None:
-            self.stack.callback(self.end_peer)
-            server = self._peer_life.enter_context(
+            self.stack.callback(self.stop_peer)
+            server = self._peer_stack.enter_context(
                 servers.peer(self.package, self.scratch / "peerq")
             )
             target = _target(server)
@@ -171,99 +171,105 @@ class Bench:
             self._peer = server
         return self._peer
 
-    def end_peer(self) -> None:
+    def stop_peer(self) -> None:
         """Whoever asks for it again gets a new one: it may be at work on something for hours."""
-        self._peer_life.close()
+        self._peer_stack.close()
         self._peer = None
 
 
 class Row(NamedTuple):
     name: str
-    limit: Limit  # as far as it is beside a peer, that is the package
-    measure: Callable[[Bench], tuple[list[Part], str | None]]
-    is_beside_peer: bool = False
+    target_ratio: TargetRatio  # as far as it is beside a peer, that is the package
+    measure: Callable[[Bench], tuple[list[Comparison], str | None]]
+    is_peer_comparison: bool = False
 
 
 def measure(
     plan: Plan,
     scratch: Path,
-    homes: Homes,
+    storage: Storage,
     log: Callable[[str], None],
     driver: Driver,
-    peer: Path | Homes | None,
-) -> Findings:
+    peer: Path | Storage | None,
+) -> MeasurementTable:
     """The findings of the plan's rows, in the order of ROWS."""
     with ExitStack() as stack:
-        package, others = (peer, None) if isinstance(peer, Path | None) else (None, peer)
-        bench = Bench(plan, scratch, homes, log, driver, package, others, stack, {})
-        findings = []
+        package, peer_storage = (peer, None) if isinstance(peer, Path | None) else (None, peer)
+        bench = Bench(plan, scratch, storage, log, driver, package, peer_storage, stack, {})
+        measurements = []
         for row in ROWS:
             if row.name in plan.rows:
                 try:
                     parts, note = row.measure(bench)
                 except BenchError as exc:
                     raise BenchError(f"{row.name}: {exc}") from exc
-                limit = None if others is not None and row.is_beside_peer else row.limit
-                findings.append(Finding(row.name, limit, parts, note))
-                log(f"{row.name}: {findings[-1].verdict}")
-    return Findings("Queries", plan.conditions(), findings)
+                target_ratio = (
+                    None
+                    if peer_storage is not None and row.is_peer_comparison
+                    else row.target_ratio
+                )
+                measurements.append(Measurement(row.name, target_ratio, parts, note))
+                log(f"{row.name}: {measurements[-1].verdict}")
+    return MeasurementTable("Queries", plan.conditions(), measurements)
 
 
 # The rows
 
 
-def _first_use(bench: Bench) -> tuple[list[Part], str | None]:
+def _first_use(bench: Bench) -> tuple[list[Comparison], str | None]:
     """The first query over a path makes its index; beside a query that cannot have one."""
     server = bench.perseid(bench.plan.documents)
-    unpushed = QUERIES[-1]
+    scan_query = QUERIES[-1]
     firsts, scans = [], []
     for query in (EQUALITY, RANGE, QUERIES[3]):
         firsts.append(_seconds(server, _request(_target(server), query, 0)))
-        scans.append(_seconds(server, _request(_target(server), unpushed, 0)))
+        scans.append(_seconds(server, _request(_target(server), scan_query, 0)))
     note = "a figure, not a limit: what the first query over a path costs, once"
-    return [Part("seconds: a query that scans", firsts, scans)], note
+    return [Comparison("seconds: a query that scans", firsts, scans)], note
 
 
-def _beside_peer(query: Query) -> Callable[[Bench], tuple[list[Part], str | None]]:
-    def measured(bench: Bench) -> tuple[list[Part], str | None]:
+def _compare_with_peer(query: Query) -> Callable[[Bench], tuple[list[Comparison], str | None]]:
+    def measured(bench: Bench) -> tuple[list[Comparison], str | None]:
         ours = bench.perseid(bench.plan.documents)
         runs = _rates(bench, ours, query)
         peer = bench.peer()
         if peer is None:
             return [], "there is no peer to compare with"
-        if bench.others is not None:
-            return [Part(f"a second: {peer.name}", runs, _rates(bench, peer, query))], None
+        if bench.peer_storage is not None:
+            return [Comparison(f"a second: {peer.name}", runs, _rates(bench, peer, query))], None
         note = None
         try:
-            if query.is_drained:
-                theirs = 1 / _drain_seconds(peer, query, _PATIENCE)
+            if query.reads_all_pages:
+                theirs = 1 / _drain_seconds(peer, query, _TIMEOUT)
             else:
-                theirs = 1 / _seconds(peer, _request(_target(peer), query, 0), _PATIENCE)
+                theirs = 1 / _seconds(peer, _request(_target(peer), query, 0), _TIMEOUT)
         except TimeoutError:
-            theirs = 1 / _PATIENCE
-            note = f"the peer did not answer within {_PATIENCE:.0f} s; it counts as if it had"
-            bench.end_peer()
+            theirs = 1 / _TIMEOUT
+            note = f"the peer did not answer within {_TIMEOUT:.0f} s; it counts as if it had"
+            bench.stop_peer()
         except BenchError as exc:
             return [], f"the peer refuses it ({exc}); Perseid does {runs[0]:,.1f} a second"
-        return [Part("a second: the peer", runs, [theirs] * len(runs))], note
+        return [Comparison("a second: the peer", runs, [theirs] * len(runs))], note
 
     return measured
 
 
-def _beside_point_reads(bench: Bench) -> tuple[list[Part], str | None]:
+def _compare_with_point_reads(bench: Bench) -> tuple[list[Comparison], str | None]:
     server = bench.perseid(bench.plan.documents)
     reads: dict[str, list[float]] = {EQUALITY.name: [], ORDERED.name: []}
-    found: dict[str, list[float]] = {EQUALITY.name: [], ORDERED.name: []}
+    query_rates: dict[str, list[float]] = {EQUALITY.name: [], ORDERED.name: []}
     for _ in range(bench.plan.repeat):
         for query in (EQUALITY, ORDERED):
-            found[query.name].append(_rate(bench, server, query))
+            query_rates[query.name].append(_rate(bench, server, query))
             requests = point_reads(_target(server), min(bench.plan.documents, 20_000))
             reads[query.name].append(_driven(bench, server, requests))
-    parts = [Part(f"{name}: point reads", found[name], reads[name]) for name in found]
+    parts = [
+        Comparison(f"{name}: point reads", query_rates[name], reads[name]) for name in query_rates
+    ]
     return parts, None
 
 
-def _growth(bench: Bench) -> tuple[list[Part], str | None]:
+def _growth(bench: Bench) -> tuple[list[Comparison], str | None]:
     """How many times longer a query takes when there are more documents."""
     small, large = bench.perseid(bench.plan.documents), bench.perseid(bench.plan.many)
     parts = []
@@ -276,17 +282,17 @@ def _growth(bench: Bench) -> tuple[list[Part], str | None]:
         for _ in range(bench.plan.repeat):
             few.append(1e6 / _rate(bench, small, query))
             many.append(1e6 / _rate(bench, large, query, scale))
-        parts.append(Part(f"{query.name}, µs each: in the smaller one", many, few))
+        parts.append(Comparison(f"{query.name}, µs each: in the smaller one", many, few))
     return parts, None
 
 
-def _indexed_writes(bench: Bench) -> tuple[list[Part], str | None]:
+def _indexed_writes(bench: Bench) -> tuple[list[Comparison], str | None]:
     """Creates in a container with three property indexes, and in one without any."""
     indexed: list[float] = []
     plain: list[float] = []
-    home = bench.homes.make(bench.scratch / "writes")
-    asyncio.run(_stock(home, bench.homes, 2000, ("items", "created")))
-    with servers.perseid(home) as server:
+    server_data = bench.storage.make(bench.scratch / "writes")
+    asyncio.run(_prefill(server_data, bench.storage, 2000, ("items", "created")))
+    with servers.perseid(server_data) as server:
         for path in ("email", "score", "name"):
             text = f"SELECT * FROM c WHERE c.{path} = 1"
             _seconds(server, _request(_target(server), Query(path, text, 0), 0))
@@ -294,18 +300,23 @@ def _indexed_writes(bench: Bench) -> tuple[list[Part], str | None]:
             for rates, path in ((indexed, PRELOADED), (plain, "/dbs/bench/colls/created")):
                 requests = fresh_creates(_target(server), 1000, path)
                 rates.append(_driven(bench, server, requests, 201))
-    return [Part("creates a second: without indexes", indexed, plain)], None
+    return [Comparison("creates a second: without indexes", indexed, plain)], None
 
 
 ROWS: Final = (
-    Row("first use of a path", Limit(10.0), _first_use),
+    Row("first use of a path", TargetRatio(10.0), _first_use),
     *(
-        Row(each.name, Limit(each.least_ratio, is_least=True), _beside_peer(each), True)
+        Row(
+            each.name,
+            TargetRatio(each.least_ratio, is_minimum=True),
+            _compare_with_peer(each),
+            True,
+        )
         for each in QUERIES
     ),
-    Row("queries beside point reads", Limit(0.4, is_least=True), _beside_point_reads),
-    Row("ten times the documents", Limit(1.5), _growth),
-    Row("writes with three indexes", Limit(0.7, is_least=True), _indexed_writes),
+    Row("queries beside point reads", TargetRatio(0.4, is_minimum=True), _compare_with_point_reads),
+    Row("ten times the documents", TargetRatio(1.5), _growth),
+    Row("writes with three indexes", TargetRatio(0.7, is_minimum=True), _indexed_writes),
 )
 
 
@@ -324,7 +335,7 @@ def _request(target: Target, query: Query, number: int, scale: float = 1) -> byt
 
 
 def _rates(bench: Bench, server: Server, query: Query) -> list[float]:
-    if query.is_drained:
+    if query.reads_all_pages:
         return [1 / _drain_seconds(server, query) for _ in range(bench.plan.repeat)]
     return [_rate(bench, server, query) for _ in range(bench.plan.repeat)]
 
@@ -333,33 +344,35 @@ def _rate(bench: Bench, server: Server, query: Query, scale: float = 1) -> float
     """Queries a second; one after the other if each takes long, for then more only wait."""
     target = _target(server)
     requests = [Request(_request(target, query, each, scale)) for each in range(_VARIANTS)]
-    alone = min(_seconds(server, requests[each].head) for each in range(2))
-    return 1 / alone if alone > _LONG else _driven(bench, server, requests)
+    single_seconds = min(_seconds(server, requests[each].head) for each in range(2))
+    return (
+        1 / single_seconds if single_seconds > _SLOW_SECONDS else _driven(bench, server, requests)
+    )
 
 
 def _driven(bench: Bench, server: Server, requests: Sequence[Request], status: int = 200) -> float:
     sample = bench.driver(server.port, requests, status, _CONNECTIONS, bench.plan.seconds)
-    server.settle()
+    server.wait_until_idle()
     return sample.rate
 
 
-def _seconds(server: Server, request: bytes, patience: float = 600.0) -> float:
+def _seconds(server: Server, request: bytes, timeout_seconds: float = 600.0) -> float:
     """How long one request takes; BenchError if it is refused."""
     started = time.perf_counter()
-    _reply(server, request, patience)
+    _reply(server, request, timeout_seconds)
     return time.perf_counter() - started
 
 
-def _drain_seconds(server: Server, query: Query, patience: float = 600.0) -> float:
+def _drain_seconds(server: Server, query: Query, timeout_seconds: float = 600.0) -> float:
     """How long it takes to read ten thousand rows page by page."""
     started = time.perf_counter()
     rows, token = 0, ""
-    while rows < _DRAINED:
+    while rows < _DRAINED_ROWS:
         extra = f"x-ms-max-item-count: 1000\r\nx-ms-continuation: {token}\r\n".encode()
         request = _request(_target(server), query, 0).replace(
             b"accept:", (extra if token else extra.split(b"\r\n")[0] + b"\r\n") + b"accept:", 1
         )
-        left = patience - (time.perf_counter() - started)
+        left = timeout_seconds - (time.perf_counter() - started)
         if left <= 0:
             raise TimeoutError
         response, body = _reply(server, request, left)
@@ -367,15 +380,15 @@ def _drain_seconds(server: Server, query: Query, patience: float = 600.0) -> flo
         token = response.getheader("x-ms-continuation") or ""
         if not token:
             break
-    if rows < _DRAINED:
-        raise BenchError(f"there were {rows:,} rows, not {_DRAINED:,}")
+    if rows < _DRAINED_ROWS:
+        raise BenchError(f"there were {rows:,} rows, not {_DRAINED_ROWS:,}")
     return time.perf_counter() - started
 
 
 def _reply(
-    server: Server, request: bytes, patience: float
+    server: Server, request: bytes, timeout_seconds: float
 ) -> tuple[http.client.HTTPResponse, bytes]:
-    with socket.create_connection(("127.0.0.1", server.port), patience) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout_seconds) as connection:
         connection.sendall(request)
         response = http.client.HTTPResponse(connection)
         response.begin()
@@ -392,9 +405,11 @@ def _target(server: Server) -> Target:
 # Stock
 
 
-async def _stock(home: Home, homes: Homes, count: int, names: Sequence[str] = ("items",)) -> None:
+async def _prefill(
+    server_data: ServerData, storage: Storage, count: int, names: Sequence[str] = ("items",)
+) -> None:
     """The documents of the other tables, written without a server."""
-    async with stocking.stocked(home, homes) as account:
+    async with prefill.new_account(server_data, storage) as account:
         for name in names:
             await _fill(account, name, count)
 
@@ -402,7 +417,7 @@ async def _stock(home: Home, homes: Homes, count: int, names: Sequence[str] = ("
 async def _fill(account: Account, name: str, count: int) -> None:
     now = account.clock.now()
     body = {"id": name, "partitionKey": _PARTITION_KEY}
-    container = await containers.create(account, stocking.DATABASE, body, None, now)
+    container = await containers.create(account, prefill.DATABASE, body, None, now)
     terms = charges.count_terms(orjson.loads(_text(0)), container.index)
 
     def rows(first: int, view: View) -> Iterator[Put]:

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import psycopg
 
-from bench.homes import Home, dsn_of
 from bench.load import Sample, on_fast_loop
-from bench.report import Finding, Findings, Part
+from bench.report import Comparison, Measurement, MeasurementTable
+from bench.storage import ServerData, dsn_of
 from bench.workload import document, id_of
 
 _SELECT: Final = (
@@ -31,7 +31,7 @@ _INSERT: Final = (
 )
 # Of the creates here: no range has it, so no server meets them.
 _PART: Final = "0:0"
-_ROOM: Final = (
+_INSERT_POSITION: Final = (
     "INSERT INTO perseid.positions SELECT (jsonb_populate_record(p, jsonb_build_object("
     "'part', %s::text))).* FROM perseid.positions p LIMIT 1 ON CONFLICT DO NOTHING"
 )
@@ -42,8 +42,8 @@ _numbers = itertools.count(1)
 
 
 async def _select(db: Connection, key: Key) -> None:
-    found = await (await db.execute(_SELECT, key, binary=True)).fetchone()
-    assert found is not None
+    selected = await (await db.execute(_SELECT, key, binary=True)).fetchone()
+    assert selected is not None
 
 
 async def _create(db: Connection, key: Key) -> None:
@@ -58,53 +58,57 @@ async def _create(db: Connection, key: Key) -> None:
 
 
 # By the name of the row that is compared: what stands beside it, and what is done.
-_DEEDS: Final[Mapping[str, tuple[str, Callable[[Connection, Key], Awaitable[None]]]]] = {
+_OPERATIONS: Final[Mapping[str, tuple[str, Callable[[Connection, Key], Awaitable[None]]]]] = {
     "point read": ("a second: SELECT by key", _select),
     "create": ("a second: UPDATE and INSERT", _create),
 }
 
 
 def measure(
-    home: Home,
+    server_data: ServerData,
     samples: Mapping[str, Sequence[Sample]],
     connections: int,
     seconds: float,
     log: Callable[[str], None],
-) -> Findings:
+) -> MeasurementTable:
     """Beside what the server did on the same database; `samples` are its runs by row."""
-    findings = []
-    for name, (label, do) in _DEEDS.items():
+    measurements = []
+    for name, (label, operation) in _OPERATIONS.items():
         if name not in samples:
             continue
         runs = [sample.rate for sample in samples[name]]
         rates = [
-            on_fast_loop(_rate(dsn_of(home), do, connections, seconds)) for _ in range(len(runs))
+            on_fast_loop(_rate(dsn_of(server_data), operation, connections, seconds))
+            for _ in range(len(runs))
         ]
-        findings.append(Finding(name, None, [Part(label, runs, rates)]))
-        log(f"{name}: {findings[-1].verdict} of the plain statements")
+        measurements.append(Measurement(name, None, [Comparison(label, runs, rates)]))
+        log(f"{name}: {measurements[-1].verdict} of the plain statements")
     conditions = {"connections": connections, "seconds": seconds, "client": "psycopg"}
-    return Findings("Beside plain statements", conditions, findings)
+    return MeasurementTable("Beside plain statements", conditions, measurements)
 
 
 async def _rate(
-    dsn: str, do: Callable[[Connection, Key], Awaitable[None]], connections: int, seconds: float
+    dsn: str,
+    operation: Callable[[Connection, Key], Awaitable[None]],
+    connections: int,
+    seconds: float,
 ) -> float:
     opened = [
         await psycopg.AsyncConnection.connect(dsn, autocommit=True) for _ in range(connections)
     ]
     try:
-        await opened[0].execute(_ROOM, (_PART,))
-        found = await opened[0].execute(
+        await opened[0].execute(_INSERT_POSITION, (_PART,))
+        selected = await opened[0].execute(
             "SELECT part, pk, id FROM perseid.items WHERE part <> %s ORDER BY md5(id) LIMIT 20000",
             (_PART,),
         )
-        keys = itertools.cycle(await found.fetchall())
+        keys = itertools.cycle(await selected.fetchall())
         started = time.perf_counter()
 
         async def work(db: Connection) -> int:
             done = 0
             while time.perf_counter() - started < seconds:
-                await do(db, next(keys))
+                await operation(db, next(keys))
                 done += 1
             return done
 

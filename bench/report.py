@@ -16,7 +16,7 @@ from bench.load import Sample
 
 _MIB = 1024 * 1024
 _HEADINGS = ("operation", "server", "req/s", "p50 ms", "p99 ms")
-_FINDING_HEADINGS = (
+_MEASUREMENT_HEADINGS = (
     "row",
     "figure: beside",
     "here",
@@ -57,87 +57,87 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class TargetRatio:
     """What a ratio may be."""
 
     ratio: float
-    is_least: bool = False
+    is_minimum: bool = False
 
     def __str__(self) -> str:
-        return f"{'at least' if self.is_least else 'at most'} {self.ratio:.2f}"
+        return f"{'at least' if self.is_minimum else 'at most'} {self.ratio:.2f}"
 
-    def admits(self, ratio: float) -> bool:
-        return ratio >= self.ratio if self.is_least else ratio <= self.ratio
+    def is_met_by(self, ratio: float) -> bool:
+        return ratio >= self.ratio if self.is_minimum else ratio <= self.ratio
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Comparison:
     """One figure and what it is compared with, run by run."""
 
     name: str
     runs: Sequence[float]
-    beside_runs: Sequence[float]
+    baseline_runs: Sequence[float]
 
     @property
-    def here(self) -> float:
+    def measured_value(self) -> float:
         return median(self.runs)
 
     @property
-    def beside(self) -> float:
-        return median(self.beside_runs)
+    def baseline(self) -> float:
+        return median(self.baseline_runs)
 
     @property
     def ratio(self) -> float:
-        return self.here / self.beside
+        return self.measured_value / self.baseline
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Measurement:
     """A row of a table: the worst of its parts counts. Without parts it was not measured.
 
     Without a limit it tells how things are, and a higher ratio is a better one.
     """
 
     name: str
-    limit: Limit | None
-    parts: Sequence[Part]
+    target_ratio: TargetRatio | None
+    parts: Sequence[Comparison]
     note: str | None = None
 
     @property
     def ratio(self) -> float | None:
-        worst = min if self.limit is None or self.limit.is_least else max
+        worst = min if self.target_ratio is None or self.target_ratio.is_minimum else max
         return worst((part.ratio for part in self.parts), default=None)
 
     @property
     def is_met(self) -> bool | None:
-        if self.ratio is None or self.limit is None:
+        if self.ratio is None or self.target_ratio is None:
             return None
-        return self.limit.admits(self.ratio)
+        return self.target_ratio.is_met_by(self.ratio)
 
     @property
     def verdict(self) -> str:
         """The ratio and its limit in words."""
         if self.ratio is None:
             return "not measured"
-        if self.limit is None:
+        if self.target_ratio is None:
             return f"ratio {self.ratio:.2f}"
-        return f"ratio {self.ratio:.2f}, {self.limit}{'' if self.is_met else ': missed'}"
+        return f"ratio {self.ratio:.2f}, {self.target_ratio}{'' if self.is_met else ': missed'}"
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class MeasurementTable:
     """Everything found about one subject."""
 
     title: str
     conditions: dict[str, Any]
-    findings: Sequence[Finding]
+    measurements: Sequence[Measurement]
 
 
 class Results(NamedTuple):
     """What was measured; None for a table nobody asked for."""
 
     operations: Report | None
-    findings: Sequence[Findings]
+    measurements: Sequence[MeasurementTable]
 
 
 def figures(samples: Sequence[Sample]) -> Figures:
@@ -162,8 +162,8 @@ def rate_text(rate: float) -> str:
 def show(results: Results, console: Console) -> None:
     if results.operations is not None:
         _show_operations(results.operations, console)
-    for findings in results.findings:
-        _show_findings(findings, console)
+    for measurements in results.measurements:
+        _show_measurements(measurements, console)
 
 
 def _show_operations(report: Report, console: Console) -> None:
@@ -178,13 +178,13 @@ def _show_operations(report: Report, console: Console) -> None:
         console.print(fact, highlight=False, soft_wrap=True)
 
 
-def _show_findings(found: Findings, console: Console) -> None:
-    table = Table(title=found.title, caption=_findings_caption(found), caption_justify="left")
-    for number, heading in enumerate(_FINDING_HEADINGS):
+def _show_measurements(found: MeasurementTable, console: Console) -> None:
+    table = Table(title=found.title, caption=_measurements_caption(found), caption_justify="left")
+    for number, heading in enumerate(_MEASUREMENT_HEADINGS):
         table.add_column(heading, justify="left" if number < 2 else "right")
-    for finding in found.findings:
-        for line in _finding_lines(finding):
-            table.add_row(*line, style="bold red" if finding.is_met is False else None)
+    for measurement in found.measurements:
+        for line in _measurement_lines(measurement):
+            table.add_row(*line, style="bold red" if measurement.is_met is False else None)
         table.add_section()
     console.print(table)
     for note in _notes(found):
@@ -196,10 +196,12 @@ def markdown(results: Results) -> str:
     if (report := results.operations) is not None:
         facts = (_caption(report), *_facts(report))
         tables.append(_markdown_table(_HEADINGS, _lines(report), facts))
-    for found in results.findings:
-        lines = (line for finding in found.findings for line in _finding_lines(finding))
-        facts = (_findings_caption(found), *_notes(found))
-        headings = (found.title.lower(), *_FINDING_HEADINGS[1:])
+    for found in results.measurements:
+        lines = (
+            line for measurement in found.measurements for line in _measurement_lines(measurement)
+        )
+        facts = (_measurements_caption(found), *_notes(found))
+        headings = (found.title.lower(), *_MEASUREMENT_HEADINGS[1:])
         tables.append(_markdown_table(headings, lines, facts))
     return "\n".join(tables)
 
@@ -222,12 +224,12 @@ def write_json(results: Results, path: Path) -> None:
             "servers": [asdict(process) for process in report.processes],
             "operations": {name: _operation(report, name) for name in report.samples},
         }
-    for found in results.findings:
+    for found in results.measurements:
         value[found.title] = {
             "conditions": found.conditions,
             "rows": [
-                asdict(finding) | {"ratio": finding.ratio, "isMet": finding.is_met}
-                for finding in found.findings
+                asdict(measurement) | {"ratio": measurement.ratio, "isMet": measurement.is_met}
+                for measurement in found.measurements
             ],
         }
     path.write_text(json.dumps(value, indent=2) + "\n")
@@ -284,32 +286,36 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"No comparison: {report.note}"
 
 
-def _finding_lines(finding: Finding) -> Iterator[tuple[str, ...]]:
+def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
     """A line for each part, then the worst of them if there are several."""
-    limit = "" if finding.limit is None else str(finding.limit)
-    if finding.ratio is None:
-        yield finding.name, "not measured", "", "", "", limit
+    target_ratio = "" if measurement.target_ratio is None else str(measurement.target_ratio)
+    if measurement.ratio is None:
+        yield measurement.name, "not measured", "", "", "", target_ratio
         return
-    is_one = len(finding.parts) == 1
-    shown = f"{limit}: missed" if finding.is_met is False else limit
-    for number, part in enumerate(finding.parts):
-        label = finding.name if number == 0 else ""
-        here, beside, ratio = _figure(part.here), _figure(part.beside), f"{part.ratio:.2f}"
-        yield label, part.name, here, beside, ratio, shown if is_one else ""
+    is_one = len(measurement.parts) == 1
+    shown = f"{target_ratio}: missed" if measurement.is_met is False else target_ratio
+    for number, part in enumerate(measurement.parts):
+        label = measurement.name if number == 0 else ""
+        measured_value, baseline, ratio = (
+            _figure(part.measured_value),
+            _figure(part.baseline),
+            f"{part.ratio:.2f}",
+        )
+        yield label, part.name, measured_value, baseline, ratio, shown if is_one else ""
     if not is_one:
-        yield "", "the worst of them", "", "", f"{finding.ratio:.2f}", shown
+        yield "", "the worst of them", "", "", f"{measurement.ratio:.2f}", shown
 
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _findings_caption(found: Findings) -> str:
+def _measurements_caption(found: MeasurementTable) -> str:
     shown = ", ".join(f"{name} {value}" for name, value in found.conditions.items())
     return f"{shown}. Medians of the runs; a ratio is held against its limit."
 
 
-def _notes(found: Findings) -> Iterator[str]:
-    for finding in found.findings:
-        if finding.note is not None:
-            yield f"{finding.name}: {finding.note}"
+def _notes(found: MeasurementTable) -> Iterator[str]:
+    for measurement in found.measurements:
+        if measurement.note is not None:
+            yield f"{measurement.name}: {measurement.note}"

@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import servers
-from bench.homes import Databases, Files, Homes
 from bench.load import Driver, drivers, send_all
 from bench.servers import Server
 from bench.signing import Request, Target
+from bench.storage import PostgresStorage, SqliteStorage, Storage
 from bench.workload import PRELOADED, fresh_creates, point_reads, preload, setup
 from tests.support.postgres import Postgres
 
@@ -93,14 +93,14 @@ def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, 
     directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
-        homes: Homes = Files()
+        storage: Storage = SqliteStorage()
         if store == "postgres":
-            homes = Databases(stack.enter_context(Postgres(durable=True)))
+            storage = PostgresStorage(stack.enter_context(Postgres(durable=True)))
         sources = {"after": Path.cwd() / "src", "before": other.absolute() / "src"}
         table = Table("", "before", "after", "ratio", "lowest", "CPU before", "CPU after", "ratio")
-        _compare_starts(sources, homes, scratch, pairs, table)
+        _compare_starts(sources, storage, scratch, pairs, table)
         running = {
-            name: stack.enter_context(servers.perseid(homes.make(scratch / name), source=source))
+            name: stack.enter_context(servers.perseid(storage.make(scratch / name), source=source))
             for name, source in sources.items()
         }
         for server in running.values():
@@ -114,14 +114,14 @@ def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, 
 
 
 def _compare_starts(
-    sources: dict[str, Path], homes: Homes, scratch: Path, pairs: int, table: Table
+    sources: dict[str, Path], storage: Storage, scratch: Path, pairs: int, table: Table
 ) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in sources}
     sizes: dict[str, list[float]] = {name: [] for name in sources}
     for number in range(pairs):
         for name, source in sources.items():
-            home = homes.make(scratch / f"start-{name}-{number}")
-            with servers.perseid(home, source=source) as server:
+            server_data = storage.make(scratch / f"start-{name}-{number}")
+            with servers.perseid(server_data, source=source) as server:
                 seconds[name].append(server.start_seconds * 1000)
                 sizes[name].append(server.resident_bytes() / 2**20)
     for title, figures in (("start, ms", seconds), ("memory after start, MB", sizes)):
@@ -179,7 +179,7 @@ def _run(operation: Operation, server: Server, driver: Driver, seconds: float) -
     before = _cpu_seconds(server.pid)
     sample = driver(server.port, requests, operation.status, _CONNECTIONS, seconds)
     spent = _cpu_seconds(server.pid) - before
-    server.settle()
+    server.wait_until_idle()
     return Run(sample.rate, spent * 1000 / sample.requests)
 
 

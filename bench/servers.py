@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.errors import BenchError, PeerUnavailable
-from bench.homes import Home
+from bench.storage import ServerData
 
 PEER_PACKAGE: Final = "@vercel/cosmosdb-server"
 PEER_VERSION: Final = "1.0.1"  # pinned, or ratios of different days would not compare
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 15.0
-_SETTLE_SECONDS: Final = 300.0
+_IDLE_SECONDS: Final = 300.0
 _INSTALL_SECONDS: Final = 300.0
 
 # The package's command line closes the connection after each reply; its module can keep it open.
@@ -45,29 +45,29 @@ class Server(NamedTuple):
     def resident_bytes(self) -> int:
         return resident_bytes(self.pid)
 
-    def settle(self) -> None:
+    def wait_until_idle(self) -> None:
         """Returns when the server has dealt with requests whose sender has gone."""
-        if not _answers(self.port, self.ready_path, _SETTLE_SECONDS):
+        if not _answers(self.port, self.ready_path, _IDLE_SECONDS):
             raise BenchError(f"{self.name} did not answer after a run")
 
 
 @contextmanager
-def perseid(home: Home, *flags: str, source: Path | None = None) -> Iterator[Server]:
+def perseid(server_data: ServerData, *flags: str, source: Path | None = None) -> Iterator[Server]:
     """Perseid as installed, or from `source`, on the data at home if any; every commit is forced to
     disk."""
     from perseid import __version__
 
     port = free_port()
     command = [sys.executable, "-m", "perseid", "serve", "--host", "127.0.0.1"]
-    command += ["--port", str(port), *home.flags, *flags]
+    command += ["--port", str(port), *server_data.flags, *flags]
     path = "/_perseid/ready"
     with _running(
-        home.server,
+        server_data.server,
         __version__,
         command,
         port=port,
         path=path,
-        directory=home.directory,
+        directory=server_data.directory,
         source=source,
     ) as server:
         yield server
@@ -127,10 +127,10 @@ def resident_bytes(pid: int) -> int:
     if status.exists():
         found = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS:"))
         return int(found.split()[1]) * 1024
-    shown = subprocess.run(
+    ps_output = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(pid)], check=True, capture_output=True, text=True
     )
-    return int(shown.stdout) * 1024
+    return int(ps_output.stdout) * 1024
 
 
 @contextmanager
@@ -151,14 +151,14 @@ def _running(
     if source is not None:
         env["PYTHONPATH"] = str(source)
     with log.open("wb") as output:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env
         )
         try:
             _wait_ready(name, process, port, path, log)
-            took = time.perf_counter() - began
-            yield Server(name, version, port, process.pid, took, path)
+            start_seconds_taken = time.perf_counter() - started_at
+            yield Server(name, version, port, process.pid, start_seconds_taken, path)
         finally:
             _stop(process)
 
@@ -169,8 +169,10 @@ def _wait_ready(
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            said = log.read_text(errors="replace").strip()
-            raise BenchError(f"{name} ended at once with code {process.returncode}: {said[-500:]}")
+            log_text = log.read_text(errors="replace").strip()
+            raise BenchError(
+                f"{name} ended at once with code {process.returncode}: {log_text[-500:]}"
+            )
         if _answers(port, path, _START_SECONDS):
             return
         time.sleep(0.005)

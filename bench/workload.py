@@ -52,7 +52,7 @@ def id_of(number: int) -> str:
 @functools.cache  # they are signed anew for each run, but need not be made anew
 def document(number: int, name: str, revision: int = 0) -> bytes:
     """A document of about DOCUMENT_BYTES bytes; the same for the same arguments."""
-    chance = random.Random(number)
+    rng = random.Random(number)
     value: dict[str, Any] = {
         "id": name,
         "pk": partition_of(number),
@@ -60,22 +60,22 @@ def document(number: int, name: str, revision: int = 0) -> bytes:
         "name": f"customer {number}",
         "email": f"customer{number}@example.com",
         "active": number % 3 != 0,
-        "score": round(chance.uniform(0, 100), 3),
-        "created": f"2024-{chance.randint(1, 12):02d}-{chance.randint(1, 28):02d}T08:00:00Z",
+        "score": round(rng.uniform(0, 100), 3),
+        "created": f"2024-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}T08:00:00Z",
         "address": {
-            "street": f"{chance.randint(1, 400)} Long Street",
-            "city": chance.choice(("Lisbon", "Oslo", "Turin", "Ghent", "Porto")),
-            "location": [round(chance.uniform(-90, 90), 5), round(chance.uniform(-180, 180), 5)],
+            "street": f"{rng.randint(1, 400)} Long Street",
+            "city": rng.choice(("Lisbon", "Oslo", "Turin", "Ghent", "Porto")),
+            "location": [round(rng.uniform(-90, 90), 5), round(rng.uniform(-180, 180), 5)],
         },
-        "tags": chance.sample(("red", "green", "blue", "large", "small", "new", "old"), 3),
+        "tags": rng.sample(("red", "green", "blue", "large", "small", "new", "old"), 3),
         "orders": [
-            {"sku": f"sku-{chance.randint(0, 99999):05d}", "count": chance.randint(1, 9)}
+            {"sku": f"sku-{rng.randint(0, 99999):05d}", "count": rng.randint(1, 9)}
             for _ in range(4)
         ],
         "note": "",
     }
     missing = DOCUMENT_BYTES - len(_encode(value))
-    value["note"] = "".join(chance.choices("abcdefghij klmnop", k=max(missing, 0)))
+    value["note"] = "".join(rng.choices("abcdefghij klmnop", k=max(missing, 0)))
     return _encode(value)
 
 
@@ -118,8 +118,8 @@ def fresh_creates(target: Target, documents: int, path: str = CREATED) -> list[R
     """Some variants of a create; whoever sends them puts the fresh id in."""
     requests = []
     for number in range(min(documents, _CREATE_VARIANTS)):
-        hole = "#" * _FRESH_WIDTH
-        before, _, after = document(number, hole).partition(hole.encode())
+        placeholder = "#" * _FRESH_WIDTH
+        before, _, after = document(number, placeholder).partition(placeholder.encode())
         extra = _FRESH_WIDTH + len(after)
         head = target.request("POST", f"{path}/docs", before, _key_header(number), extra=extra)
         requests.append(Request(head, after))

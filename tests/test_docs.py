@@ -17,15 +17,16 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from perseid import pytest_plugin, start_file
-from perseid.cli import main
+from perseid import start_file
 from perseid.clock import MovableClock
-from perseid.commands import clock, shell, ttl
+from perseid.commands import clock, query_shell, ttl
+from perseid.commands.cli import main
 from perseid.config import Settings
 from perseid.http import admin
 from perseid.query import CallContext, compile_query, run
 from perseid.query.functions import AGGREGATES, BUILTINS
-from perseid.start_file import declaring
+from perseid.start_file import declarations
+from perseid.testing import pytest_plugin
 from tests.support.pages import (
     DOCS,
     PAGES,
@@ -155,12 +156,12 @@ def test_no_description_is_cut(group: click.Group) -> None:
 
 
 def test_every_command_of_the_shell_is_documented() -> None:
-    for name in shell.COMMANDS:
+    for name in query_shell.COMMANDS:
         assert f"`{name}" in section_of("perseid query")
 
 
 def test_every_property_of_the_start_file_is_documented() -> None:
-    for name in (*declaring._DATABASE, *declaring._CONTAINER, *declaring._SEED):
+    for name in (*declarations._DATABASE, *declarations._CONTAINER, *declarations._SEED):
         assert f"`{name}`" in INIT
 
 

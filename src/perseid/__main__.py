@@ -3,7 +3,7 @@
 
 def main() -> None:
     try:
-        from perseid.cli import main as run
+        from perseid.commands.cli import main as run
     except KeyboardInterrupt:  # so early that nothing has begun, and nobody could say so
         raise SystemExit(130) from None
     run()

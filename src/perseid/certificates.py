@@ -22,13 +22,13 @@ KEY_FILE: Final = "certificate-key.pem"
 _LIFETIME: Final = timedelta(days=825)  # the longest that macOS trusts
 
 
-def provide(directory: Path, host: str) -> tuple[Path, Path]:
+def ensure_certificate(directory: Path, host: str) -> tuple[Path, Path]:
     """Certificate and key in `directory`, made anew when missing or near their end."""
     certificate, key = directory / CERTIFICATE_FILE, directory / KEY_FILE
     now = datetime.fromtimestamp(clock.wall(), UTC)
     try:
-        if not (certificate.exists() and key.exists() and _is_good(certificate, key, host, now)):
-            _make(certificate, key, host, now)
+        if not (certificate.exists() and key.exists() and _is_usable(certificate, key, host, now)):
+            _write_certificate(certificate, key, host, now)
     except OSError as exc:
         raise StoreError(f"cannot keep a certificate in {directory}: {exc.strerror}") from exc
     return certificate, key
@@ -36,16 +36,16 @@ def provide(directory: Path, host: str) -> tuple[Path, Path]:
 
 def pair_problem(certificate: Path, key: Path) -> str | None:
     """Why a server cannot use these two files; None if it can."""
-    asked: list[None] = []
+    passphrase_requests: list[None] = []
 
     def passphrase() -> str:  # or OpenSSL would ask whoever sits at the terminal
-        asked.append(None)
+        passphrase_requests.append(None)
         return ""
 
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, passphrase)
     except ssl.SSLError as exc:
-        if asked:
+        if passphrase_requests:
             return "the key is encrypted; give it without a passphrase"
         if exc.reason == "KEY_VALUES_MISMATCH":
             return "the key belongs to another certificate"
@@ -53,15 +53,15 @@ def pair_problem(certificate: Path, key: Path) -> str | None:
     return None
 
 
-def _is_good(certificate: Path, key: Path, host: str, now: datetime) -> bool:
+def _is_usable(certificate: Path, key: Path, host: str, now: datetime) -> bool:
     if pair_problem(certificate, key) is not None:
         return False
     try:
-        found = x509.load_pem_x509_certificate(certificate.read_bytes())
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
         return False
-    return found.not_valid_after_utc > now + timedelta(days=1) and _name(host) in names
+    return loaded.not_valid_after_utc > now + timedelta(days=1) and _name(host) in names
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -71,11 +71,13 @@ def _name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _make(certificate: Path, key: Path, host: str, now: datetime) -> None:
+def _write_certificate(certificate: Path, key: Path, host: str, now: datetime) -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    names = [_name(each) for each in dict.fromkeys(("localhost", "127.0.0.1", "::1", host))]
-    made = (
+    names = [
+        _name(host_name) for host_name in dict.fromkeys(("localhost", "127.0.0.1", "::1", host))
+    ]
+    signed_certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -96,4 +98,4 @@ def _make(certificate: Path, key: Path, host: str, now: datetime) -> None:
     )
     with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secret)
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(signed_certificate.public_bytes(serialization.Encoding.PEM))

@@ -160,12 +160,12 @@ def script(inside: float) -> float:
     return round(_SCRIPT_START + _SCRIPT_SHARE * inside, 2)
 
 
-_DEAR_LEVELS: Final = frozenset(("Strong", "BoundedStaleness"))
+_DOUBLE_CHARGE_LEVELS: Final = frozenset(("Strong", "BoundedStaleness"))
 
 
 def consistency_factor(level: str | None) -> int:
     """By how much the request's consistency level multiplies reads, queries and feeds."""
-    return 2 if level in _DEAR_LEVELS else 1
+    return 2 if level in _DOUBLE_CHARGE_LEVELS else 1
 
 
 @lru_cache(maxsize=4096)
@@ -212,7 +212,7 @@ class _Draft:
     below: bool | None = None
     children: dict[str | None, _Draft] = field(default_factory=dict)
 
-    def reach(self, segments: Iterable[Segment]) -> Iterator[_Draft]:
+    def descend(self, segments: Iterable[Segment]) -> Iterator[_Draft]:
         point = self
         for name, quoted in segments:
             if not quoted and name[0] == "{" and name[-1] == "}":
@@ -244,7 +244,7 @@ def compile_paths(indexing_policy: Mapping[str, Any]) -> IndexPaths:
     root = _Draft()
     for verdict, paths in ((True, included), (False, excluded)):
         for path in paths:
-            _note(root, path, verdict)
+            _add_rule(root, path, verdict)
     for name in _UNCOUNTED:
         root.children.pop(name, None)
     return root.freeze(inherited=not included)
@@ -261,16 +261,16 @@ def _path_texts(policy: Mapping[str, Any], name: str) -> list[str]:
     return paths
 
 
-def _note(root: _Draft, path: str, verdict: bool) -> None:
+def _add_rule(root: _Draft, path: str, verdict: bool) -> None:
     segments = split_path("/*" if path == "/" else path)
     last = segments[-1]
     if last == Segment("?", quoted=False):
-        for point in root.reach(segments[:-1]):
+        for point in root.descend(segments[:-1]):
             point.scalar = verdict
         return
     # a path that ends in a name is read like the same path with /*
     ends_in_wildcard = last == Segment("*", quoted=False)
-    for point in root.reach(segments[:-1] if ends_in_wildcard else segments):
+    for point in root.descend(segments[:-1] if ends_in_wildcard else segments):
         point.below = verdict
 
 
@@ -303,7 +303,7 @@ def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPa
     """How many index terms a write removes and adds: a new value in place of an old one is two."""
     if not paths.children and not paths.below:
         return 0
-    left, come = _apart(old, new)
+    left, come = _differing_parts(old, new)
     if not left and not come:
         return 0
     balance: dict[_Term, int] = {}
@@ -317,7 +317,7 @@ def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPa
 _GONE: Final = object()
 
 
-def _apart(old: Any, new: Any) -> tuple[Any, Any]:
+def _differing_parts(old: Any, new: Any) -> tuple[Any, Any]:
     """Two values without what both hold in the same place, which has the same terms in each.
 
     Finding it is cheap, walking it is not: a patch may change one of many thousand values.
@@ -327,10 +327,10 @@ def _apart(old: Any, new: Any) -> tuple[Any, Any]:
         come = {name: value for name, value in new.items() if name in left or name not in old}
         for name, value in left.items():
             if type(value) in _NESTED and name in come:
-                left[name], come[name] = _apart(value, come[name])
+                left[name], come[name] = _differing_parts(value, come[name])
         return left, come
     if type(old) is list and type(new) is list:
-        pairs = [_apart(*pair) for pair in zip(old, new, strict=False) if _differs(*pair)]
+        pairs = [_differing_parts(*pair) for pair in zip(old, new, strict=False) if _differs(*pair)]
         return (
             [before for before, _ in pairs] + old[len(new) :],
             [after for _, after in pairs] + new[len(old) :],

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
-_WORTH_TELLING: Final = 5.0  # seconds of standing still; less is what time servers do all day
+_REPORTED_PAUSE: Final = 5.0  # seconds of standing still; less is what time servers do all day
 
 
 class Clock(Protocol):
@@ -19,7 +19,7 @@ class Clock(Protocol):
         """The time that decides `_ts` and expiry; read once per request."""
         ...
 
-    def raise_floor(self, floor: float) -> None:
+    def advance_to_at_least(self, floor: float) -> None:
         """Never shows a time before `floor`: the highest that an earlier run has shown."""
         ...
 
@@ -61,12 +61,12 @@ class SystemClock:
         self._highest = highest = max(self._highest, self._read())
         return highest
 
-    def raise_floor(self, floor: float) -> None:
+    def advance_to_at_least(self, floor: float) -> None:
         self._highest = max(self._highest, floor)
 
     def held_until(self) -> float | None:
         highest = self._highest
-        return highest if highest - self._read() > _WORTH_TELLING else None
+        return highest if highest - self._read() > _REPORTED_PAUSE else None
 
 
 class ClockSetting(NamedTuple):
@@ -108,11 +108,11 @@ class MovableClock:
         frozen = self._frozen
         return frozen if frozen is not None else self._base.now() + self._offset
 
-    def raise_floor(self, floor: float) -> None:
+    def advance_to_at_least(self, floor: float) -> None:
         with self._lock:
-            behind = floor - self.now()
-            if behind > 0:
-                self._move(behind)
+            missing = floor - self.now()
+            if missing > 0:
+                self._move(missing)
 
     def held_until(self) -> None:
         """Never: what is ahead of the system's time runs on with it."""
@@ -163,33 +163,33 @@ class SharedClock(MovableClock):
     """
 
     # A frozen clock stands where no front end has been yet.
-    _CAUTION: Final = 0.05
+    _FREEZE_MARGIN: Final = 0.05
 
     def __init__(self, read: Callable[[], float] = time.monotonic) -> None:
         super().__init__(self._estimate)
         self._read = read
-        self._ahead: float | None = None  # of the database's clock against the steady one
+        self._database_offset: float | None = None  # of the database's clock against the steady one
         self._floor = 0.0
 
     def _estimate(self) -> float:
-        return self._read() + (self._ahead or 0.0)
+        return self._read() + (self._database_offset or 0.0)
 
     def steady(self) -> float:
         """The machine's steady clock, to be read around a look at the database's."""
         return self._read()
 
-    def feed(self, database: float, sent: float, received: float) -> None:
+    def add_reading(self, database: float, sent: float, received: float) -> None:
         """The database's clock showed this at some time between two readings of the steady one.
 
         An estimate that is possible stays; else it becomes the nearest that is.
         """
         lowest, highest = database - received, database - sent
-        if self._ahead is None:
-            self._ahead = (lowest + highest) / 2
+        if self._database_offset is None:
+            self._database_offset = (lowest + highest) / 2
         else:
-            self._ahead = min(max(self._ahead, lowest), highest)
+            self._database_offset = min(max(self._database_offset, lowest), highest)
 
-    def unmoved(self) -> float:
+    def database_time(self) -> float:
         """The database's own time: for what lives and dies with processes, like leases."""
         return self._estimate()
 
@@ -205,22 +205,22 @@ class SharedClock(MovableClock):
         super().adopt(setting)
 
     def trial(self) -> MovableClock:
-        return _CarefulTrial(self._base, self.setting, self._CAUTION)
+        return _TrialWithMargin(self._base, self.setting, self._FREEZE_MARGIN)
 
-    def raise_floor(self, floor: float) -> None:
+    def advance_to_at_least(self, floor: float) -> None:
         """Nothing to do: the store holds the database's clock to what was shown before."""
 
 
-class _CarefulTrial(MovableClock):
-    def __init__(self, base: SystemClock, setting: ClockSetting, caution: float) -> None:
+class _TrialWithMargin(MovableClock):
+    def __init__(self, base: SystemClock, setting: ClockSetting, margin: float) -> None:
         super().__init__()
         self._base = base
-        self._caution = caution
+        self._margin = margin
         self.adopt(setting)
 
     def freeze(self) -> float:
         if not self.is_frozen:
-            self.advance(self._caution)
+            self.advance(self._margin)
         return super().freeze()
 
 
@@ -236,8 +236,8 @@ class FollowingClock:
     def readings(self) -> Readings:
         return self._followed.readings()
 
-    def raise_floor(self, floor: float) -> None:
-        self._followed.raise_floor(floor)
+    def advance_to_at_least(self, floor: float) -> None:
+        self._followed.advance_to_at_least(floor)
 
     def held_until(self) -> None:
         """Never, as the one that it follows."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
 # Property names and array indexes from the item down.
-Path: TypeAlias = tuple[str | int, ...]
+PropertyPath: TypeAlias = tuple[str | int, ...]
 
 # Types in the order that ORDER BY has them; false and true count as two.
 UNDEFINED, NULL, FALSE, TRUE, NUMBER, STRING, ARRAY, OBJECT = range(8)
@@ -23,37 +23,37 @@ Operator: TypeAlias = Literal["=", "<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Typed:
+class HasType:
     """What the path leads to has one of the types."""
 
-    path: Path
+    path: PropertyPath
     ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class Comparison:
     """It has the type, number or string, and compares so with the value."""
 
-    path: Path
+    path: PropertyPath
     rank: int
     operator: Operator
     value: int  # place among the values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matched:
+class TextMatch:
     """It is a string that has the value at its start, at its end or anywhere."""
 
-    path: Path
+    path: PropertyPath
     where: Literal["start", "end", "anywhere"]
     value: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holding:
+class ArrayContains:
     """It is an array with an element of the type and, for numbers and strings, the value."""
 
-    path: Path
+    path: PropertyPath
     rank: int
     value: int | None
 
@@ -64,23 +64,23 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Every:
+class AllOf:
     """All of the terms; true if there are none."""
 
     terms: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Some:
+class AnyOf:
     """At least one of the terms; false if there are none."""
 
     terms: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Typed | Compared | Matched | Holding | Not | Every | Some
+Condition: TypeAlias = HasType | Comparison | TextMatch | ArrayContains | Not | AllOf | AnyOf
 
-ALWAYS: Final = Every(())
-NEVER: Final = Some(())
+ALWAYS: Final = AllOf(())
+NEVER: Final = AnyOf(())
 
 
 class Filter(NamedTuple):
@@ -93,11 +93,11 @@ class Filter(NamedTuple):
 class Order(NamedTuple):
     """By what a path leads to, ties by creation; both backwards if it descends."""
 
-    path: Path
+    path: PropertyPath
     is_descending: bool
 
 
-class Place(NamedTuple):
+class OrderPosition(NamedTuple):
     """A place in such an order: the type, the value of a number or string, the item's number."""
 
     rank: int
@@ -105,50 +105,50 @@ class Place(NamedTuple):
     number: int
 
 
-def has_only_value(rank: int) -> bool:
+def has_single_value(rank: int) -> bool:
     """True for the types that have a single value: undefined, null, false and true."""
     return rank < NUMBER
 
 
 def is_always(condition: Condition) -> bool:
-    return isinstance(condition, Every) and not condition.terms
+    return isinstance(condition, AllOf) and not condition.terms
 
 
 def is_never(condition: Condition) -> bool:
-    return isinstance(condition, Some) and not condition.terms
+    return isinstance(condition, AnyOf) and not condition.terms
 
 
-def is_equality(condition: Condition) -> TypeGuard[Compared]:
+def is_equality(condition: Condition) -> TypeGuard[Comparison]:
     """True for the comparison of a number or string with one value."""
-    return isinstance(condition, Compared) and condition.operator == "="
+    return isinstance(condition, Comparison) and condition.operator == "="
 
 
-def every(terms: list[Condition]) -> Condition:
+def all_of(terms: list[Condition]) -> Condition:
     """The conjunction, without needless levels."""
     flat: list[Condition] = []
     for term in terms:
-        if isinstance(term, Every):
+        if isinstance(term, AllOf):
             flat += term.terms
         elif is_never(term):
             return NEVER
         else:
             flat.append(term)
-    return flat[0] if len(flat) == 1 else Every(tuple(flat))
+    return flat[0] if len(flat) == 1 else AllOf(tuple(flat))
 
 
-def some(terms: list[Condition]) -> Condition:
+def any_of(terms: list[Condition]) -> Condition:
     """The disjunction, without needless levels."""
     flat: list[Condition] = []
     for term in terms:
-        if isinstance(term, Some):
+        if isinstance(term, AnyOf):
             flat += term.terms
         elif is_always(term):
             return ALWAYS
         else:
             flat.append(term)
-    return flat[0] if len(flat) == 1 else Some(tuple(flat))
+    return flat[0] if len(flat) == 1 else AnyOf(tuple(flat))
 
 
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """The terms that must all be true."""
-    return condition.terms if isinstance(condition, Every) else (condition,)
+    return condition.terms if isinstance(condition, AllOf) else (condition,)

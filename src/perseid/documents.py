@@ -17,7 +17,7 @@ from perseid.errors import BadRequest, RequestEntityTooLarge, ServiceUnavailable
 
 LARGEST_BODY: Final = 2 * 1024 * 1024
 # With system properties, which do not count: what was read or exported can be sent back.
-LARGEST_SENT: Final = LARGEST_BODY + 1024
+LARGEST_REQUEST_BODY: Final = LARGEST_BODY + 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
 _LSN: Final = frozenset(("_lsn",))
@@ -99,7 +99,7 @@ def exact(text: bytes) -> Any:
     return json.loads(text.decode(), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
 
 
-def damaged() -> ServiceUnavailable:
+def damaged_item() -> ServiceUnavailable:
     """For an item that was one when it was stored, and cannot be read as one any more."""
     return ServiceUnavailable(
         "The body of an item is damaged in the database; `perseid check` tells of which one."
@@ -108,7 +108,7 @@ def damaged() -> ServiceUnavailable:
 
 def parse(raw: bytes) -> Document:
     """A document from a request body."""
-    value = parse_json(raw, largest=LARGEST_SENT)
+    value = parse_json(raw, largest=LARGEST_REQUEST_BODY)
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
     compact = orjson.dumps(value)

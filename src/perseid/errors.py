@@ -161,4 +161,4 @@ class InsufficientStorage(CosmosError):
 
 
 # What a store says when its disk takes nothing, for those who can do without.
-UNWRITTEN: Final = (InsufficientStorage, ServiceUnavailable)
+NOT_WRITTEN_ERRORS: Final = (InsufficientStorage, ServiceUnavailable)

@@ -15,13 +15,15 @@ from typing import Any, Final, Literal, TypeAlias
 from perseid.errors import BadRequest
 
 ChildKind: TypeAlias = Literal["document", "conflict", "pkrange", "udf", "trigger", "sproc"]
-Kind: TypeAlias = Literal["database", "container", "user", "permission", "offer"] | ChildKind
+ResourceKind: TypeAlias = (
+    Literal["database", "container", "user", "permission", "offer"] | ChildKind
+)
 
 # The type of a container's child is the high nibble of the last byte of its rid.
 _NIBBLES: Final[Mapping[ChildKind, int]] = {
     "document": 0x0, "conflict": 0x4, "pkrange": 0x5, "udf": 0x6, "trigger": 0x7, "sproc": 0x8,
 }  # fmt: skip
-_FEEDS: Final[Mapping[Kind, str]] = {
+_FEEDS: Final[Mapping[ResourceKind, str]] = {
     "database": "dbs", "container": "colls", "user": "users", "permission": "permissions",
     "offer": "offers", "document": "docs", "conflict": "conflicts", "pkrange": "pkranges",
     "udf": "udfs", "trigger": "triggers", "sproc": "sprocs",
@@ -118,7 +120,7 @@ def looks_like_database_rid(text: str) -> bool:
     return len(text) == 8 and len(decode(text) or b"") == 4
 
 
-def self_link(parent: str, kind: Kind, rid: str) -> str:
+def self_link(parent: str, kind: ResourceKind, rid: str) -> str:
     """The `_self` below the parent's; databases and offers have the parent `""`."""
     return f"{parent}{_FEEDS[kind]}/{rid}/"
 
@@ -195,16 +197,16 @@ def _check_text(value: Any, kind: str, limit: str) -> str:
 
 def _invalid(value: Any, kind: str, limit: str) -> BadRequest:
     return BadRequest(
-        f"The input {kind} name '{_shown(value)}' is invalid. "
+        f"The input {kind} name '{_shortened(value)}' is invalid. "
         f"Ensure to provide a unique non-empty string less than '{limit}' characters.",
         listed=True,
     )
 
 
 def _illegal(value: str, kind: str, rule: str) -> BadRequest:
-    return BadRequest(f"The {kind} id '{_shown(value)}' {rule}.", listed=True)
+    return BadRequest(f"The {kind} id '{_shortened(value)}' {rule}.", listed=True)
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 64 else f"{text[:64]}…"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from perseid.charges import IndexPaths
 from perseid.partition import KeyDefinition, Range
-from perseid.ttl import EVERYTHING_LIVES, Horizon, Policy
+from perseid.ttl import NOTHING_EXPIRED, Cutoff, Policy
 
 # An item's number is its address and its age: physical range, LSN of the creating transaction,
 # position within that transaction. So number order is creation order, and a range's items are one
@@ -31,7 +31,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class PurgeHold:
     """How long the dead of a container stay on disk, so that a change of policy can be undone.
 
     For as long after `since`, the last change, only what lies behind `horizon` may go.
@@ -39,7 +39,7 @@ class Hold:
 
     seconds: int = 0
     since: int = 0
-    horizon: Horizon = EVERYTHING_LIVES
+    cutoff: Cutoff = NOTHING_EXPIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Container:
     key: KeyDefinition
     ranges: tuple[Range, ...]
     policy: Policy
-    hold: Hold
-    dead_age: int  # how old inheriting items became that an earlier policy has killed
+    purge_hold: PurgeHold
+    age_at_final_expiry: int  # how old inheriting items became that an earlier policy has killed
     guard: str | None  # the container's own limit for mass expiry: "500" or "10%"
     # each unique key as its paths, each path as its tokens
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...]
@@ -65,7 +65,9 @@ class Container:
     docs_link: str  # "dbs/{rid}/colls/{rid}/docs/", the start of each item's `_self`
     path: str  # "dbs/{id}/colls/{id}"
     retention: int = 0  # seconds for which all versions are kept; 0: the latest ones only
-    epoch: int = 0  # of the reading of the metadata that it is from: see store.protocol
+    catalog_generation: int = (
+        0  # of the reading of the metadata that it is from: see store.protocol
+    )
 
 
 class ItemKey(NamedTuple):
@@ -117,7 +119,7 @@ class Offer:
     content: dict[str, Any] = field(default_factory=dict)
 
 
-class Usage(NamedTuple):
+class StorageUsage(NamedTuple):
     """What a range holds: items and bytes of the living, and of the dead not yet removed.
 
     Then what was ever removed for being dead, and how many of those only the latest change of
@@ -126,8 +128,8 @@ class Usage(NamedTuple):
 
     items: int
     size: int
-    dead_items: int
-    dead_size: int
+    expired_items: int
+    expired_size: int
     purged_items: int = 0
     purged_size: int = 0
-    spared: int = 0
+    expired_by_change: int = 0

@@ -42,9 +42,9 @@ class Absent:
 ABSENT: Final = Absent()
 
 Component: TypeAlias = str | int | float | bool | Absent | None
-Key: TypeAlias = tuple[Component, ...]
-Kind: TypeAlias = Literal["Hash", "MultiHash"]
-Version: TypeAlias = Literal[1, 2]
+PartitionKey: TypeAlias = tuple[Component, ...]
+KeyKind: TypeAlias = Literal["Hash", "MultiHash"]
+HashVersion: TypeAlias = Literal[1, 2]
 
 
 # Paths ------------------------------------------------------------------------------------------
@@ -70,13 +70,13 @@ def split_path(path: str) -> tuple[Segment, ...]:
     """The segments of `/a/"b c"/*`, wildcards included."""
     segments: list[Segment] = []
     position = 0
-    while found := _SEGMENT.match(path, position):
-        quoted = found["quoted"]
+    while match := _SEGMENT.match(path, position):
+        quoted = match["quoted"]
         if quoted is None:
-            segments.append(Segment(found["plain"], quoted=False))
+            segments.append(Segment(match["plain"], quoted=False))
         else:
             segments.append(Segment(_ESCAPE.sub(r"\1", quoted), quoted=True))
-        position = found.end()
+        position = match.end()
     if position != len(path) or not segments:
         raise BadRequest(f"The path '{path}' is not valid.", listed=True)
     return tuple(segments)
@@ -98,8 +98,8 @@ class KeyDefinition:
     """Where a container's items keep their partition key, and how it is hashed."""
 
     paths: tuple[str, ...]
-    kind: Kind
-    version: Version
+    kind: KeyKind
+    version: HashVersion
     tokens: tuple[tuple[str, ...], ...]
 
     @property
@@ -109,7 +109,7 @@ class KeyDefinition:
 
 # What a definition of each kind may say: most paths, the versions, the version when it says none.
 # A Hash without a version comes from a client that hashes with version 1.
-_KINDS: Final[Mapping[str, tuple[Kind, int, tuple[Version, ...], Version]]] = {
+_KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVersion]]] = {
     "Hash": ("Hash", 1, (1, 2), 1),
     "MultiHash": ("MultiHash", 3, (2,), 2),
 }
@@ -160,7 +160,7 @@ def _parse_key_path(path: Any) -> tuple[str, ...]:
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
-def extract(definition: KeyDefinition, document: Mapping[str, Any]) -> Key:
+def extract(definition: KeyDefinition, document: Mapping[str, Any]) -> PartitionKey:
     """The document's key, one component for each level of the definition."""
     tokens = definition.tokens
     if len(tokens) == 1 and len(tokens[0]) == 1:
@@ -180,7 +180,7 @@ def _extract_one(names: tuple[str, ...], document: Mapping[str, Any]) -> Compone
     return value if type(value) in _SCALARS else ABSENT
 
 
-def parse_header(text: str | bytes, levels: int) -> Key:
+def parse_header(text: str | bytes, levels: int) -> PartitionKey:
     """The key in an `x-ms-documentdb-partitionkey` header; fewer levels than defined are a prefix.
 
     `[]`, the key of containers older than partitioning, is the empty tuple.
@@ -214,7 +214,7 @@ def _header_component(value: Any) -> Component:
 _MOST_BYTES: Final = 2048
 
 
-def check_size(key: Key) -> None:
+def check_size(key: PartitionKey) -> None:
     """Raises if a component is longer than a key may be."""
     most = _MOST_BYTES
     for component in key:
@@ -254,7 +254,7 @@ _ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
 }
 
 
-def canonical(key: Key) -> bytes:
+def canonical(key: PartitionKey) -> bytes:
     """The stored form of a key: equal bytes exactly for equal keys.
 
     It is what hash version 2 reads. Each component says where it ends, so the bytes of a prefix
@@ -266,7 +266,7 @@ def canonical(key: Key) -> bytes:
     return b"".join([_ENCODERS[type(component)](component) for component in key])
 
 
-def from_canonical(stored: bytes) -> Key:
+def from_canonical(stored: bytes) -> PartitionKey:
     """The key that `canonical` stored; whole numbers come back as integers."""
     key: list[Component] = []
     position = 0
@@ -291,7 +291,7 @@ def from_canonical(stored: bytes) -> Key:
 _CACHED_KEYS: Final = 16_384
 
 
-def effective(key: Key, definition: KeyDefinition) -> str:
+def effective(key: PartitionKey, definition: KeyDefinition) -> str:
     """The effective partition key: where the key lies between `""` and `FF`."""
     return effective_of(canonical(key), definition)
 
@@ -473,7 +473,7 @@ def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:
     return ranges[bisect_right(ranges, epk, key=_by_min) - 1]
 
 
-def prefix_interval(prefix: Key, definition: KeyDefinition) -> tuple[str, str]:
+def prefix_interval(prefix: PartitionKey, definition: KeyDefinition) -> tuple[str, str]:
     """From and up to, not including: the effective keys below a hierarchical prefix."""
     if not prefix:
         return WHOLE

@@ -24,18 +24,20 @@ from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, Syst
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import BadRequest, CosmosError
 from perseid.http.app import App
-from perseid.http.auth import decode_key
+from perseid.http.authorization import decode_key
 from perseid.service.account import Account, open_account
-from perseid.service.lifetimes import parse_guard
-from perseid.service.sweeper import Sweeper
-from perseid.store.directory import DataDirectory, memory_directory
+from perseid.service.lifetimes.reports import parse_guard
+from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.protocol import Store, StoreError
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite.files import DataDirectory, memory_directory
+from perseid.store.sqlite.store import SqliteStore
 
 log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
-MEMORY_OR_DATA: Final = "--memory keeps nothing, and --data names where to: give one of them"
+MEMORY_AND_DATA_CONFLICT: Final = (
+    "--memory keeps nothing, and --data names where to: give one of them"
+)
 _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
@@ -64,7 +66,7 @@ def check_settings(settings: Settings) -> None:
     if settings.store is not None:
         _check_store(settings, settings.store)
     if settings.memory and settings.data != Settings().data:
-        raise StoreError(MEMORY_OR_DATA)
+        raise StoreError(MEMORY_AND_DATA_CONFLICT)
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:
@@ -106,10 +108,10 @@ def _check_store(settings: Settings, dsn: str) -> None:
 async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Account]:
     """The account of a data directory, which is held until the end, or of a shared database."""
     needs_certificate = settings.tls and settings.cert is None
-    with ExitStack() as held:
+    with ExitStack() as resources:
         if settings.store is None or needs_certificate:
             directory = memory_directory() if settings.memory else DataDirectory(settings.data)
-            held.enter_context(directory)
+            resources.enter_context(directory)
         store: Store
         if settings.store is not None:
             store, clock = await _open_database(settings, settings.store, clock)
@@ -122,14 +124,14 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             if needs_certificate:
                 from perseid import certificates
 
-                cert, key = certificates.provide(directory.path, settings.host)
+                cert, key = certificates.ensure_certificate(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
             try:
                 account = await open_account(settings, store, clock)
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
-                account.clock_mark = inf  # its store remembers what it has shown
+                account.durable_clock_limit = inf  # its store remembers what it has shown
             yield account
         finally:
             await store.close()
@@ -164,19 +166,19 @@ class Server:
     async def run(self, on_ready: asyncio.Event | None = None) -> None:
         """Serves until told to stop; finishes the requests it has taken."""
         self._loop = asyncio.get_running_loop()
-        with claim_port(self.settings):
+        with reserve_port(self.settings):
             await self._run(on_ready)
 
     async def _run(self, on_ready: asyncio.Event | None) -> None:
-        declared = _declared(self.settings)
+        declaration = _read_start_file(self.settings)
         async with opened(self.settings, self._clock) as account:
             self.held_until = account.clock.held_until()
-            if declared is not None:
-                await _declare(account, declared)
+            if declaration is not None:
+                await _apply_start_file(account, declaration)
             sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
             if isinstance(account.clock, SharedClock | FollowingClock):
                 sweeper.readings = account.clock.readings
-            await sweeper.recall_alarm()
+            await sweeper.load_alarm()
             app = App(account, sweeper)
             sweeping = asyncio.create_task(sweeper.run())
             listener = _listener(app, account.settings)
@@ -193,14 +195,14 @@ class Server:
                 # Whoever sends or reads its data too slowly, or not at all, does not hold us up.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_GRACE_SECONDS):
-                        await app.drained()
+                        await app.idle()
                         await asyncio.shield(serving)
                 sweeping.cancel()
-                await _ended(sweeping, seconds=_GRACE_SECONDS / 2)
-                await _ended(*account.background, seconds=_GRACE_SECONDS * 3)
-                await sweeper.give_back(_GRACE_SECONDS / 5)
+                await _wait_for_tasks(sweeping, seconds=_GRACE_SECONDS / 2)
+                await _wait_for_tasks(*account.background, seconds=_GRACE_SECONDS * 3)
+                await sweeper.free_disk_space(_GRACE_SECONDS / 5)
                 try:
-                    await account.reach(account.clock.now(), ahead=0)
+                    await account.persist_clock(account.clock.now(), ahead=0)
                 except CosmosError as exc:  # the mark ahead of it, stored before, will do
                     log.warning("the clock could not be stored: %s", exc.message)
 
@@ -212,19 +214,19 @@ class Server:
                 self._loop.call_soon_threadsafe(self._stop.set)
 
 
-async def _ended(*tasks: asyncio.Task[None], seconds: float) -> None:
+async def _wait_for_tasks(*tasks: asyncio.Task[None], seconds: float) -> None:
     """Returns when the tasks have ended, however; or after so many seconds, if a database does not
     answer them: closing the store ends them then."""
     ending = asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.wait((ending,), timeout=seconds)
 
 
-async def _declare(account: Account, declared: start_file.Declaration) -> None:
+async def _apply_start_file(account: Account, declaration: start_file.Declaration) -> None:
     # Planned anew if another front end makes the same things at the same moment.
-    await account.on_current(lambda: start_file.apply(account, declared))
+    await account.retry_if_stale(lambda: start_file.apply(account, declaration))
 
 
-def _declared(settings: Settings) -> start_file.Declaration | None:
+def _read_start_file(settings: Settings) -> start_file.Declaration | None:
     """What the start file says; read before anything is opened."""
     if settings.init is None:
         return None
@@ -252,20 +254,20 @@ def _listener(app: App, settings: Settings) -> Listener:
 def resolve(host: str) -> str:
     """The address of a host name; StoreError if it has none."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise StoreError(f"cannot listen on '{host}': {exc.strerror}") from exc
     except UnicodeError as exc:  # an empty part, or one that is too long
         raise StoreError(f"cannot listen on '{host}': that can be no name of a host") from exc
     # IPv4 first: that is where clients look for "localhost".
-    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
+    return str(min(addresses, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
-class PortTaken(StoreError):
+class PortInUse(StoreError):
     """Somebody else listens there, or is about to."""
 
 
-def claim_port(settings: Settings) -> socket.socket:
+def reserve_port(settings: Settings) -> socket.socket:
     """Keeps others off the port until the listener has it; StoreError if it cannot be had.
 
     On Linux the listener would share a port with whoever allows it, as every other server of ours
@@ -273,17 +275,17 @@ def claim_port(settings: Settings) -> socket.socket:
     """
     address = resolve(settings.host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    claim = socket.socket(family, socket.SOCK_STREAM)
+    reservation = socket.socket(family, socket.SOCK_STREAM)
     try:
-        claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        claim.bind((address, settings.port))
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind((address, settings.port))
         if sys.platform == "linux":  # from now on it gives way to the listener, and to no claim
-            claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-            claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         else:  # where the listener shares with nobody, not even with this
-            claim.close()
+            reservation.close()
     except OSError as exc:
-        claim.close()
+        reservation.close()
         where = f"cannot listen on {settings.host}:{settings.port}"
         if exc.errno == errno.EADDRNOTAVAIL:
             raise StoreError(
@@ -295,8 +297,8 @@ def claim_port(settings: Settings) -> socket.socket:
                 " services, so choose another --port"
             ) from exc
         reason = f"{exc.strerror}; choose another --port, or stop what is using it"
-        raise PortTaken(f"{where}: {reason}") from exc
-    return claim
+        raise PortInUse(f"{where}: {reason}") from exc
+    return reservation
 
 
 async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:

@@ -14,9 +14,9 @@ import orjson
 from perseid.errors import BadRequest
 
 NEVER: Final = -1
-LONGEST: Final = 2_147_483_647
+MAX_TTL: Final = 2_147_483_647
 # Earlier than any `_ts`: a horizon here means that nothing is dead.
-DAWN: Final = -(2**62)
+BEFORE_ANY_TS: Final = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +30,45 @@ class Policy:
     """
 
     default_ttl: int | None = None
-    inherited_dead: int = DAWN
-    own_dead: int = DAWN
+    final_inherited_cutoff: int = BEFORE_ANY_TS
+    final_own_cutoff: int = BEFORE_ANY_TS
 
     def changed(self, default_ttl: int | None, now: int) -> Policy:
         """The policy after `defaultTtl` becomes `default_ttl` at clock `now`."""
-        inherited_dead, own_dead = self.inherited_dead, self.own_dead
+        final_inherited_cutoff, final_own_cutoff = (
+            self.final_inherited_cutoff,
+            self.final_own_cutoff,
+        )
         if self.default_ttl is not None:
             if self.default_ttl != NEVER:
-                inherited_dead = max(inherited_dead, now - self.default_ttl)
+                final_inherited_cutoff = max(final_inherited_cutoff, now - self.default_ttl)
             if default_ttl is None:
-                own_dead = max(own_dead, now)
-        return Policy(default_ttl, inherited_dead, own_dead)
+                final_own_cutoff = max(final_own_cutoff, now)
+        return Policy(default_ttl, final_inherited_cutoff, final_own_cutoff)
 
-    def horizon(self, now: int, *, revive_unpurged: bool = False) -> Horizon:
+    def cutoff(self, now: int, *, revive_unpurged: bool = False) -> Cutoff:
         """What is dead at `now`, as two integers that serve every item of the container.
 
         `revive_unpurged` looks at the current setting only, as the cloud service does.
         """
-        if self.default_ttl is None and self.own_dead == self.inherited_dead == DAWN:
-            return EVERYTHING_LIVES
-        inherited, own = (DAWN, DAWN) if revive_unpurged else (self.inherited_dead, self.own_dead)
+        if (
+            self.default_ttl is None
+            and self.final_own_cutoff == self.final_inherited_cutoff == BEFORE_ANY_TS
+        ):
+            return NOTHING_EXPIRED
+        inherited, own = (
+            (BEFORE_ANY_TS, BEFORE_ANY_TS)
+            if revive_unpurged
+            else (self.final_inherited_cutoff, self.final_own_cutoff)
+        )
         if self.default_ttl is not None:
             own = max(own, now)
             if self.default_ttl != NEVER:
                 inherited = max(inherited, now - self.default_ttl)
-        return Horizon(inherited, own)
+        return Cutoff(inherited, own)
 
 
-class Horizon(NamedTuple):
+class Cutoff(NamedTuple):
     """A policy at one instant: an item is dead when its base lies at or before its bound.
 
     The base of an item without a ttl is its `_ts`; of one with a ttl, `_ts` plus that ttl.
@@ -68,30 +78,30 @@ class Horizon(NamedTuple):
     own: int
 
     @property
-    def is_endless(self) -> bool:
+    def expires_nothing(self) -> bool:
         """Nothing in the container is dead, so nobody needs to look."""
-        return self.inherited == DAWN and self.own == DAWN
+        return self.inherited == BEFORE_ANY_TS and self.own == BEFORE_ANY_TS
 
-    def common(self, other: Horizon) -> Horizon:
+    def common(self, other: Cutoff) -> Cutoff:
         """What is dead behind both."""
-        return Horizon(min(self.inherited, other.inherited), min(self.own, other.own))
+        return Cutoff(min(self.inherited, other.inherited), min(self.own, other.own))
 
 
-EVERYTHING_LIVES: Final = Horizon(DAWN, DAWN)
+NOTHING_EXPIRED: Final = Cutoff(BEFORE_ANY_TS, BEFORE_ANY_TS)
 
 
-def is_live(ts: int, item_ttl: int | None, horizon: Horizon) -> bool:
+def is_live(ts: int, item_ttl: int | None, cutoff: Cutoff) -> bool:
     """Whether the item still exists; in the very second `_ts + ttl` it no longer does."""
     if item_ttl is None:
-        return ts > horizon.inherited
-    return item_ttl == NEVER or ts + item_ttl > horizon.own
+        return ts > cutoff.inherited
+    return item_ttl == NEVER or ts + item_ttl > cutoff.own
 
 
-def first_alive(item_ttl: int | None, horizon: Horizon) -> int:
+def first_live_ts(item_ttl: int | None, cutoff: Cutoff) -> int:
     """The earliest `_ts` with which an item of this ttl still exists."""
     if item_ttl is None:
-        return horizon.inherited + 1
-    return DAWN if item_ttl == NEVER else horizon.own - item_ttl + 1
+        return cutoff.inherited + 1
+    return BEFORE_ANY_TS if item_ttl == NEVER else cutoff.own - item_ttl + 1
 
 
 def live_sql(inherited: str, own: str) -> str:
@@ -106,16 +116,20 @@ def live_sql(inherited: str, own: str) -> str:
 LIVE_SQL: Final = live_sql(":inherited", ":own")
 
 
-def spared_sql(inherited: str, own: str, spare_inherited: str, spare_own: str) -> str:
+def expired_by_change_sql(
+    inherited: str, own: str, previous_inherited: str, previous_own: str
+) -> str:
     """Who is dead, but would not be behind another horizon, of an earlier policy."""
-    return f"(NOT {live_sql(inherited, own)} AND {live_sql(spare_inherited, spare_own)})"
+    return f"(NOT {live_sql(inherited, own)} AND {live_sql(previous_inherited, previous_own)})"
 
 
-SPARED_SQL: Final = spared_sql(":inherited", ":own", ":spare_inherited", ":spare_own")
+EXPIRED_BY_CHANGE_SQL: Final = expired_by_change_sql(
+    ":inherited", ":own", ":spare_inherited", ":spare_own"
+)
 
 # Those who can die, by where their lifetime comes from: the condition that selects them, and the
 # base that decides. Indexes over lifetimes are made of these, so who uses them writes the same.
-MORTALS_SQL: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
+EXPIRING_ITEMS_SQL: Final = {"inheriting": ("ttl IS NULL", "ts"), "own": ("ttl > 0", "ts + ttl")}
 
 
 def expires_at(ts: int, item_ttl: int | None, policy: Policy) -> int | None:
@@ -151,24 +165,24 @@ def stored_item_ttl(document: dict[str, Any], policy: Policy) -> int | None:
         return None
     value = document["ttl"]
     if policy.default_ttl is None:
-        return _as_lifetime(value)
+        return _valid_ttl(value)
     return check_item_ttl(value)
 
 
-def _as_lifetime(value: Any) -> int | None:
+def _valid_ttl(value: Any) -> int | None:
     """A whole number in range as an int; None for everything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
-    return int(value) if value == NEVER or 1 <= value <= LONGEST else None
+    return int(value) if value == NEVER or 1 <= value <= MAX_TTL else None
 
 
 def _check(value: Any, name: str) -> int:
-    lifetime = _as_lifetime(value)
+    lifetime = _valid_ttl(value)
     if lifetime is None:
         shown = orjson.dumps(value).decode()
         raise BadRequest(
             f"The input {name} '{shown}' is invalid. Ensure to provide a nonzero positive integer"
-            f" less than or equal to '{LONGEST}', or '-1' which means never expire.",
+            f" less than or equal to '{MAX_TTL}', or '-1' which means never expire.",
             listed=True,
         )
     return lifetime

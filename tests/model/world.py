@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 Document = dict[str, Any]
-LONGEST: Final = 2147483647
+MAX_TTL: Final = 2147483647
 
 
 class Key(NamedTuple):
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 def is_lifetime(value: object) -> bool:
-    return type(value) is int and (value == -1 or 1 <= value <= LONGEST)
+    return type(value) is int and (value == -1 or 1 <= value <= MAX_TTL)
 
 
 def is_number(value: object) -> bool:

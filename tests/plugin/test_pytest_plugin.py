@@ -28,7 +28,7 @@ def run(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
     Without the other plugins that are installed, unless it is to be `with_all`: loading them takes
     longer than the session.
     """
-    plugin = () if with_all and IS_INSTALLED else ("-p", "perseid.pytest_plugin")
+    plugin = () if with_all and IS_INSTALLED else ("-p", "perseid.testing.pytest_plugin")
     alone = {} if with_all else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     common = ("-p", "no:cacheprovider", "-o", "filterwarnings=error", "-q", "--strict-markers")
     done = subprocess.run(

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from perseid.store import property_indexes
+from perseid.store.sqlite import indexes
 from tests.portal.browsing import DESKTOP, PHONE, browser, tab
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -199,7 +199,7 @@ def enter(page: Page, endpoint: str, key: str) -> None:
 def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     # So small a shop would be scanned; the picture of the plan shows an index.
-    setattr(property_indexes, "LEAST_ITEMS", 20)  # noqa: B010
+    setattr(indexes, "LEAST_ITEMS", 20)  # noqa: B010
     time = MovableClock()
     with running(Settings(memory=True), time) as found, browser() as started:
         with closing(RawClient(found.endpoint, found.key)) as raw:

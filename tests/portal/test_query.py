@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
-from perseid.cli import main
+from perseid.commands.cli import main
 from perseid.config import Settings
-from perseid.store import property_indexes
+from perseid.store.sqlite import indexes
 from tests.portal.browsing import Wire
 from tests.portal.scenes import visit
 from tests.support.raw import RawClient
@@ -118,7 +118,7 @@ def test_an_error_shows_its_place(asked: Page) -> None:
 def test_the_plan_the_index_and_the_metrics(
     asked: Page, monkeypatch: pytest.MonkeyPatch, least: int, index: str, looked: str
 ) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", least)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", least)
     ask(asked, "SELECT * FROM c WHERE c.n < 10")
     asked.get_by_role("tab", name="Plan").click()
     expect(asked.get_by_role("definition")).to_have_text([index, looked, "10"])

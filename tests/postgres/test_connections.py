@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from perseid.config import Settings
-from perseid.store.postgres import connecting
+from perseid.store.postgres import pool as postgres_pool
 from tests.support import postgres
 from tests.support.postgres import Postgres
 from tests.support.purging import until
@@ -153,12 +153,12 @@ def test_stop_while_the_database_does_not_answer(
 ) -> None:
     """What is under way is given up with a 503, and nobody waits for ever."""
     monkeypatch.setattr("perseid.server._GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("perseid.store.postgres.store._LAST_SECONDS", 0.2)
+    monkeypatch.setattr("perseid.store.postgres.store._CLOSE_TIMEOUT", 0.2)
     settings = Settings(store=own.fresh_dsn())
     assert settings.store is not None
     frozen: list[int] = []
     is_asked = threading.Event()
-    fetch_one = connecting.fetch_one
+    fetch_one = postgres_pool.fetch_one
 
     async def asking(*asked: Any) -> Any:
         is_asked.set()

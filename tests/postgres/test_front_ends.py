@@ -21,8 +21,9 @@ from hypothesis import settings as rules
 
 from perseid.config import Settings
 from perseid.server import opened
-from perseid.service import databases, lifetimes, policies
-from perseid.store.postgres.lifetimes import LEASE
+from perseid.service.lifetimes import policies, reports
+from perseid.service.resources import databases
+from perseid.store.postgres.expiry import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
@@ -558,9 +559,9 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
                 removed = await account.store.purge(
                     seen,
                     0,
-                    account.horizon(seen, now),
+                    account.cutoff(seen, now),
                     limit=2,
-                    spare=policies.spare_horizon(account, seen, now),
+                    previous_cutoff=policies.previous_cutoff(account, seen, now),
                 )
                 assert len(removed) == 2
                 await change(changes)
@@ -568,7 +569,7 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
                 await databases.create(account, {"id": "e"}, None, now)
 
             monkeypatch.setattr(other.store, "change", overtaken)
-            return await lifetimes.undo(other, container.rid, "primary", None, clock.now())
+            return await reports.undo(other, container.rid, "primary", None, clock.now())
 
     told = asyncio.run(scenario())
     assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 2)

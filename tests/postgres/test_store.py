@@ -15,21 +15,22 @@ from perseid.clock import ClockSetting
 from perseid.errors import BadRequest, Conflict, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
-from perseid.store.postgres import connecting, property_indexes
+from perseid.store.postgres import indexes as property_indexes
+from perseid.store.postgres import pool as postgres_pool
 from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import (
+    AuditEntry,
     Decision,
-    Note,
-    PurgedElsewhere,
+    PurgeLeaseTaken,
     Put,
     PutResource,
     RemoveResource,
-    Scan,
+    Search,
     StaleCatalog,
     StoreError,
     View,
 )
-from perseid.ttl import EVERYTHING_LIVES, Horizon
+from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, Run, container_resource, insert, inserting, key, row
 from tests.support.stores import Place
 
@@ -58,7 +59,7 @@ def pair(place: Place, run: Run[Any]) -> Iterator[tuple[PostgresStore, PostgresS
 
 
 def seen_by(store: PostgresStore) -> Container:
-    return build_container(RESOURCE, DATABASE, epoch=store.epoch)
+    return build_container(RESOURCE, DATABASE, catalog_generation=store.catalog_generation)
 
 
 def test_a_change_elsewhere_is_noticed_by_everything(
@@ -66,17 +67,17 @@ def test_a_change_elsewhere_is_noticed_by_everything(
 ) -> None:
     first, second = pair
     container = seen_by(second)
-    run(second.confirm())
+    run(second.check_catalog_version())
     run(first.change([PutResource(container_resource(9))]))
     looks: list[Callable[[], Awaitable[Any]]] = [
-        second.confirm,
+        second.check_catalog_version,
         lambda: second.read(container, 0, key("1")),
-        lambda: second.scan(container, Scan()),
-        lambda: second.scan(container, Scan(range_index=0)),
+        lambda: second.search(container, Search()),
+        lambda: second.search(container, Search(range_index=0)),
         lambda: insert(second, container, "1"),
-        lambda: second.clear(container, 0, b"\x08a\xff", EVERYTHING_LIVES),
+        lambda: second.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED),
         lambda: second.change([PutResource(container_resource(10))]),
-        lambda: second.share_clock(ClockSetting()),
+        lambda: second.publish_clock(ClockSetting()),
     ]
 
     async def take(look: Callable[[], Awaitable[Any]]) -> None:
@@ -96,31 +97,31 @@ def test_a_change_elsewhere_is_noticed_by_everything(
 
 def test_notes_disturb_nobody(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
     first, second = pair
-    run(first.change([Note(1, "c", {"a": 1})]))
-    run(second.change([Note(2, "c", {"b": 2})]))
-    run(second.confirm())
-    assert [line for line, _ in run(first.notes(None, 0, 10))] == [2, 3]
+    run(first.change([AuditEntry(1, "c", {"a": 1})]))
+    run(second.change([AuditEntry(2, "c", {"b": 2})]))
+    run(second.check_catalog_version())
+    assert [line for line, _ in run(first.audit_entries(None, 0, 10))] == [2, 3]
 
 
 def test_the_clock_is_shared(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
     first, second = pair
     trial = first.clock.trial()
     frozen = trial.freeze()
-    run(first.share_clock(trial.setting))
+    run(first.publish_clock(trial.setting))
     first.clock.adopt(trial.setting)
     with pytest.raises(StaleCatalog):
-        run(second.confirm())
+        run(second.check_catalog_version())
     run(second.resources())
     assert first.clock.now() == second.clock.now() == frozen
     trial = second.clock.trial()
     trial.advance(1000)
     trial.resume()
-    run(second.share_clock(trial.setting))
+    run(second.publish_clock(trial.setting))
     second.clock.adopt(trial.setting)
     run(first.resources())
     assert abs(first.clock.now() - second.clock.now()) < 0.5
     assert first.clock.now() >= frozen
-    assert abs(first.clock.now() - first.clock.unmoved() - 1000) < 60
+    assert abs(first.clock.now() - first.clock.database_time() - 1000) < 60
 
 
 @pytest.mark.parametrize("statement", ["UPDATE shared", "COMMIT"])
@@ -144,7 +145,7 @@ def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
 
     monkeypatch.setattr(AsyncRawCursor, "execute", lose)
     with contextlib.suppress(ServiceUnavailable):
-        run(store.share_clock(ClockSetting(offset=10.0)))
+        run(store.publish_clock(ClockSetting(offset=10.0)))
     assert lost
     run(other.resources())
     assert other.clock.setting.offset == 10
@@ -157,16 +158,16 @@ def test_a_lease_keeps_others_away_until_it_is_given_up(
     one, other = seen_by(first), seen_by(second)
     for item in range(6):
         run(insert(first, one, f"{item}", ttl=1))
-    dead = Horizon(0, 1000)
+    dead = Cutoff(0, 1000)
     assert len(run(first.purge(one, 0, dead, limit=2))) == 2
-    with pytest.raises(PurgedElsewhere):
+    with pytest.raises(PurgeLeaseTaken):
         run(second.purge(other, 0, dead, limit=2))
-    assert len(run(second.purge(other, 0, dead, limit=1, takes_over=True))) == 1
-    with pytest.raises(PurgedElsewhere):
+    assert len(run(second.purge(other, 0, dead, limit=1, takes_lease=True))) == 1
+    with pytest.raises(PurgeLeaseTaken):
         run(first.purge(one, 0, dead, limit=1))
     run(second.close())
     assert len(run(first.purge(one, 0, dead, limit=10))) == 3
-    assert run(first.usage(one, 0, EVERYTHING_LIVES)).purged_items == 6
+    assert run(first.usage(one, 0, NOTHING_EXPIRED)).purged_items == 6
 
 
 def test_two_front_ends_leave_nothing_of_a_dropped_container(
@@ -188,13 +189,13 @@ def test_two_front_ends_leave_nothing_of_a_dropped_container(
                 " FOR EACH STATEMENT EXECUTE FUNCTION perseid.stop()"
             )
             await db.execute("SELECT pg_advisory_lock(1)")
-            one = asyncio.create_task(first.reap(2))
+            one = asyncio.create_task(first.purge_cleared(2))
             await _waiting(db, 1)
-            other = asyncio.create_task(second.reap(2))
+            other = asyncio.create_task(second.purge_cleared(2))
             await _waiting(db, 2, other)
             await db.execute("SELECT pg_advisory_unlock(1)")
             await asyncio.gather(one, other)
-            while await first.reap(2):
+            while await first.purge_cleared(2):
                 pass
             left = await db.execute("SELECT part FROM items UNION ALL SELECT part FROM dropped")
             assert await left.fetchall() == []
@@ -311,8 +312,8 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
     place: Place, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement is run again if its connection was lost, not if there was none to be had."""
-    monkeypatch.setattr(connecting, "_CONNECTIONS", 2)
-    monkeypatch.setattr(connecting, "_PATIENCE", 0.2)
+    monkeypatch.setattr(postgres_pool, "_CONNECTIONS", 2)
+    monkeypatch.setattr(postgres_pool, "_CONNECT_TIMEOUT", 0.2)
     dsn = place.lasting().store
     assert dsn is not None
     waits = 0
@@ -323,7 +324,7 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
         async with pool.connection(timeout=10), pool.connection(timeout=10):
             getconn = pool.getconn
 
-            async def counted(*limit: float) -> connecting.Connection:
+            async def counted(*limit: float) -> postgres_pool.DatabaseConnection:
                 nonlocal waits
                 waits += 1
                 return await getconn(*limit)
@@ -362,15 +363,15 @@ def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
     pair: tuple[PostgresStore, PostgresStore], run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another front end makes an index, which takes long, and many more are asked for here."""
-    monkeypatch.setattr(property_indexes, "_PATIENCE", 0.5)
+    monkeypatch.setattr(property_indexes, "_INDEX_WAIT", 0.5)
     first, second = pair
     indexes = first._queries._indexes
 
     async def work() -> None:
-        async with second._pool.connection() as db, property_indexes._alone(db):
+        async with second._pool.connection() as db, property_indexes._index_lock(db):
             asked = [indexes.make(7, (f"p{each}",)) for each in range(2 * first._pool.max_size)]
             assert not any(await asyncio.gather(*asked))
-            await indexes.keep(7, lambda _: False)
+            await indexes.drop_disallowed(7, lambda _: False)
             assert await first.read(seen_by(first), 0, key("1")) == (None, 0)
 
     run(work())
@@ -384,10 +385,10 @@ def test_a_container_that_goes_before_its_index_is_made_leaves_none(
     indexes = first._queries._indexes
 
     async def work() -> None:
-        async with second._pool.connection() as db, property_indexes._alone(db):
+        async with second._pool.connection() as db, property_indexes._index_lock(db):
             asked = asyncio.create_task(indexes.make(7, ("p",)))
             await first.change([RemoveResource(RESOURCE)])
-            while await second.reap(10):
+            while await second.purge_cleared(10):
                 pass
         await asyncio.gather(asked, *indexes._tasks)
         assert await indexes.find(7, ("p",)) is None
@@ -415,7 +416,7 @@ def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run:
             "CREATE TRIGGER watching AFTER DELETE ON perseid.items"
             " FOR EACH STATEMENT EXECUTE FUNCTION perseid.watch()"
         )
-    cleared = run(store.clear(container, 0, b"\x08a\xff", EVERYTHING_LIVES))
+    cleared = run(store.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED))
     assert cleared.live == [(19, 2, 6)]
-    assert run(store.usage(container, 0, EVERYTHING_LIVES)).items == 0
+    assert run(store.usage(container, 0, NOTHING_EXPIRED)).items == 0
     run(store.close())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from perseid.conditions import ALWAYS
-from perseid.query.pushdown import Pushdown
+from perseid.query.planner.filters import PushedFilter
 from tests.support.raw import RawClient
 
 
@@ -29,20 +29,20 @@ class Engine:
     prepare: Callable[[RawClient, str], None] = _nothing
 
 
-def _unpushed(*_: Any) -> Pushdown:
-    return Pushdown(ALWAYS, False, ())
+def _unpushed(*_: Any) -> PushedFilter:
+    return PushedFilter(ALWAYS, False, ())
 
 
 # Small containers are searched without indexes; here every path of a filter or an order gets one.
-INDEXED: Final = Engine("indexed", constants={"perseid.store.property_indexes.LEAST_ITEMS": 0})
+INDEXED: Final = Engine("indexed", constants={"perseid.store.sqlite.indexes.LEAST_ITEMS": 0})
 PUSHED: Final = Engine("pushed")
 # All items are looked at by the evaluator.
 PLAIN: Final = Engine(
     "plain",
     constants={
-        "perseid.service.plans.push": _unpushed,
-        "perseid.service.plans.pushed_order": lambda _: None,
-        "perseid.service.plans.combined": lambda *_, **__: None,
+        "perseid.service.queries.plans.push_filter": _unpushed,
+        "perseid.service.queries.plans.store_order": lambda _: None,
+        "perseid.service.queries.plans.group_paths": lambda *_, **__: None,
     },
 )
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from perseid.errors import Conflict
 from perseid.model import Container, Database, ItemKey, Row, item_number
-from perseid.store.protocol import Decision, Put, Resource, Scan, Store, View
+from perseid.store.protocol import Decision, Put, Resource, Search, Store, View
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -15,8 +15,8 @@ Run = Callable[[Coroutine[Any, Any, T]], T]
 DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
 
 
-async def scanned(store: Store, container: Container, scan: Scan) -> list[Row]:
-    return (await store.scan(container, scan)).rows
+async def scanned(store: Store, container: Container, search: Search) -> list[Row]:
+    return (await store.search(container, search)).rows
 
 
 def container_resource(number: int, *, unique: bool = False, ranges: int = 2) -> Resource:
@@ -76,7 +76,7 @@ async def insert(
 
 
 async def ids_in(store: Store, container: Container, **options: Any) -> list[str]:
-    return [each.id for each in await scanned(store, container, Scan(**options))]
+    return [each.id for each in await scanned(store, container, Search(**options))]
 
 
 def claiming(
@@ -86,8 +86,8 @@ def claiming(
 
     def decide(view: View) -> Decision[Row]:
         if seen is not None:
-            seen.append(dict(view.holders))
-        if any(view.holders.get(entry) is not None for entry in entries):
+            seen.append(dict(view.unique_key_owners))
+        if any(view.unique_key_owners.get(entry) is not None for entry in entries):
             raise Conflict("taken")
         made = row(view.lsn, item_id)
         return Decision([Put(made, None, entries)], made)

@@ -11,21 +11,21 @@ from perseid.config import Settings
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
 from perseid.service.catalog import build_container
-from perseid.store.filling import LARGEST_BURIAL
 from perseid.store.protocol import (
-    Change,
-    ChangeScan,
+    ChangeSearch,
     Decision,
+    LoggedChange,
     Put,
     PutResource,
     Remove,
     Resource,
-    Scan,
+    Search,
     StaleResource,
     Store,
     View,
 )
-from perseid.ttl import Horizon
+from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.ttl import Cutoff
 from tests.store.rows import DATABASE, Run, container_resource, row
 from tests.support.stores import open_store
 
@@ -100,23 +100,23 @@ def gone(old: Row, *, expired: bool = False) -> Callable[[int, int], Remove]:
     return lambda _, __: Remove(old, expired)
 
 
-def scan(after: int = 0, part: int = 0, **scope: Any) -> ChangeScan:
+def search(after: int = 0, part: int = 0, **scope: Any) -> ChangeSearch:
     since = scope.pop("since", None)
-    wanted = ChangeScan(Scan(**scope), part, after)
+    wanted = ChangeSearch(Search(**scope), part, after)
     return wanted if since is None else wanted._replace(since=since)
 
 
 def latest(
     store: Store, run: Run[Any], container: Container, **wanted: Any
 ) -> tuple[list[str], int]:
-    page = run(store.latest(container, scan(**wanted)))
+    page = run(store.latest(container, search(**wanted)))
     return [each.id for each in page.rows], page.lsn
 
 
 def versions(
-    store: Store, run: Run[Any], container: Container, lost: int = 0, **wanted: Any
+    store: Store, run: Run[Any], container: Container, trimmed_until: int = 0, **wanted: Any
 ) -> list[tuple[int, str, str]]:
-    page = run(store.versions(container, scan(**wanted), lost))
+    page = run(store.versions(container, search(**wanted), trimmed_until))
     assert page.is_complete
     return [(change.lsn, change.kind, change.id) for change in page.changes]
 
@@ -146,7 +146,7 @@ def test_a_page_never_splits_a_transaction(store: Store, kept: Container, run: R
         for listed in (store.latest, lambda c, s: store.versions(c, s, 0)):
             sizes, after = [], 0
             while True:
-                page: Any = run(listed(kept, scan(after=after, limit=limit)))
+                page: Any = run(listed(kept, search(after=after, limit=limit)))
                 if not page[0]:
                     break
                 sizes.append(len(page[0]))
@@ -168,10 +168,10 @@ def test_the_dead_and_the_old_are_passed_over(
 ) -> None:
     for id_, ts, ttl in (("a", 100, None), ("b", 101, 5), ("c", 102, -1), ("d", 103, None)):
         run(write(store, plain, new(id_, ts=ts, ttl=ttl)))
-    horizon = Horizon(100, 106)
-    assert latest(store, run, plain, horizon=horizon) == (["c", "d"], 4)
+    cutoff = Cutoff(100, 106)
+    assert latest(store, run, plain, cutoff=cutoff) == (["c", "d"], 4)
     assert latest(store, run, plain, since=102) == (["c", "d"], 4)
-    assert latest(store, run, plain, limit=1, horizon=horizon) == (["c"], 3)
+    assert latest(store, run, plain, limit=1, cutoff=cutoff) == (["c"], 3)
 
 
 # The log
@@ -186,15 +186,15 @@ def test_what_is_logged(store: Store, kept: Container, run: Run[Any]) -> None:
     run(write(store, kept, new("b", ts=102, ttl=1)))
     dead = run(stored(store, kept, "b"))
     run(write(store, kept, gone(dead, expired=True), new("b", ts=110)))
-    page = run(store.versions(kept, scan(), 0))
+    page = run(store.versions(kept, search(), 0))
     pk = first.pk
     assert page.changes == [
-        Change(1, 100, "create", None, pk, "a", first.body),
-        Change(2, 101, "replace", 1, pk, "a", second.body),
-        Change(3, NOW, "delete", 2, pk, "a", second.body),
-        Change(4, 102, "create", None, pk, "b", dead.body),
-        Change(5, 110, "expire", 4, pk, "b", None),
-        Change(5, 110, "create", None, pk, "b", run(stored(store, kept, "b")).body),
+        LoggedChange(1, 100, "create", None, pk, "a", first.body),
+        LoggedChange(2, 101, "replace", 1, pk, "a", second.body),
+        LoggedChange(3, NOW, "delete", 2, pk, "a", second.body),
+        LoggedChange(4, 102, "create", None, pk, "b", dead.body),
+        LoggedChange(5, 110, "expire", 4, pk, "b", None),
+        LoggedChange(5, 110, "create", None, pk, "b", run(stored(store, kept, "b")).body),
     ]
     assert page.lsn == 5
 
@@ -227,23 +227,23 @@ def test_one_transaction_may_touch_an_item_twice(
 def test_a_purge_of_a_logged_container_fits_on_a_page(
     store: Store, kept: Container, plain: Container, run: Run[Any]
 ) -> None:
-    for container, expected in ((kept, LARGEST_BURIAL), (plain, 150)):
+    for container, expected in ((kept, MAX_LOGGED_REMOVALS), (plain, 150)):
         run(write(store, container, *[new(f"i{number}") for number in range(150)]))
-        assert len(run(store.purge(container, 0, Horizon(200, 200), limit=1000))) == expected
+        assert len(run(store.purge(container, 0, Cutoff(200, 200), limit=1000))) == expected
 
 
 def test_switching_on_and_off(store: Store, plain: Container, run: Run[Any]) -> None:
     run(write(store, plain, new("a")))
-    assert not run(store.versions(plain, scan(after=1), 0)).is_complete
+    assert not run(store.versions(plain, search(after=1), 0)).is_complete
     switch(store, run, plain.number, keeps=True)
     run(write(store, plain, new("b")))
     # The state of the container rules, not the description that a running request holds.
     assert versions(store, run, plain, after=1) == [(2, "create", "b")]
-    assert not run(store.versions(plain, scan(after=0), 0)).is_complete
+    assert not run(store.versions(plain, search(after=0), 0)).is_complete
     switch(store, run, plain.number, keeps=False)
     run(write(store, plain, new("c")))
     switch(store, run, plain.number, keeps=True)
-    assert not run(store.versions(plain, scan(after=2), 0)).is_complete
+    assert not run(store.versions(plain, search(after=2), 0)).is_complete
     assert versions(store, run, plain, after=3) == []
 
 
@@ -252,21 +252,21 @@ def test_forgetting(store: Store, kept: Container, run: Run[Any]) -> None:
         run(write(store, kept, new(id_, ts=ts)))
     run(write(store, kept, new("other", part=1, ts=12), part=1))
     # Too old is out of reach before it is removed.
-    assert not run(store.versions(kept, scan(), 10)).is_complete
-    assert versions(store, run, kept, lost=10, after=1) == [
+    assert not run(store.versions(kept, search(), 10)).is_complete
+    assert versions(store, run, kept, trimmed_until=10, after=1) == [
         (2, "create", "b"),
         (3, "create", "c"),
         (4, "create", "d"),
     ]
-    assert run(store.forget(kept, 11, 1)) == 1
-    assert run(store.forget(kept, 11, 100)) == 1
-    assert run(store.forget(kept, 11, 100)) == 0
-    assert not run(store.versions(kept, scan(after=1), 0)).is_complete
+    assert run(store.trim_change_log(kept, 11, 1)) == 1
+    assert run(store.trim_change_log(kept, 11, 100)) == 1
+    assert run(store.trim_change_log(kept, 11, 100)) == 0
+    assert not run(store.versions(kept, search(after=1), 0)).is_complete
     assert versions(store, run, kept, after=2) == [(3, "create", "c"), (4, "create", "d")]
-    assert run(store.forget(kept, 99, 100)) == 3
-    assert run(store.forget(kept, 99, 100)) == 0
+    assert run(store.trim_change_log(kept, 99, 100)) == 3
+    assert run(store.trim_change_log(kept, 99, 100)) == 0
     assert versions(store, run, kept, after=4) == []
-    assert not run(store.versions(kept, scan(after=0, part=1), 0)).is_complete
+    assert not run(store.versions(kept, search(after=0, part=1), 0)).is_complete
     assert latest(store, run, kept) == (["a", "b", "c", "d"], 4)
 
 
@@ -275,22 +275,22 @@ def test_forgetting_half_a_transaction_hides_all_of_it(
 ) -> None:
     run(write(store, kept, new("a", ts=10), new("b", ts=10)))
     run(write(store, kept, new("c", ts=10)))
-    assert run(store.forget(kept, 10, 1)) == 1
-    assert not run(store.versions(kept, scan(), 0)).is_complete
+    assert run(store.trim_change_log(kept, 10, 1)) == 1
+    assert not run(store.versions(kept, search(), 0)).is_complete
     assert versions(store, run, kept, after=1) == [(2, "create", "c")]
 
 
 def test_a_purge_logs_in_the_order_of_death(store: Store, kept: Container, run: Run[Any]) -> None:
     for id_, ts in (("late", 30), ("early", 10), ("middle", 20), ("alive", 90)):
         run(write(store, kept, new(id_, ts=ts)))
-    corpses = run(store.purge(kept, 0, Horizon(50, 50), limit=1000))
-    assert len(corpses) == 3
+    purged_items = run(store.purge(kept, 0, Cutoff(50, 50), limit=1000))
+    assert len(purged_items) == 3
     assert versions(store, run, kept, after=4) == [
         (5, "expire", "early"),
         (5, "expire", "middle"),
         (5, "expire", "late"),
     ]
-    page = run(store.versions(kept, scan(after=4), 0))
+    page = run(store.versions(kept, search(after=4), 0))
     assert {change.ts for change in page.changes} == {NOW}
     assert [change.previous_lsn for change in page.changes] == [2, 3, 1]
 

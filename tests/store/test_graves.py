@@ -11,25 +11,25 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from perseid.conditions import STRING, Compared, Filter, Order
+from perseid.conditions import STRING, Comparison, Filter, Order
 from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store import graves, property_indexes, schema
 from perseid.store.protocol import (
-    ChangeScan,
+    ChangeSearch,
     Cleared,
     Decision,
+    ExpirySpan,
     Put,
     PutResource,
     RemoveResource,
     Resource,
-    Scan,
-    Span,
+    Search,
     View,
 )
-from perseid.store.sqlite import SqliteStore
-from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
+from perseid.store.sqlite import indexes, schema, tombstones
+from perseid.store.sqlite.store import SqliteStore
+from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.only_on("sqlite", reason="graves are its own way to hid
 
 A, B = b"\x08a\xff", b"\x08b\xff"
 DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
-AT_ONCE = 5
-DEAD = Horizon(150, 150)  # what was written at 100 and inherits its lifetime is dead
+MAX_IMMEDIATE_REMOVALS = 5
+DEAD = Cutoff(150, 150)  # what was written at 100 and inherits its lifetime is dead
 RESOURCE = Resource(
     "rid", "container", DATABASE.rid, "c", '"1"', 0,
     {
@@ -50,7 +50,7 @@ RESOURCE = Resource(
             "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
         },
         "ranges": 2,
-        "deaths": [DAWN, DAWN],
+        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     },
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
-    monkeypatch.setattr(graves, "AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(tombstones, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
     opened = SqliteStore(path, durability="off")
     yield opened
     run(opened.close())
@@ -97,7 +97,7 @@ async def put(
             view.lsn, f'"{view.lsn}"', size, 2, b'{"id":"%b"}' % item_id.encode(),
         )  # fmt: skip
         entries = () if unique is None else (unique,)
-        assert not any(view.holders.values())
+        assert not any(view.unique_key_owners.values())
         return Decision([Put(row, None, entries)], row)
 
     key = ItemKey(pk, item_id)
@@ -110,7 +110,7 @@ async def fill(store: SqliteStore, container: Container, count: int, **rest: Any
 
 
 async def listed(store: SqliteStore, container: Container, **options: Any) -> list[str]:
-    return [row.id for row in (await store.scan(container, Scan(**options))).rows]
+    return [row.id for row in (await store.search(container, Search(**options))).rows]
 
 
 def rows_on_disk(store: SqliteStore) -> tuple[int, int, int]:
@@ -123,31 +123,31 @@ def rows_on_disk(store: SqliteStore) -> tuple[int, int, int]:
 
 async def reap_all(store: SqliteStore, limit: int) -> int:
     steps = 0
-    while await store.reap(limit):
+    while await store.purge_cleared(limit):
         steps += 1
     return steps
 
 
 async def usage(store: SqliteStore, container: Container) -> tuple[int, ...]:
-    return tuple(await store.usage(container, 0, EVERYTHING_LIVES))
+    return tuple(await store.usage(container, 0, NOTHING_EXPIRED))
 
 
 def test_a_small_partition_is_removed_at_once(
     store: SqliteStore, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, AT_ONCE))
+    run(fill(store, container, MAX_IMMEDIATE_REMOVALS))
     run(put(store, container, "kept", pk=B))
-    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
-    assert cleared == (AT_ONCE + 2, [(100, 1, 2)] * AT_ONCE, [])
+    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    assert cleared == (MAX_IMMEDIATE_REMOVALS + 2, [(100, 1, 2)] * MAX_IMMEDIATE_REMOVALS, [])
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(listed(store, container)) == ["kept"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
-    assert run(store.reap(10)) is False
+    assert run(store.purge_cleared(10)) is False
 
 
 def test_nothing_to_clear(store: SqliteStore, container: Container, run: Run[Any]) -> None:
     run(put(store, container, "kept", pk=B))
-    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)) == (1, [], [])
+    assert run(store.clear_partition(container, 0, A, NOTHING_EXPIRED)) == (1, [], [])
     assert run(store.lsns(container)) == (1, 0)
 
 
@@ -157,7 +157,7 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
     run(store.read(container, 0, ItemKey(A, "3")))  # into the cache
-    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared == (22, [(100, 20, 40)], [])
     assert rows_on_disk(store) == (21, 20, 1)
     while True:
@@ -166,12 +166,17 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
         assert run(store.read(container, 0, ItemKey(A, "3")))[0] is None
         assert run(store.read_number(container, item_number(0, 4, 0))) is None
         assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
-        assert run(store.count_keys(container, 0, EVERYTHING_LIVES)) == 1
-        assert run(store.tally(container, 0, Span("inheriting", DAWN, 1000))).items == 1
-        assert run(store.purge(container, 0, Horizon(100, 100), limit=10)) == []
+        assert run(store.count_partitions(container, 0, NOTHING_EXPIRED)) == 1
+        assert (
+            run(
+                store.expiry_count(container, 0, ExpirySpan("inheriting", BEFORE_ANY_TS, 1000))
+            ).items
+            == 1
+        )
+        assert run(store.purge(container, 0, Cutoff(100, 100), limit=10)) == []
         assert run(store.lsns(container)) == (22, 0)
         before = rows_on_disk(store)
-        if not run(store.reap(6)):
+        if not run(store.purge_cleared(6)):
             break
         assert before[0] - rows_on_disk(store)[0] <= 6
     assert rows_on_disk(store) == (1, 0, 0)
@@ -180,31 +185,31 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
 def test_indexes_do_not_lead_to_what_is_hidden(
     store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 1)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 1)
     path = ("id",)
-    whole = Scan(indexable=frozenset((path,)), limit=3)
+    whole = Search(indexable=frozenset((path,)), limit=3)
 
     async def found(item_id: str) -> list[str]:
-        condition = Filter(Compared(path, STRING, "=", 0), (item_id,))
-        scan = whole._replace(where=condition)
-        page = await store.scan(container, scan)
-        assert store.at_once(container, scan, None) == page
+        condition = Filter(Comparison(path, STRING, "=", 0), (item_id,))
+        search = whole._replace(where=condition)
+        page = await store.search(container, search)
+        assert store.try_search(container, search, None) == page
         return [row.id for row in page.rows]
 
     async def first() -> list[str]:
         order = Order(path, False)
-        walk = await store.walk(container, whole, order, None)
-        page = store.at_once(container, whole, order)
-        assert walk is not None
+        ordered_search = await store.ordered_search(container, whole, order, None)
+        page = store.try_search(container, whole, order)
+        assert ordered_search is not None
         assert page is not None
-        assert page.rows == walk.rows
-        return [row.id for row in walk.rows]
+        assert page.rows == ordered_search.rows
+        return [row.id for row in ordered_search.rows]
 
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
     for _ in range(2):  # the second time from memory
         assert (run(found("3")), run(first())) == (["3"], ["0", "1", "10"])
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert rows_on_disk(store) == (21, 20, 1)
     for _ in range(2):
         assert (run(found("3")), run(first())) == ([], ["kept"])
@@ -219,7 +224,7 @@ def test_writes_to_a_hidden_partition(
 ) -> None:
     """Ids and unique entries are free; what is written then stays."""
     run(fill(store, container, 20))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(put(store, container, "3", unique=b"u4"))
     run(put(store, container, "new", unique=b"u5"))
     assert rows_on_disk(store)[0] == 21  # the old one with the id 3 made room
@@ -236,10 +241,10 @@ def test_cleared_again_before_it_was_removed(
     store: SqliteStore, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 10))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
-    run(store.reap(3))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.purge_cleared(3))
     run(fill(store, container, 8, size=50))
-    cleared = run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared.live == [(50, 8, 16)]
     run(put(store, container, "last"))
     run(reap_all(store, 4))
@@ -252,11 +257,11 @@ async def bury_twice(store: SqliteStore, container: Container) -> None:
     """Ten who were alive, and ten of whom all but the last were dead."""
     for number in range(10):
         await put(store, container, f"a{number}", ts=100, unique=b"u%d" % number)
-    await store.clear(container, 0, A, EVERYTHING_LIVES)
+    await store.clear_partition(container, 0, A, NOTHING_EXPIRED)
     for number in range(10):
         ts = 200 if number == 9 else 100
         await put(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
-    cleared = await store.clear(container, 0, A, DEAD)
+    cleared = await store.clear_partition(container, 0, A, DEAD)
     assert cleared == (22, [(30, 1, 2)], [(30, 9, 18)])
 
 
@@ -290,7 +295,7 @@ def test_dropping_a_container_with_two_graves(
     run(bury_twice(store, container))
     run(store.change([RemoveResource(RESOURCE)]))
     assert run(reap_all(store, 5)) == 0
-    assert store._graves == {}
+    assert store._tombstones == {}
     assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
 
 
@@ -301,15 +306,16 @@ def test_a_partition_is_left_alone_while_anyone_weighs_it(
 
     async def race() -> list[Cleared]:
         clearings = [
-            asyncio.create_task(store.clear(container, 0, A, EVERYTHING_LIVES)) for _ in range(2)
+            asyncio.create_task(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+            for _ in range(2)
         ]
         while not all(clearing.done() for clearing in clearings):
-            await store.reap(1)
+            await store.purge_cleared(1)
             await asyncio.sleep(0)
         return [await clearing for clearing in clearings]
 
     assert run(race()) == [(11, [(100, 10, 20)], []), (11, [], [])]
-    assert not store._weighing
+    assert not store._being_counted
 
 
 @pytest.mark.parametrize("count", [2, 20])
@@ -319,7 +325,7 @@ def test_the_dead_are_swept_along(
     """T-092, T-184: they cost nothing, and count as removed for being dead."""
     run(fill(store, container, count, ts=100))
     run(put(store, container, "alive", ts=200))
-    cleared = run(store.clear(container, 0, A, DEAD))
+    cleared = run(store.clear_partition(container, 0, A, DEAD))
     assert cleared.live == [(100, 1, 2)]
     run(reap_all(store, 3))
     assert run(usage(store, container)) == (0, 0, 0, 0, count, count * 100, 0)
@@ -330,13 +336,13 @@ def test_weighing_leaves_out_what_is_hidden(
     store: SqliteStore, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 20))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(put(store, container, "new", size=30))
 
-    def weigh(view: View) -> Decision[int]:
-        return Decision([], view.weigh(A, EVERYTHING_LIVES))
+    def partition_size(view: View) -> Decision[int]:
+        return Decision([], view.partition_size(A, NOTHING_EXPIRED))
 
-    assert run(store.write(container, 0, [], weigh)) == 30
+    assert run(store.write(container, 0, [], partition_size)) == 30
 
 
 def test_reopening_in_the_middle(
@@ -345,8 +351,8 @@ def test_reopening_in_the_middle(
     """Whatever has been removed by then, all of it is hidden, and the rest goes later."""
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
-    run(store.reap(8))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.purge_cleared(8))
     run(store.close())
     again = SqliteStore(path, durability="off")
     assert rows_on_disk(again) == (13, 12, 1)
@@ -368,12 +374,12 @@ def test_a_transaction_that_fails_clears_nothing(
     store._write_db.execute(f"CREATE TEMP TRIGGER full AFTER INSERT ON graves BEGIN"
                             f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END")  # fmt: skip
     with pytest.raises(InsufficientStorage):
-        run(store.clear(container, 0, A, EVERYTHING_LIVES))
+        run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     store._write_db.execute("DROP TRIGGER full")
     store._write_db.pragma("max_page_count", used + 1000)
     assert len(run(listed(store, container))) == 20
     assert run(store.lsns(container)) == (20, 0)
-    assert run(store.reap(10)) is False
+    assert run(store.purge_cleared(10)) is False
     run(put(store, container, "new"))
     assert len(run(listed(store, container))) == 21
 
@@ -383,11 +389,11 @@ def test_a_removal_that_fails_at_its_end_counts_nothing(
 ) -> None:
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     store._write_db.execute("CREATE TEMP TRIGGER full BEFORE DELETE ON graves BEGIN"
                             " SELECT RAISE(ABORT, 'disk I/O error'); END")  # fmt: skip
     with pytest.raises(CosmosError):
-        run(store.reap(100))
+        run(store.purge_cleared(100))
     store._write_db.execute("DROP TRIGGER full")
     assert rows_on_disk(store) == (21, 20, 1)
     assert run(usage(store, container))[:2] == (1, 100)
@@ -398,10 +404,10 @@ def test_a_removal_that_fails_at_its_end_counts_nothing(
 
 def test_dropping_the_container(store: SqliteStore, container: Container, run: Run[Any]) -> None:
     run(fill(store, container, 20))
-    run(store.clear(container, 0, A, EVERYTHING_LIVES))
+    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
 
     async def race() -> bool:
-        reaping = asyncio.create_task(store.reap(5))
+        reaping = asyncio.create_task(store.purge_cleared(5))
         await store.change([RemoveResource(RESOURCE)])
         return await reaping
 
@@ -409,7 +415,7 @@ def test_dropping_the_container(store: SqliteStore, container: Container, run: R
     assert run(reap_all(store, 5)) == 0
     assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
     with pytest.raises(OwnerNotFound):
-        run(store.clear(container, 0, A, EVERYTHING_LIVES))
+        run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
     with pytest.raises(OwnerNotFound):
         run(listed(store, container))
     with pytest.raises(OwnerNotFound):
@@ -436,17 +442,17 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
     run(store.close())
 
 
-def bury_as_before(path: Path, *cleared: tuple[bytes, int, Horizon], version: int) -> None:
+def bury_as_before(path: Path, *cleared: tuple[bytes, int, Cutoff], version: int) -> None:
     """Makes a file of an earlier release, with graves in it."""
     with contextlib.closing(apsw.Connection(str(path))) as old:
         old.execute("DROP TABLE graves")
-        schema._add_graves(old)
+        schema._add_tombstones(old)
         old.executemany(
             "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
             " VALUES (7, ?, 0, ?, ?, ?)",
-            [(pk, lsn, *horizon) for pk, lsn, horizon in cleared],
+            [(pk, lsn, *cutoff) for pk, lsn, cutoff in cleared],
         )
-        schema.show_standing(old, 7)
+        schema.create_visible_items_view(old, 7)
         old.pragma("user_version", version)
 
 
@@ -461,10 +467,10 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     run(put(store, container, "b", pk=B))
     run(put(store, container, "new", ts=300))  # its partition was cleared before that
     run(store.close())
-    bury_as_before(path, (A, 121, DEAD), (B, 122, EVERYTHING_LIVES), version=3)
+    bury_as_before(path, (A, 121, DEAD), (B, 122, NOTHING_EXPIRED), version=3)
 
     store = SqliteStore(path, durability="off")
-    page = run(store.versions(container, ChangeScan(Scan(), 0, 123), 0))
+    page = run(store.versions(container, ChangeSearch(Search(), 0, 123), 0))
     first, *others, last = page.changes
     assert (first.lsn, first.kind, first.id, first.body) == (124, "expire", "dead", None)
     assert [(each.lsn, each.kind, each.id) for each in others] == [
@@ -476,7 +482,7 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     run(reap_all(store, 50))
     assert run(listed(store, container)) == ["new"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
-    assert run(store.versions(container, ChangeScan(Scan(), 0, 126), 0)).changes == []
+    assert run(store.versions(container, ChangeSearch(Search(), 0, 126), 0)).changes == []
     run(store.close())
 
 
@@ -484,13 +490,13 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
     path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Layout 5 has been written with and without that."""
-    monkeypatch.setattr(graves, "AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(tombstones, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
     container = build_container(RESOURCE, DATABASE)
     store = SqliteStore(path, durability="off")
     run(store.change([PutResource(RESOURCE)]))
     run(put(store, container, "dead", ts=100))
     run(fill(store, container, 20))
-    run(store.clear(container, 0, A, DEAD))
+    run(store.clear_partition(container, 0, A, DEAD))
     run(put(store, container, "new", ts=300))
     run(store.close())
     with contextlib.closing(apsw.Connection(str(path))) as old:
@@ -505,5 +511,5 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
     assert run(listed(store, container)) == ["new"]
     run(reap_all(store, 50))
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
-    assert run(store.clear(container, 0, A, EVERYTHING_LIVES)).live
+    assert run(store.clear_partition(container, 0, A, NOTHING_EXPIRED)).live
     run(store.close())

@@ -15,26 +15,27 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from perseid.conditions import Filter, Order, Path, Place, has_only_value
+from perseid.conditions import Filter, Order, OrderPosition, PropertyPath, has_single_value
 from perseid.model import Container, Row, item_number
 from perseid.query import compile_query
-from perseid.query.pushdown import kind_of, push
+from perseid.query.planner.filters import parameter_type_of, push_filter
 from perseid.query.values import UNDEFINED, canonical
 from perseid.service.catalog import build_container
-from perseid.store import leads, property_indexes
-from perseid.store.postgres import property_indexes as on_postgres
-from perseid.store.postgres import searching
-from perseid.store.postgres.connecting import Pool, connect
-from perseid.store.postgres.documents import queryable
-from perseid.store.postgres.freshness import Freshness
-from perseid.store.postgres.predicates import LONGEST
+from perseid.store.postgres import indexes as on_postgres
+from perseid.store.postgres import searches
+from perseid.store.postgres.catalog_version import CatalogVersion
+from perseid.store.postgres.conditions_sql import INDEXED_CHARACTERS
+from perseid.store.postgres.numbers import normalized_json
+from perseid.store.postgres.pool import Pool, connect
 from perseid.store.postgres.queries import PostgresQueries
-from perseid.store.postgres.schema import part_of
-from perseid.store.postgres.source import Source
+from perseid.store.postgres.query_target import QueryTarget
+from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS
-from perseid.store.protocol import Decision, Page, Put, PutResource, Scan, View
-from perseid.store.sqlite import SqliteStore
-from perseid.ttl import EVERYTHING_LIVES, Horizon
+from perseid.store.protocol import Decision, Page, Put, PutResource, Search, View
+from perseid.store.sql import candidates
+from perseid.store.sqlite import indexes
+from perseid.store.sqlite.store import SqliteStore
+from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, container_resource
 from tests.store.test_predicates import documents, parameters, predicates, without_nul
 from tests.support.postgres import server
@@ -43,7 +44,7 @@ T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
 
 RANGES: Final = 3
-PATHS: Final[tuple[Path, ...]] = (("a",), ("b",), ("o", "a"), ("a", 0), ("50%",))
+PATHS: Final[tuple[PropertyPath, ...]] = (("a",), ("b",), ("o", "a"), ("a", 0), ("50%",))
 numbers = itertools.count(100)
 
 
@@ -58,7 +59,7 @@ class Pair:
         self.run = run
         self.pool = pool
         self.sqlite = sqlite
-        self.postgres = PostgresQueries(pool, Freshness(1))
+        self.postgres = PostgresQueries(pool, CatalogVersion(1))
 
     def fill(self, rows: list[Row]) -> Container:
         made = container_resource(next(numbers), ranges=RANGES)
@@ -77,17 +78,17 @@ class Pair:
         async with self.pool.connection() as db, db.cursor() as cursor:
             await cursor.executemany(
                 "INSERT INTO positions VALUES (%s, 0, 0, 0, 0, 0, 0, NULL, NULL, 0)",
-                [(part_of(container.number, part),) for part in range(RANGES)],
+                [(range_key(container.number, part),) for part in range(RANGES)],
             )
             await cursor.executemany(
                 f"INSERT INTO items (part, container, {COLUMNS}, doc)"
                 f" VALUES ({', '.join(['%s'] * 14)})",
                 [
                     (
-                        part_of(container.number, row.range_index),
+                        range_key(container.number, row.range_index),
                         container.number,
                         *row,
-                        queryable(row.body).decode(),
+                        normalized_json(row.body).decode(),
                     )
                     for row in rows
                 ],
@@ -95,7 +96,7 @@ class Pair:
 
     def empty(self, container: Container) -> None:
         async def work() -> None:
-            await self.postgres.forget(container.number)
+            await self.postgres.drop_container(container.number)
             async with self.pool.connection() as db:
                 await db.execute(f"DELETE FROM items WHERE container = {container.number}")
 
@@ -144,20 +145,20 @@ stored = st.builds(
     epk=st.sampled_from((b"\x10", b"\x20", b"\x30")),
 )
 scopes = st.builds(
-    lambda part, key, low, high, horizon: Scan(
+    lambda part, key, low, high, cutoff: Search(
         range_index=part,
         pk_prefix=None if key is None else key[0],
         is_prefix=key is not None and key[1],
         epk_min=low,
         epk_max=high,
-        horizon=horizon,
+        cutoff=cutoff,
         indexable=frozenset(PATHS),
     ),
     st.none() | st.none() | st.integers(0, RANGES - 1),
     st.none() | st.none() | st.tuples(st.sampled_from((b"\x08a\xff", b"\x08b\xff")), st.booleans()),
     st.none() | st.none() | st.just(b"\x20"),
     st.none() | st.none() | st.just(b"\x30"),
-    st.just(EVERYTHING_LIVES) | st.builds(Horizon, st.integers(85, 105), st.integers(95, 115)),
+    st.just(NOTHING_EXPIRED) | st.builds(Cutoff, st.integers(85, 105), st.integers(95, 115)),
 )
 orders = st.builds(Order, st.sampled_from(PATHS), st.booleans())
 sizes = st.tuples(st.integers(1, 6), st.sampled_from((1, 60, 10**6)))
@@ -165,36 +166,40 @@ sizes = st.tuples(st.integers(1, 6), st.sampled_from((1, 60, 10**6)))
 
 def filter_of(predicate: str, given_values: dict[str, Any]) -> Filter | None:
     compiled = compile_query(f"SELECT * FROM c WHERE {predicate}")
-    kinds = {name: kind_of(given_values.get(name, UNDEFINED)) for name in compiled.parameters}
-    pushed = push(compiled.bound, kinds)
+    parameter_types = {
+        name: parameter_type_of(given_values.get(name, UNDEFINED)) for name in compiled.parameters
+    }
+    pushed = push_filter(compiled.bound, parameter_types)
     return pushed.filter({name: given_values.get(name) for name in compiled.parameters})
 
 
-async def pages(store: Any, container: Container, scan: Scan) -> list[Page]:
-    found = [await store.scan(container, scan)]
+async def pages(store: Any, container: Container, search: Search) -> list[Page]:
+    found = [await store.search(container, search)]
     while found[-1].has_more:
-        scan = scan._replace(after=found[-1].rows[-1].number)
-        found.append(await store.scan(container, scan))
+        search = search._replace(after=found[-1].rows[-1].number)
+        found.append(await store.search(container, search))
     return found
 
 
-async def walks(store: Any, container: Container, scan: Scan, order: Order) -> list[Any] | None:
+async def ordered_pages(
+    store: Any, container: Container, search: Search, order: Order
+) -> list[Any] | None:
     found: list[Any] = []
-    start: Place | None = None
+    start: OrderPosition | None = None
     while True:
-        walk = await store.walk(container, scan, order, start)
-        if walk is None:
+        ordered_search = await store.ordered_search(container, search, order, start)
+        if ordered_search is None:
             return None
-        start = walk.onward
-        if start is not None and has_only_value(start.rank):
+        start = ordered_search.next_position
+        if start is not None and has_single_value(start.rank):
             start = start._replace(value=None)  # which means nothing there
-        found.append((walk.rows, start))
+        found.append((ordered_search.rows, start))
         if start is None:
             return found
 
 
 async def combined(
-    store: Any, container: Container, scan: Scan, paths: tuple[Path, ...]
+    store: Any, container: Container, search: Search, paths: tuple[PropertyPath, ...]
 ) -> list[tuple[Any, int]]:
     found: dict[Any, int] = {}
 
@@ -202,7 +207,7 @@ async def combined(
         key = canonical(document)
         found[key] = found.get(key, 0) + times
 
-    await store.combine(container, scan, paths, take)
+    await store.count_groups(container, search, paths, take)
     return list(found.items())
 
 
@@ -227,7 +232,7 @@ def test_both_databases_give_the_same(
     given_rows: list[Any],
     predicate: str | None,
     given_values: dict[str, Any],
-    scope: Scan,
+    scope: Search,
     order: Order,
     size: tuple[int, int],
 ) -> None:
@@ -235,25 +240,25 @@ def test_both_databases_give_the_same(
         row_of(place, each, part, **more) for place, (each, part, more) in enumerate(given_rows)
     ]
     where = None if predicate is None else filter_of(predicate, given_values)
-    scan = scope._replace(where=where, limit=size[0], max_bytes=size[1])
+    search = scope._replace(where=where, limit=size[0], max_bytes=size[1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(property_indexes, "LEAST_ITEMS", least)
-        patch.setattr(leads, "MOST_CANDIDATES", 3)
+        patch.setattr(indexes, "LEAST_ITEMS", least)
+        patch.setattr(candidates, "MAX_CANDIDATES", 3)
         container = pair.fill(rows)
         run, sqlite, postgres = pair.run, pair.sqlite, pair.postgres
-        expected = run(pages(sqlite, container, scan))
-        assert run(pages(postgres, container, scan)) == expected
+        expected = run(pages(sqlite, container, search))
+        assert run(pages(postgres, container, search)) == expected
         for paths in ((), (order.path,), PATHS[:3]):
-            wanted = run(combined(sqlite, container, scan, paths))
-            assert run(combined(postgres, container, scan, paths)) == wanted, paths
-        ordered = run(walks(sqlite, container, scan, order))
-        found = run(walks(postgres, container, scan, order))
-        has_long = any(b"x" * LONGEST in row.body for row in rows)
+            wanted = run(combined(sqlite, container, search, paths))
+            assert run(combined(postgres, container, search, paths)) == wanted, paths
+        ordered = run(ordered_pages(sqlite, container, search, order))
+        found = run(ordered_pages(postgres, container, search, order))
+        has_long = any(b"x" * INDEXED_CHARACTERS in row.body for row in rows)
         assert found == ordered or (found is None and has_long)
         if not has_long or ordered is None:
             assert (found is None) == (ordered is None)
-        way = run(postgres.access(container, scan, order))
-        assert way == run(sqlite.access(container, scan, order)) or has_long
+        way = run(postgres.access_path(container, search, order))
+        assert way == run(sqlite.access_path(container, search, order)) or has_long
         pair.empty(container)
 
 
@@ -261,8 +266,8 @@ COUNT: Final = 5000
 INDEXABLE: Final = frozenset({("n",), ("s",), ("even",), ("f",), ("kind",)})
 
 
-def filtered(predicate: str, **more: Any) -> Scan:
-    return Scan(where=filter_of(predicate, {}), indexable=INDEXABLE, limit=100, **more)
+def filtered(predicate: str, **more: Any) -> Search:
+    return Search(where=filter_of(predicate, {}), indexable=INDEXABLE, limit=100, **more)
 
 
 @pytest.fixture(scope="module")
@@ -291,14 +296,14 @@ async def recorded() -> AsyncIterator[list[tuple[str, dict[str, Any], int]]]:
     """The statements that are run, with their values and how many rows they gave."""
     seen: list[tuple[str, dict[str, Any], int]] = []
 
-    async def fetch(source: Source, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async def fetch(source: QueryTarget, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         found = await original(source, sql, values)
         seen.append((sql, values, len(found)))
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        original = searching.fetch
-        patch.setattr(searching, "fetch", fetch)
+        original = searches.fetch
+        patch.setattr(searches, "fetch", fetch)
         yield seen
 
 
@@ -338,7 +343,7 @@ async def indexes_of(pool: Pool, container: Container) -> list[tuple[str, bool]]
 def test_filters_use_their_index(pair: Pair, many: Container, predicate: str, count: int) -> None:
     async def work() -> None:
         async with recorded() as seen:
-            page = await pair.postgres.scan(many, filtered(predicate))
+            page = await pair.postgres.search(many, filtered(predicate))
         assert len(page.rows) == min(count, 100)
         ways = [await explained(pair.pool, sql, values) for sql, values, _ in seen]
         assert any(f"items_{many.number}_by_" in way for way in ways), ways
@@ -351,38 +356,40 @@ def test_filters_use_their_index(pair: Pair, many: Container, predicate: str, co
 @pytest.mark.parametrize("path", [("f",), ("s",), ("kind",)])
 @pytest.mark.parametrize("predicate", ["true", "c.even = true"])
 def test_orders_walk_along_their_index(
-    pair: Pair, many: Container, path: Path, is_descending: bool, predicate: str
+    pair: Pair, many: Container, path: PropertyPath, is_descending: bool, predicate: str
 ) -> None:
     """Page after page, and no page sorts what is not on it."""
 
     async def work() -> None:
         order, start = Order(path, is_descending), None
-        await pair.postgres.walk(many, filtered(predicate), order, start)
+        await pair.postgres.ordered_search(many, filtered(predicate), order, start)
         for _ in range(3):
             async with recorded() as seen:
-                walk = await pair.postgres.walk(many, filtered(predicate), order, start)
-            assert walk is not None
-            assert len(walk.rows) == 100
+                ordered_search = await pair.postgres.ordered_search(
+                    many, filtered(predicate), order, start
+                )
+            assert ordered_search is not None
+            assert len(ordered_search.rows) == 100
             for sql, values, _ in seen:
                 way = await explained(pair.pool, sql, values)
                 assert f"using items_{many.number}_by_" in way, way
                 assert "Sort " not in way, way
-            start = walk.onward
+            start = ordered_search.next_position
 
     pair.run(work())
 
 
 def test_a_page_of_one_range_asks_for_its_part_only(pair: Pair, many: Container) -> None:
     async def work() -> None:
-        await pair.postgres.scan(many, filtered("c.n = 5"))  # makes the index, unless it is there
+        await pair.postgres.search(many, filtered("c.n = 5"))  # makes the index, unless it is there
         async with recorded() as seen:
-            for scan in (
-                Scan(range_index=1, limit=10),
-                Scan(range_index=1, limit=10, after=item_number(1, 3000, 0)),
-                Scan(range_index=1, limit=10, pk_prefix=b"\x08a\xff"),
+            for search in (
+                Search(range_index=1, limit=10),
+                Search(range_index=1, limit=10, after=item_number(1, 3000, 0)),
+                Search(range_index=1, limit=10, pk_prefix=b"\x08a\xff"),
                 filtered("c.n = 5", range_index=1),
             ):
-                await pair.postgres.scan(many, scan)
+                await pair.postgres.search(many, search)
         for sql, values, _ in seen:
             assert "part = %(part)s" in sql
             assert "Seq Scan" not in await explained(pair.pool, sql, values)
@@ -396,7 +403,7 @@ def test_large_items_are_not_fetched_beyond_the_page(pair: Pair) -> None:
 
     async def work() -> list[Page]:
         async with recorded() as seen:
-            found = await pages(pair.postgres, container, Scan(limit=100, max_bytes=2_500_000))
+            found = await pages(pair.postgres, container, Search(limit=100, max_bytes=2_500_000))
         assert max(count for *_, count in seen) == 3
         return found
 
@@ -408,9 +415,9 @@ def test_large_items_are_not_fetched_beyond_the_page(pair: Pair) -> None:
 def test_combinations_are_taken_on_another_thread(pair: Pair, many: Container) -> None:
     threads = set()
     pair.run(
-        pair.postgres.combine(
+        pair.postgres.count_groups(
             many,
-            Scan(),
+            Search(),
             [("n",), ("s",)],
             lambda _times, _document: threads.add(threading.current_thread()),
         )
@@ -421,15 +428,15 @@ def test_combinations_are_taken_on_another_thread(pair: Pair, many: Container) -
 
 def test_indexes_are_made_once_for_all_front_ends(pair: Pair) -> None:
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
-    others = [PostgresQueries(pair.pool, Freshness(1)) for _ in range(4)]
+    others = [PostgresQueries(pair.pool, CatalogVersion(1)) for _ in range(4)]
 
     async def work() -> None:
-        scan = filtered("c.n = 5")
-        found = await asyncio.gather(*(each.scan(container, scan) for each in others))
+        search = filtered("c.n = 5")
+        found = await asyncio.gather(*(each.search(container, search) for each in others))
         assert {len(page.rows) for page in found} == {1}
         for each in others:
-            access = await each.access(container, scan, None)
-            assert (access.way, access.looked) == ("index", 1)
+            access_path = await each.access_path(container, search, None)
+            assert (access_path.method, access_path.examined) == ("index", 1)
             await each.close()
 
     pair.run(work())
@@ -462,20 +469,20 @@ async def builders(pool: Pool) -> list[int]:
 def test_queries_do_not_wait_for_an_index_for_long(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_postgres, "_PATIENCE", 0.05)
+    monkeypatch.setattr(on_postgres, "_INDEX_WAIT", 0.05)
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
-    scan = filtered("c.n = 5")
+    search = filtered("c.n = 5")
 
     async def work() -> None:
-        queries = PostgresQueries(pair.pool, Freshness(1))
+        queries = PostgresQueries(pair.pool, CatalogVersion(1))
         async with an_old_snapshot(pair.pool):
             for _ in range(2):
-                assert len((await queries.scan(container, scan)).rows) == 1
-            assert (await queries.access(container, scan, None)).way == "scan"
+                assert len((await queries.search(container, search)).rows) == 1
+            assert (await queries.access_path(container, search, None)).method == "scan"
             await builders(pair.pool)
-        monkeypatch.setattr(on_postgres, "_PATIENCE", 60)
-        assert len((await queries.scan(container, scan)).rows) == 1
-        assert (await queries.access(container, scan, None)).way == "index"
+        monkeypatch.setattr(on_postgres, "_INDEX_WAIT", 60)
+        assert len((await queries.search(container, search)).rows) == 1
+        assert (await queries.access_path(container, search, None)).method == "index"
         await queries.close()
 
     pair.run(work())
@@ -486,22 +493,22 @@ def test_an_index_that_fails_leaves_nothing_behind(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
-    scan = filtered("c.n = 5")
+    search = filtered("c.n = 5")
 
     async def work() -> None:
-        queries = PostgresQueries(pair.pool, Freshness(1))
+        queries = PostgresQueries(pair.pool, CatalogVersion(1))
         async with an_old_snapshot(pair.pool):
-            asked = asyncio.ensure_future(queries.scan(container, scan))
+            asked = asyncio.ensure_future(queries.search(container, search))
             (builder,) = await builders(pair.pool)
             async with pair.pool.connection() as db:
                 await db.execute("SELECT pg_cancel_backend(%s::int)", (builder,))
         assert len((await asked).rows) == 1
         assert await indexes_of(pair.pool, container) == []
         # It is not tried again at once.
-        assert (await queries.scan(container, scan)).rows
+        assert (await queries.search(container, search)).rows
         assert await indexes_of(pair.pool, container) == []
-        monkeypatch.setattr(property_indexes, "PAUSE", 0)
-        assert (await queries.scan(container, scan)).rows
+        monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
+        assert (await queries.search(container, search)).rows
         assert [is_valid for _, is_valid in await indexes_of(pair.pool, container)] == [True]
         await queries.close()
 
@@ -512,18 +519,18 @@ def test_an_index_that_fails_leaves_nothing_behind(
 def test_half_an_index_is_made_again(pair: Pair) -> None:
     """As a front end leaves it that dies while it builds."""
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
-    scan = filtered("c.n = 5")
+    search = filtered("c.n = 5")
 
     async def work() -> None:
-        await pair.postgres.scan(container, scan)
+        await pair.postgres.search(container, search)
         ((name, _),) = await indexes_of(pair.pool, container)
         async with pair.pool.connection() as db:
             await db.execute(
                 "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,)
             )
-        queries = PostgresQueries(pair.pool, Freshness(1))
-        assert (await queries.access(container, scan, None)).way == "scan"
-        await queries.scan(container, scan)
+        queries = PostgresQueries(pair.pool, CatalogVersion(1))
+        assert (await queries.access_path(container, search, None)).method == "scan"
+        await queries.search(container, search)
         assert await indexes_of(pair.pool, container) == [(name, True)]
         await queries.close()
 
@@ -536,11 +543,15 @@ def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container
     async def ask() -> Any:
         match way:
             case "walk":
-                return await pair.postgres.walk(many, filtered("true"), Order(("f",), False), None)
+                return await pair.postgres.ordered_search(
+                    many, filtered("true"), Order(("f",), False), None
+                )
             case "combine":
-                return await pair.postgres.combine(many, Scan(), [("kind",)], lambda *_: None)
+                return await pair.postgres.count_groups(
+                    many, Search(), [("kind",)], lambda *_: None
+                )
             case _:
-                return await pair.postgres.scan(many, Scan(limit=10))
+                return await pair.postgres.search(many, Search(limit=10))
 
     async def waiting(db: Any) -> int:
         found = await db.execute(
@@ -587,6 +598,6 @@ def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container
     ],
 )
 def test_what_queries_look_at(text: bytes, copy: bytes | None) -> None:
-    found = queryable(text)
+    found = normalized_json(text)
     assert found == (text if copy is None else copy)
     assert (found is text) is (copy is None)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from perseid.conditions import Filter
 from perseid.query import CallContext, compile_query, run
-from perseid.query.pushdown import kind_of, push
+from perseid.query.planner.filters import parameter_type_of, push_filter
 from perseid.query.values import UNDEFINED
-from perseid.store import predicates as sqlite
-from perseid.store.postgres import predicates as postgres
-from perseid.store.postgres.documents import queryable
-from perseid.store.postgres.filters import held
+from perseid.store.postgres import conditions_sql as postgres
+from perseid.store.postgres.numbers import normalized_json
+from perseid.store.postgres.storable_filters import storable_filter
+from perseid.store.sqlite import conditions_sql as sqlite
 from tests.support.postgres import server
 
 pytestmark = pytest.mark.only_on("sqlite", reason="its dialect by itself")
@@ -155,9 +155,9 @@ def in_postgres() -> Iterator[Holds]:
     with psycopg.connect(dsn, autocommit=True) as db:
 
         def select(found: Sequence[str], wanted: Filter) -> list[Any]:
-            kept = held(wanted)
+            kept = storable_filter(wanted)
             assert kept is not None
-            documents = [queryable(text.encode()).decode() for text in found]
+            documents = [normalized_json(text.encode()).decode() for text in found]
             sql = (
                 f"SELECT {postgres.condition_sql(kept.condition)}"
                 " FROM unnest(%(documents)s::text[]) WITH ORDINALITY AS given (text, number),"
@@ -178,8 +178,10 @@ def check(
     numbered = [each | {"number": number} for number, each in enumerate(found)]
     context = CallContext(0.0, lambda: 0.0)
     expected = set(run(compiled, numbered, given_values, context))
-    kinds = {name: kind_of(given_values.get(name, UNDEFINED)) for name in compiled.parameters}
-    pushed = push(compiled.bound, kinds)
+    parameter_types = {
+        name: parameter_type_of(given_values.get(name, UNDEFINED)) for name in compiled.parameters
+    }
+    pushed = push_filter(compiled.bound, parameter_types)
     wanted = pushed.filter({name: given_values.get(name) for name in compiled.parameters})
     if wanted is None:
         assert not pushed.is_exact or len(expected) == len(numbered)
@@ -250,4 +252,4 @@ def test_sql_of_postgres_equals_the_evaluator(
 )
 def test_what_is_exact(predicate: str, is_exact: bool) -> None:
     compiled = compile_query(f"SELECT * FROM c WHERE {predicate}")
-    assert push(compiled.bound, {}).is_exact is is_exact
+    assert push_filter(compiled.bound, {}).is_exact is is_exact

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perseid.model import item_number
-from perseid.store import scanning, schema
-from perseid.store.protocol import Scan
-from perseid.ttl import DAWN, Horizon, is_live
+from perseid.store.protocol import Search
+from perseid.store.sqlite import scans, schema
+from perseid.ttl import BEFORE_ANY_TS, Cutoff, is_live
 
 pytestmark = pytest.mark.only_on("sqlite", reason="leaps in its scans")
 
@@ -29,7 +29,7 @@ class Kept(NamedTuple):
 @pytest.fixture
 def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
     """A container's tables, and a scan that loses patience after a handful of rows."""
-    monkeypatch.setattr(scanning, "_PATIENCE", 60)
+    monkeypatch.setattr(scans, "_STEPS_WITHOUT_ROW", 60)
     connection = apsw.Connection(":memory:")
     schema.migrate(connection)
     schema.create_items(connection, TABLE, 3)
@@ -72,18 +72,18 @@ def test_a_scan_finds_the_living_and_only_them(
     part: int | None,
 ) -> None:
     """T-316: page by page, with runs of equal items long enough to make it leap."""
-    horizon = Horizon(inherited, own)
+    cutoff = Cutoff(inherited, own)
     stored = fill(db, [kept for kept, times in runs for _ in range(times)])
     expected = [
         number
         for number, each in stored
-        if is_live(each.ts, each.ttl, horizon) and part in (None, each.part)
+        if is_live(each.ts, each.ttl, cutoff) and part in (None, each.part)
     ]
     found: list[int] = []
     after = -1
     while True:
-        scan = Scan(after=after, range_index=part, horizon=horizon, limit=limit)
-        rows, has_more = scanning.run_scan(db, TABLE, scan)
+        search = Search(after=after, range_index=part, cutoff=cutoff, limit=limit)
+        rows, has_more = scans.scan_items(db, TABLE, search)
         found += [row.number for row in rows]
         if not has_more:
             break
@@ -101,7 +101,7 @@ def test_the_dead_before_the_living_are_not_stepped_through(db: apsw.Connection)
             apsw.SQLITE_TRACE_PROFILE,
             lambda each: noted.append(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
-        rows, _ = scanning.run_scan(db, TABLE, Scan(horizon=Horizon(50, DAWN)))
+        rows, _ = scans.scan_items(db, TABLE, Search(cutoff=Cutoff(50, BEFORE_ANY_TS)))
         db.trace_v2(0)
         assert len(rows) == 20
         return sum(noted)

@@ -9,12 +9,12 @@ import apsw
 import orjson
 import pytest
 
-from perseid.conditions import Compared, Filter, Order
+from perseid.conditions import Comparison, Filter, Order
 from perseid.model import item_number
 from perseid.query.values import UNDEFINED, sort_key
-from perseid.store import schema, searching
-from perseid.store.property_indexes import PropertyIndexes
-from perseid.store.protocol import Scan, Walk
+from perseid.store.protocol import OrderedPage, Search
+from perseid.store.sqlite import schema, searches
+from perseid.store.sqlite.indexes import PropertyIndexes
 
 pytestmark = pytest.mark.only_on("sqlite", reason="walks along its indexes")
 
@@ -46,7 +46,7 @@ def bodies() -> dict[int, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("where", [None, Filter(Compared(("n",), 4, "=", 0), (1,))])
+@pytest.mark.parametrize("where", [None, Filter(Comparison(("n",), 4, "=", 0), (1,))])
 @pytest.mark.parametrize("is_descending", [False, True])
 def test_a_page_of_an_order_costs_what_it_holds(
     db: apsw.Connection, is_descending: bool, where: Filter | None
@@ -62,10 +62,12 @@ def test_a_page_of_an_order_costs_what_it_holds(
         lambda each: sorts.append(each["stmt_status"]["SQLITE_STMTSTATUS_SORT"]),
     )
     found: list[int] = []
-    walk = Walk([], None)
-    while walk.onward is not None or not found:
-        walk = searching.walk(db, TABLE, Scan(where=where, limit=17), order, index, walk.onward)
-        found += [row.number for row in walk.rows]
+    ordered_search = OrderedPage([], None)
+    while ordered_search.next_position is not None or not found:
+        ordered_search = searches.ordered_search(
+            db, TABLE, Search(where=where, limit=17), order, index, ordered_search.next_position
+        )
+        found += [row.number for row in ordered_search.rows]
     db.trace_v2(0)
     kept = [each for each in bodies().items() if where is None or each[1]["n"] == 1]
     kept.sort(key=lambda each: (sort_key(each[1].get("v", UNDEFINED)), each[0]))

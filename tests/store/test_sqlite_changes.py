@@ -13,16 +13,16 @@ import pytest
 from perseid.errors import InsufficientStorage
 from perseid.model import Container, item_number
 from perseid.service.catalog import build_container
-from perseid.store import schema
 from perseid.store.protocol import (
     PutResource,
     RemoveResource,
-    Scan,
+    Search,
     StaleResource,
     StoreError,
 )
-from perseid.store.sqlite import SqliteStore
-from perseid.ttl import EVERYTHING_LIVES
+from perseid.store.sqlite import schema
+from perseid.store.sqlite.store import SqliteStore
+from perseid.ttl import NOTHING_EXPIRED
 from tests.store.rows import DATABASE, Run, container_resource
 from tests.store.test_changes import (
     NOW,
@@ -30,7 +30,7 @@ from tests.store.test_changes import (
     latest,
     new,
     resource,
-    scan,
+    search,
     versions,
     write,
 )
@@ -93,11 +93,11 @@ def test_a_stale_change_leaves_the_log_as_it_was(
     stale = PutResource(resource(kept.number, keeps=False), replaces='"0"')
     with pytest.raises(StaleResource):
         run(store.change([PutResource(other), stale]))
-    assert store._logs.kept == {kept.number}
+    assert store._logs.logged_containers == {kept.number}
     run(write(store, kept, new("a")))
     assert versions(store, run, kept) == [(1, "create", "a")]
     run(store.change([PutResource(other)]))
-    assert store._logs.kept == {kept.number, 9}
+    assert store._logs.logged_containers == {kept.number, 9}
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(
@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(
     with pytest.raises(InsufficientStorage):
         run(store.change([PutResource(resource(9, keeps=True))]))
     store._write_db.pragma("max_page_count", 1_000_000)
-    assert store._logs.kept == {kept.number}
+    assert store._logs.logged_containers == {kept.number}
     assert versions(store, run, kept) == [(1, "create", "a")]
 
 
@@ -120,7 +120,7 @@ def test_a_dropped_container_drops_its_log(
 ) -> None:
     run(write(store, kept, new("a")))
     run(store.change([RemoveResource(resource(kept.number, keeps=True))]))
-    assert store._logs.kept == frozenset()
+    assert store._logs.logged_containers == frozenset()
     names = {str(name) for (name,) in store._write_db.execute("SELECT name FROM sqlite_schema")}
     assert not any(name.startswith("changes_") for name in names)
     assert store._write_db.execute("SELECT COUNT(*) FROM change_logs").get == 0
@@ -169,8 +169,8 @@ def test_a_file_of_version_1_gets_a_change_feed(path: Path, run: Run[Any]) -> No
     assert latest(store, run, container) == (["b", "a"], 3)
     run(write(store, container, new("c")))
     assert latest(store, run, container, after=3) == (["c"], 4)
-    assert not run(store.versions(container, scan(after=4), 0)).is_complete
-    assert run(store.scan(container, Scan(horizon=EVERYTHING_LIVES))).rows[0].id == "a"
+    assert not run(store.versions(container, search(after=4), 0)).is_complete
+    assert run(store.search(container, Search(cutoff=NOTHING_EXPIRED))).rows[0].id == "a"
     run(store.close())
 
 

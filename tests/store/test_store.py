@@ -9,7 +9,7 @@ import pytest
 
 from perseid.config import Settings
 from perseid.errors import Conflict, ServiceUnavailable
-from perseid.model import Container, Row, Usage, item_number
+from perseid.model import Container, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
 from perseid.store.protocol import (
     Decision,
@@ -17,12 +17,12 @@ from perseid.store.protocol import (
     PutResource,
     Remove,
     RemoveResource,
-    Scan,
+    Search,
     StaleResource,
     Store,
     View,
 )
-from perseid.ttl import EVERYTHING_LIVES, Horizon
+from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import (
     DATABASE,
     Run,
@@ -64,7 +64,7 @@ def test_a_put_row_is_read_as_it_was(store: Store, container: Container, run: Ru
     run(store.write(container, 0, [wanted.key], lambda view: Decision([Put(wanted)], None)))
     assert run(store.read(container, 0, wanted.key)) == (wanted, 1)
     assert run(store.read_number(container, wanted.number)) == wanted
-    assert run(scanned(store, container, Scan())) == [wanted]
+    assert run(scanned(store, container, Search())) == [wanted]
     assert run(store.read(container, 0, key("other"))) == (None, 1)
     assert run(store.read_number(container, wanted.number + 1)) is None
 
@@ -83,7 +83,7 @@ def test_a_decision_sees_the_rows_it_asked_for(
     assert run(store.write(container, 0, keys, decide)) == "told"
     (view,) = seen
     assert view.rows == {keys[0]: there, keys[1]: None, keys[2]: None}
-    assert view.holders == {}
+    assert view.unique_key_owners == {}
     assert view.lsn == 2
 
 
@@ -116,10 +116,10 @@ def test_replace_and_remove(store: Store, container: Container, run: Run[Any]) -
     (old,) = run(insert(store, container, "1"))
     new = old._replace(id="2", ts=200, ttl=5, lsn=2, etag='"x"', size=9, terms=0, body=b'{"a":1}')
     run(store.write(container, 0, [old.key], lambda view: Decision([Put(new, old)], None)))
-    assert run(scanned(store, container, Scan())) == [new]
+    assert run(scanned(store, container, Search())) == [new]
     assert run(store.read(container, 0, old.key)) == (None, 2)
     run(store.write(container, 0, [new.key], lambda view: Decision([Remove(new)], None)))
-    assert run(scanned(store, container, Scan())) == []
+    assert run(scanned(store, container, Search())) == []
     assert run(store.read(container, 0, new.key)) == (None, 3)
 
 
@@ -134,7 +134,7 @@ def test_all_changes_of_a_decision_or_none(
 
     with pytest.raises(ServiceUnavailable):
         run(store.write(container, 0, [], decide))
-    assert run(scanned(store, container, Scan())) == [old]
+    assert run(scanned(store, container, Search())) == [old]
     assert run(store.lsns(container)) == (1, 0)
 
 
@@ -168,8 +168,8 @@ def test_a_second_thought_may_claim_more(
     seen: list[dict[bytes, Row | None]] = []
 
     def decide(view: View) -> Decision[None]:
-        seen.append(dict(view.holders))
-        entries = (b"x", b"y") if b"x" in view.holders else (b"x",)
+        seen.append(dict(view.unique_key_owners))
+        entries = (b"x", b"y") if b"x" in view.unique_key_owners else (b"x",)
         return Decision([Put(row(view.lsn, "1"), None, entries)], None)
 
     run(store.write(unique_container, 0, [], decide))
@@ -185,7 +185,7 @@ def test_a_refusal_learns_who_holds_what_it_relies_on(
     seen: list[dict[bytes, Row | None]] = []
 
     def decide(view: View) -> Decision[str]:
-        seen.append(dict(view.holders))
+        seen.append(dict(view.unique_key_owners))
         return Decision((), "refused", (b"x", b"y"))
 
     told = run(store.write(unique_container, 0, [], decide, is_heavy=is_heavy))
@@ -210,7 +210,7 @@ def test_changes_of_one_item_are_applied_in_order(
         return Decision(changes, again)
 
     left = run(store.write(unique_container, 0, [], decide, is_heavy=True))
-    assert run(scanned(store, unique_container, Scan())) == [left]
+    assert run(scanned(store, unique_container, Search())) == [left]
     assert run(store.lsns(unique_container))[0] == left.lsn
     with pytest.raises(Conflict):
         run(store.write(unique_container, 0, [], claiming("3", b"x")))
@@ -244,12 +244,12 @@ def test_a_dead_holder_leaves_in_the_same_transaction(
 
     def decide(view: View) -> Decision[Row]:
         made = row(view.lsn, "2", position=1)
-        holder = view.holders.get(b"x")
+        holder = view.unique_key_owners.get(b"x")
         swept = [] if holder is None else [Remove(holder, expired=True)]
         return Decision([*swept, Put(made, None, (b"x",))], made)
 
     heir = run(store.write(unique_container, 0, [], decide))
-    assert run(scanned(store, unique_container, Scan())) == [heir]
+    assert run(scanned(store, unique_container, Search())) == [heir]
     assert run(store.read_number(unique_container, dead.number)) is None
 
 
@@ -330,13 +330,13 @@ A, B = [f"a{number}" for number in range(6)], [f"b{number}" for number in range(
         ({"epk_min": b"\x20", "epk_max": b"\x20"}, []),
         ({"epk_min": b"\x1f\xff", "epk_max": b"\x20\x00"}, A[2:3]),
         ({"epk_min": b"\x20", "epk_max": b"\x70", "range_index": 1}, B[:1]),
-        ({"horizon": EVERYTHING_LIVES}, A + B),
-        ({"horizon": Horizon(inherited=20, own=0)}, A[3:] + B),
-        ({"horizon": Horizon(inherited=-(2**62), own=104)}, A + B),
-        ({"horizon": Horizon(inherited=-(2**62), own=105)}, [*A, B[0], B[1], B[3]]),
-        ({"horizon": Horizon(inherited=100, own=200)}, [B[1]]),
-        ({"horizon": Horizon(inherited=20, own=0), "limit": 2}, A[3:5]),
-        ({"horizon": Horizon(inherited=100, own=200), "range_index": 0}, []),
+        ({"cutoff": NOTHING_EXPIRED}, A + B),
+        ({"cutoff": Cutoff(inherited=20, own=0)}, A[3:] + B),
+        ({"cutoff": Cutoff(inherited=-(2**62), own=104)}, A + B),
+        ({"cutoff": Cutoff(inherited=-(2**62), own=105)}, [*A, B[0], B[1], B[3]]),
+        ({"cutoff": Cutoff(inherited=100, own=200)}, [B[1]]),
+        ({"cutoff": Cutoff(inherited=20, own=0), "limit": 2}, A[3:5]),
+        ({"cutoff": Cutoff(inherited=100, own=200), "range_index": 0}, []),
     ],
 )
 def test_scan(
@@ -361,7 +361,7 @@ def test_scan_stops_before_too_many_bytes(
     for number in range(5):
         run(insert(store, container, str(number), body=body))
     assert len(body) == 100
-    assert len(run(scanned(store, container, Scan(max_bytes=max_bytes)))) == count
+    assert len(run(scanned(store, container, Search(max_bytes=max_bytes)))) == count
 
 
 def test_scans_run_side_by_side(store: Store, filled: Container, run: Run[Any]) -> None:
@@ -372,14 +372,14 @@ def test_scans_run_side_by_side(store: Store, filled: Container, run: Run[Any]) 
 
 
 @pytest.mark.parametrize(
-    ("part", "horizon", "living", "dead"),
+    ("part", "cutoff", "living", "dead"),
     [
-        (0, EVERYTHING_LIVES, 6, 0),
-        (1, EVERYTHING_LIVES, 4, 0),
-        (0, Horizon(inherited=20, own=0), 3, 3),
-        (1, Horizon(inherited=20, own=105), 3, 1),
-        (1, Horizon(inherited=100, own=200), 1, 3),
-        (0, Horizon(inherited=2**40, own=2**40), 0, 6),
+        (0, NOTHING_EXPIRED, 6, 0),
+        (1, NOTHING_EXPIRED, 4, 0),
+        (0, Cutoff(inherited=20, own=0), 3, 3),
+        (1, Cutoff(inherited=20, own=105), 3, 1),
+        (1, Cutoff(inherited=100, own=200), 1, 3),
+        (0, Cutoff(inherited=2**40, own=2**40), 0, 6),
     ],
 )
 def test_usage(
@@ -387,13 +387,13 @@ def test_usage(
     filled: Container,
     run: Run[Any],
     part: int,
-    horizon: Horizon,
+    cutoff: Cutoff,
     living: int,
     dead: int,
 ) -> None:
     size = len(row(1, "a0").body)
-    expected = Usage(living, living * size, dead, dead * size)
-    assert run(store.usage(filled, part, horizon)) == expected
+    expected = StorageUsage(living, living * size, dead, dead * size)
+    assert run(store.usage(filled, part, cutoff)) == expected
 
 
 def test_usage_follows_every_change(
@@ -402,7 +402,7 @@ def test_usage_follows_every_change(
     """Kept as a counter: inserts, updates, removals, failures, and over a restart."""
 
     def used() -> tuple[int, ...]:
-        found: Usage = run(store.usage(container, 0, EVERYTHING_LIVES))
+        found: StorageUsage = run(store.usage(container, 0, NOTHING_EXPIRED))
         return found[:4]
 
     first, second = run(insert(store, container, "1", "2", body=b'{"v":1}'))
@@ -417,7 +417,7 @@ def test_usage_follows_every_change(
     assert used() == (1, 9, 0, 0)
     run(store.close())
     reopened = run(open_store(home))
-    assert run(reopened.usage(container, 0, EVERYTHING_LIVES))[:4] == (1, 9, 0, 0)
+    assert run(reopened.usage(container, 0, NOTHING_EXPIRED))[:4] == (1, 9, 0, 0)
     run(reopened.close())
 
 
@@ -511,7 +511,7 @@ def test_lsns_go_on_from_dropped_containers(
     made = container_resource(9)
     run(store.change([PutResource(made)]))
     heir = build_container(made, DATABASE)
-    assert run(scanned(store, heir, Scan())) == []
+    assert run(scanned(store, heir, Search())) == []
     assert min(run(store.lsns(heir))) >= 3
     (first,) = run(insert(store, heir, "1"))
     assert first.lsn > 3
@@ -533,7 +533,7 @@ def test_everything_survives_reopening(home: Settings, run: Run[Any]) -> None:
     assert run(store.get_meta("a")) == "1"
     assert run(store.next_number("x")) == 2
     assert run(store.lsns(container)) == (3, 0)
-    assert run(scanned(store, container, Scan())) == rows
+    assert run(scanned(store, container, Search())) == rows
     with pytest.raises(Conflict):
         run(store.write(container, 0, [], claiming("4", b"1")))
     (fourth,) = run(insert(store, container, "4"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from perseid.cli import main
+from perseid.commands.cli import main
 
 Run = Callable[..., Result]
 

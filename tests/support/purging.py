@@ -24,10 +24,11 @@ from perseid.config import Settings
 from perseid.documents import seal
 from perseid.model import Container, Row, item_number
 from perseid.server import opened
-from perseid.service import containers, databases, unique_keys
 from perseid.service.account import Account
-from perseid.store.directory import DATABASE_FILE
-from perseid.store.protocol import Corpse, Decision, Put, View
+from perseid.service.items import unique_keys
+from perseid.service.resources import containers, databases
+from perseid.store.protocol import Decision, PurgedItem, Put, View
+from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.raw import RawClient
 from tests.support.running import free_port
 from tests.support.stores import flags
@@ -153,23 +154,23 @@ def drained(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
 
 async def on_disk(account: Account, container: Container) -> int:
     """Items, dead or alive."""
-    horizon = account.horizon(container, account.clock.now())
-    usage = await account.store.usage(container, 0, horizon)
-    return usage.items + usage.dead_items
+    cutoff = account.cutoff(container, account.clock.now())
+    usage = await account.store.usage(container, 0, cutoff)
+    return usage.items + usage.expired_items
 
 
 @contextmanager
 def noted_steps(
     account: Account, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[tuple[str, list[Corpse]]]]:
+) -> Iterator[list[tuple[str, list[PurgedItem]]]]:
     """The looks for dead items while the block runs: in which container, and who was removed."""
-    steps: list[tuple[str, list[Corpse]]] = []
+    steps: list[tuple[str, list[PurgedItem]]] = []
     purge = account.store.purge
 
-    async def noted(container: Container, *rest: Any, **more: Any) -> list[Corpse]:
-        corpses = await purge(container, *rest, **more)
-        steps.append((container.id, corpses))
-        return corpses
+    async def noted(container: Container, *rest: Any, **more: Any) -> list[PurgedItem]:
+        purged_items = await purge(container, *rest, **more)
+        steps.append((container.id, purged_items))
+        return purged_items
 
     with monkeypatch.context() as patched:
         patched.setattr(account.store, "purge", noted)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from perseid.embedded import free_port, running
+from perseid.testing.embedded_server import free_port, running
 
 __all__ = ["free_port", "running"]

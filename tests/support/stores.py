@@ -23,10 +23,10 @@ import psycopg
 import pytest
 
 from perseid.config import Settings
-from perseid.store.directory import DATABASE_FILE
 from perseid.store.postgres.store import PostgresStore
 from perseid.store.protocol import Store
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite.files import DATABASE_FILE
+from perseid.store.sqlite.store import SqliteStore
 from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"

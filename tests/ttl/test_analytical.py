@@ -10,10 +10,10 @@ import pytest
 from tests.support.raw import Reply
 from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
 
-LONGEST: Final = 2147483647
+MAX_TTL: Final = 2147483647
 NAME: Final = "analyticalStorageTtl"
-VALID: Final = [-1, 0, 1, 10, LONGEST]
-INVALID: Final = [-2, -10, LONGEST + 1, 1.5, -0.5, "10", "", True, False, [], {}]
+VALID: Final = [-1, 0, 1, 10, MAX_TTL]
+INVALID: Final = [-2, -10, MAX_TTL + 1, 1.5, -0.5, "10", "", True, False, [], {}]
 
 
 def setting(body: dict[str, Any]) -> object:
@@ -51,7 +51,7 @@ def test_a_replace_without_it_keeps_it(shelves: Shelves, omission: object) -> No
 
 def test_it_may_change(shelves: Shelves) -> None:
     shelf = shelves.make(analyticalStorageTtl=-1)  # T-195
-    for value in (1000, 5, -1, LONGEST, 10, 0):
+    for value in (1000, 5, -1, MAX_TTL, 10, 0):
         reply = replace(shelf, value)
         assert (reply.status, setting(reply.json)) == (200, value)
         assert setting(shelf.definition()) == value

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from perseid.store.directory import DATABASE_FILE
+from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.purging import Kept, backlog, container_at, process, stock, until
 from tests.support.raw import RawClient
 from tests.support.stores import Place

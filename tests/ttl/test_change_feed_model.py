@@ -19,12 +19,14 @@ from perseid.config import Settings
 from perseid.errors import BadRequest, NotFound
 from perseid.model import Container
 from perseid.server import opened
-from perseid.service import change_feed, containers, databases, items
+from perseid.service import change_feed
 from perseid.service.account import Account
-from perseid.service.change_feed import NOW, Start
+from perseid.service.change_feed import FROM_NOW, ChangeFeedStart
+from perseid.service.items import point_operations
 from perseid.service.operation import begin
-from perseid.service.throughput_rules import Throughput
-from perseid.store.protocol import Scan
+from perseid.service.resources import containers, databases
+from perseid.service.throughput.rules import Throughput
+from perseid.store.protocol import Search
 from perseid.ttl import is_live
 from tests.support.stores import SQLITE, Stores
 
@@ -105,8 +107,8 @@ class World:
         for reader in self.all:
             found = await change_feed.read_versions(
                 begin(self.account, self.container, now),
-                Scan(range_index=reader.part),
-                Start(NOW, None),
+                Search(range_index=reader.part),
+                ChangeFeedStart(FROM_NOW, None),
             )
             reader.etag = found.etag
 
@@ -125,16 +127,18 @@ class World:
         return partition.range_of(epk, self.container.ranges).index
 
     def is_live(self, item: Stored) -> bool:
-        return is_live(item.ts, item.ttl, self.account.horizon(self.container, self.now))
+        return is_live(item.ts, item.ttl, self.account.cutoff(self.container, self.now))
 
     async def upsert(self, id_: str, ttl: int | None) -> None:
         self.versions += 1
         body: dict[str, Any] = {"id": id_, "pk": id_, "v": self.versions}
         if ttl is not None:
             body["ttl"] = ttl
-        draft = items.draft(self.container, documents.parse(orjson.dumps(body)), None)
+        checked_item = point_operations.checked_item(
+            self.container, documents.parse(orjson.dumps(body)), None
+        )
         op = begin(self.account, self.container, self.clock.now())
-        await items.upsert(op, draft, None)
+        await point_operations.upsert(op, checked_item, None)
         index = self.part_of(id_)
         part = self.parts[index]
         part.lsn += 1
@@ -149,27 +153,29 @@ class World:
     async def delete(self, id_: str) -> None:
         op = begin(self.account, self.container, self.clock.now())
         part = self.parts[self.part_of(id_)]
-        place = items.place_of(self.container, orjson.dumps([id_]).decode())
+        place = point_operations.logical_partition_of(self.container, orjson.dumps([id_]).decode())
         old = part.items.get(id_)
         if old is None or not self.is_live(old):
             with pytest.raises(NotFound):
-                await items.delete(op, place, id_, None)
+                await point_operations.delete(op, place, id_, None)
             return
-        await items.delete(op, place, id_, None)
+        await point_operations.delete(op, place, id_, None)
         part.lsn += 1
         part.log.append(Line(part.lsn, self.now, "delete", id_, old.version, old.lsn))
         del part.items[id_]
 
     async def purge(self, index: int, limit: int) -> None:
-        horizon = self.account.horizon(self.container, self.now)
+        cutoff = self.account.cutoff(self.container, self.now)
         part = self.parts[index]
         dead = {id_ for id_, item in part.items.items() if not self.is_live(item)}
         names = {
             row.number: row.id
-            for row in (await self.account.store.scan(self.container, Scan(range_index=index))).rows
+            for row in (
+                await self.account.store.search(self.container, Search(range_index=index))
+            ).rows
         }
-        corpses = await self.account.store.purge(self.container, index, horizon, limit=limit)
-        gone = [names[corpse.number] for corpse in corpses]
+        purged_items = await self.account.store.purge(self.container, index, cutoff, limit=limit)
+        gone = [names[purged_item.number] for purged_item in purged_items]
         assert len(gone) == min(limit, len(dead))
         assert set(gone) <= dead
         if gone:
@@ -186,8 +192,8 @@ class World:
             if item.lsn > reader.lsn and self.is_live(item)
         )
         op = begin(self.account, self.container, self.clock.now())
-        scope = Scan(range_index=reader.part, limit=limit, horizon=op.horizon)
-        found = await change_feed.read_latest(op, scope, Start(reader.etag, None))
+        scope = Search(range_index=reader.part, limit=limit, cutoff=op.cutoff)
+        found = await change_feed.read_latest(op, scope, ChangeFeedStart(reader.etag, None))
         shown = [(row.lsn, row.id, orjson.loads(row.body)["v"]) for row in found.rows]
         assert shown == expected[:limit]
         reader.lsn = shown[-1][0] if len(expected) > limit else part.lsn
@@ -198,15 +204,15 @@ class World:
         part = self.parts[reader.part]
         expected = [line for line in part.log if line.lsn > reader.lsn]
         op = begin(self.account, self.container, self.clock.now())
-        scope = Scan(range_index=reader.part, limit=limit)
+        scope = Search(range_index=reader.part, limit=limit)
         if expected and expected[0].ts <= self.now - RETENTION:
             with pytest.raises(BadRequest, match="retention"):
-                await change_feed.read_versions(op, scope, Start(reader.etag, None))
-            found = await change_feed.read_versions(op, scope, Start(NOW, None))
+                await change_feed.read_versions(op, scope, ChangeFeedStart(reader.etag, None))
+            found = await change_feed.read_versions(op, scope, ChangeFeedStart(FROM_NOW, None))
             assert found.changes == []
             reader.lsn = part.lsn
         else:
-            found = await change_feed.read_versions(op, scope, Start(reader.etag, None))
+            found = await change_feed.read_versions(op, scope, ChangeFeedStart(reader.etag, None))
             page = expected[:limit]
             if page:  # the last transaction is shown to its end
                 page = [line for line in expected if line.lsn <= page[-1].lsn]
@@ -231,8 +237,8 @@ class World:
         op = begin(self.account, self.container, self.clock.now())
         etag, seen = None, []
         while True:
-            scope = Scan(limit=2, horizon=op.horizon)
-            found = await change_feed.read_latest(op, scope, Start(etag, None))
+            scope = Search(limit=2, cutoff=op.cutoff)
+            found = await change_feed.read_latest(op, scope, ChangeFeedStart(etag, None))
             if not found.rows:
                 break
             seen += [row.id for row in found.rows]
@@ -281,7 +287,9 @@ async def play(settings: Settings, ranges: int, default_ttl: int | None, steps: 
                 for reader in world.all:
                     await world.read_all(reader, values[0])
             elif name == "forget":
-                await world.account.store.forget(world.container, world.now - RETENTION, values[0])
+                await world.account.store.trim_change_log(
+                    world.container, world.now - RETENTION, values[0]
+                )
             else:
                 await world.restart()
         await world.whole()

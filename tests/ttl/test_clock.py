@@ -18,10 +18,11 @@ from perseid.errors import InsufficientStorage
 from perseid.http import metrics
 from perseid.model import Container
 from perseid.server import opened
-from perseid.service import containers, databases, items
 from perseid.service.account import Account
+from perseid.service.items import point_operations
+from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
-from perseid.service.sweeper import Sweeper
+from perseid.service.resources import containers, databases
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place, Stores
@@ -278,8 +279,8 @@ def test_a_crash_does_not_move_the_clock(place: Place) -> None:
     async def work() -> None:
         async with opened(settings, MovableClock(lambda: machine.wall)) as account:
             account.requests += 1
-            await Sweeper(account).renew_clock()
-            assert account.clock_mark > machine.wall + 2
+            await Sweeper(account).persist_clock_early()
+            assert account.durable_clock_limit > machine.wall + 2
         machine.wall += 0.5
         async with opened(settings, MovableClock(lambda: machine.wall)) as account:
             assert account.clock.now() == machine.wall
@@ -297,11 +298,11 @@ def test_a_disk_that_takes_nothing_can_be_read(
     async def work() -> None:
         async with opened(place.fresh()) as account:
             monkeypatch.setattr(account.store, "put_meta", full)
-            now = account.clock_mark + 10
-            await account.reach(now)
-            assert account.clock_mark > now
+            now = account.durable_clock_limit + 10
+            await account.persist_clock(now)
+            assert account.durable_clock_limit > now
             with pytest.raises(InsufficientStorage):  # a moved clock must last
-                await account.reach(now, ahead=0)
+                await account.persist_clock(now, ahead=0)
 
     asyncio.run(work())
 
@@ -359,9 +360,9 @@ class Ward:
 
     async def stored(self) -> int:
         """Items on disk, dead or alive."""
-        horizon = self.account.horizon(self.container, self.machine.wall)
-        usage = await self.account.store.usage(self.container, 0, horizon)
-        return usage.items + usage.dead_items
+        cutoff = self.account.cutoff(self.container, self.machine.wall)
+        usage = await self.account.store.usage(self.container, 0, cutoff)
+        return usage.items + usage.expired_items
 
     async def shown_alarm(self) -> tuple[bool, int]:
         """The alarm in the figures, and in their text form."""
@@ -372,7 +373,9 @@ class Ward:
     async def add(self, id_: str) -> None:
         op = begin(self.account, self.container, self.account.clock.now())
         document = parse(b'{"id":"%s","pk":"p","ttl":60}' % id_.encode())
-        await items.create(op, items.draft(self.container, document, '["p"]'))
+        await point_operations.create(
+            op, point_operations.checked_item(self.container, document, '["p"]')
+        )
 
 
 @asynccontextmanager
@@ -524,8 +527,8 @@ def test_visibility_follows_the_clock_in_spite_of_the_alarm(place: Place) -> Non
             found.machine.pass_time(1, leap=7200)
             await found.sweeper.tick()
             op = begin(found.account, found.container, found.account.clock.now())
-            where = items.place_of(found.container, '["p"]')
-            assert (await items.read(op, where, "a"))[0] is None
+            where = point_operations.logical_partition_of(found.container, '["p"]')
+            assert (await point_operations.read(op, where, "a"))[0] is None
             assert await found.stored() == 1
 
     asyncio.run(scenario())

@@ -15,11 +15,13 @@ from perseid.documents import parse
 from perseid.http import metrics
 from perseid.model import Container
 from perseid.server import opened
-from perseid.service import containers, databases, items, partitions, throughput
 from perseid.service.account import Account
+from perseid.service.items import partition_key_delete, point_operations
+from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
-from perseid.service.sweeper import Sweeper
-from perseid.service.throughput_rules import Throughput, autoscale, manual
+from perseid.service.resources import containers, databases
+from perseid.service.throughput import enforcement
+from perseid.service.throughput.rules import Throughput, autoscale, manual
 from tests.support.operations import create, delete, item, upsert
 from tests.support.purging import Kept, stock
 from tests.support.raw import RawClient, Reply
@@ -54,15 +56,15 @@ async def container_with(
 def use(account: Account, container: Container, units: float, part: int = 0) -> bool:
     """A request that costs so much; whether it was admitted."""
     now = account.clock.now()
-    if throughput.wait_ms(account, container, [part], now, is_low=False):
+    if enforcement.wait_ms(account, container, [part], now, is_low=False):
         return False
-    throughput.book(account, container, [part], units, now, is_low=False)
+    enforcement.book(account, container, [part], units, now, is_low=False)
     return True
 
 
 async def backlog(account: Account, container: Container) -> int:
-    usage = await account.usage(container, account.horizon(container, account.clock.now()))
-    return usage.dead_items
+    usage = await account.usage(container, account.cutoff(container, account.clock.now()))
+    return usage.expired_items
 
 
 async def figures(account: Account, sweeper: Sweeper, name: str = "c") -> dict[str, Any]:
@@ -105,8 +107,8 @@ def test_each_range_has_its_own_leftover(place: Place) -> None:
             op = begin(account, wide, now)
             for number in range(40):
                 body = json.dumps({"id": str(number), "pk": f"k{number}"}).encode()
-                draft = items.draft(wide, parse(body), None)
-                await items.create(op, draft)
+                checked_item = point_operations.checked_item(wide, parse(body), None)
+                await point_operations.create(op, checked_item)
             clock.advance(10)
             sweeper = Sweeper(account)
             await sweeper.tick()
@@ -114,12 +116,12 @@ def test_each_range_has_its_own_leftover(place: Place) -> None:
             clock.advance(1)
             await sweeper.tick()
             usages = [
-                await account.store.usage(wide, part, account.horizon(wide, clock.now()))
+                await account.store.usage(wide, part, account.cutoff(wide, clock.now()))
                 for part in (0, 1)
             ]
-            assert usages[0].dead_items > 0
+            assert usages[0].expired_items > 0
             assert usages[0].purged_items == 0
-            assert usages[1].dead_items == 0
+            assert usages[1].expired_items == 0
             assert usages[1].purged_items > 0
 
     asyncio.run(scenario())
@@ -184,8 +186,10 @@ def test_a_dear_item_saves_up(place: Place) -> None:
             container = await container_with(account, 0)
             large = {"id": "large", "pk": "p", "text": "x" * (2 * 1024 * 1024 - 8192)}
             op = begin(account, container, clock.now())
-            draft = items.draft(container, parse(json.dumps(large).encode()), '["p"]')
-            await items.create(op, draft)
+            checked_item = point_operations.checked_item(
+                container, parse(json.dumps(large).encode()), '["p"]'
+            )
+            await point_operations.create(op, checked_item)
             clock.advance(10)
             sweeper = Sweeper(account)
             await sweeper.tick()
@@ -375,7 +379,9 @@ def test_the_dead_of_a_cleared_partition_are_metered(
             old = [Kept(f"a{n}", now - 1000) for n in range(dead)]
             await stock(account, made, [*old, Kept("alive", now)])
             op = begin(account, made, now)
-            _, charge = await partitions.delete(op, items.place_of(made, '["p"]'))
+            _, charge = await partition_key_delete.delete(
+                op, point_operations.logical_partition_of(made, '["p"]')
+            )
             assert charge == PRICE
             found = await figures(account, Sweeper(account))
             assert found["purgedTotal"] == dead

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from perseid.clock import Clock, SystemClock
 from perseid.config import CONSISTENCY_LEVELS, Settings
-from perseid.ttl import LIVE_SQL, LONGEST, NEVER, Policy, expires_at, is_live
+from perseid.ttl import LIVE_SQL, MAX_TTL, NEVER, Policy, expires_at, is_live
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
 from tests.support.stores import Place
@@ -51,7 +51,7 @@ def column(value: object) -> int | None:
 
 def probes(end: int | None) -> tuple[int, int, int]:
     """Around the end; for an item without one, around the longest lifetime there is."""
-    middle = LONGEST if end is None else end
+    middle = MAX_TTL if end is None else end
     return middle - 1, middle, middle + 1
 
 
@@ -70,10 +70,10 @@ def test_liveness_by_the_rule_and_its_sql(
 ) -> None:
     own = column(item_ttl)
     for age in probes(end):
-        horizon = Policy(column(default_ttl)).horizon(TS + age)
+        cutoff = Policy(column(default_ttl)).cutoff(TS + age)
         alive = end is None or age < end
-        assert is_live(TS, own, horizon) is alive
-        assert live_in_sql(TS, own, horizon.inherited, horizon.own) is alive
+        assert is_live(TS, own, cutoff) is alive
+        assert live_in_sql(TS, own, cutoff.inherited, cutoff.own) is alive
 
 
 def live_in_sql(ts: int, item_ttl: int | None, inherited: int, own: int) -> bool:
@@ -118,7 +118,7 @@ def test_gone_in_the_very_second(shelves: Shelves, default_ttl: int, item_ttl: o
 
 @given(
     ts=st.integers(0, 2**33),
-    lifetime=st.integers(1, LONGEST),
+    lifetime=st.integers(1, MAX_TTL),
     is_own=st.booleans(),
     distance=st.floats(-3, 3) | st.floats(-(2**33), 2**33),
 )
@@ -129,9 +129,9 @@ def test_fractions_of_the_clock_do_not_matter(
     now = max(0.0, ts + lifetime + distance)  # T-032
     policy = Policy(NEVER) if is_own else Policy(lifetime)
     own = lifetime if is_own else None
-    horizon = policy.horizon(int(now))
-    assert is_live(ts, own, horizon) is not (ts + lifetime <= now)
-    assert live_in_sql(ts, own, horizon.inherited, horizon.own) is is_live(ts, own, horizon)
+    cutoff = policy.cutoff(int(now))
+    assert is_live(ts, own, cutoff) is not (ts + lifetime <= now)
+    assert live_in_sql(ts, own, cutoff.inherited, cutoff.own) is is_live(ts, own, cutoff)
 
 
 def test_fractions_do_not_matter_over_the_wire(shelves: Shelves) -> None:
@@ -163,15 +163,15 @@ def test_a_late_start_in_a_second_shortens_life(shelves: Shelves) -> None:
     assert shelf.seen("a") == set()
 
 
-@pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, LONGEST), (LONGEST, ABSENT)])
+@pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, MAX_TTL), (MAX_TTL, ABSENT)])
 def test_the_longest_lifetime_does_not_overflow(
     shelves: Shelves, default_ttl: int, item_ttl: object
 ) -> None:
     shelf = shelves.make(default_ttl)  # T-034
     ts = shelf.create("a", item_ttl)["_ts"]
-    assert datetime.fromtimestamp(ts + LONGEST, UTC).year > 2090
+    assert datetime.fromtimestamp(ts + MAX_TTL, UTC).year > 2090
     assert shelf.seen("a") == {"a"}
-    for age, alive in zip(probes(LONGEST), [{"a"}, set[str](), set[str]()], strict=True):
+    for age, alive in zip(probes(MAX_TTL), [{"a"}, set[str](), set[str]()], strict=True):
         shelf.clock.set(ts + age)
         assert shelf.seen("a") == alive
 
@@ -211,7 +211,7 @@ class SteppingClock:
         self._second += 1
         return self._second
 
-    def raise_floor(self, floor: float) -> None:
+    def advance_to_at_least(self, floor: float) -> None:
         self._second = max(self._second, floor)
 
     def held_until(self) -> None:

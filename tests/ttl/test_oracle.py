@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from perseid import ttl
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from perseid.model import Container, Database, Row, Usage, item_number
+from perseid.model import Container, Database, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Decision, Put, PutResource, Resource, Scan
-from perseid.ttl import DAWN, Horizon, Policy
+from perseid.store.protocol import Decision, Put, PutResource, Resource, Search
+from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 from tests.support.raw import RawClient, Reply
 from tests.support.stores import SQLITE, Stores, open_store
 from tests.support.ttl_containers import KEY, assert_gone
@@ -89,10 +89,10 @@ class Oracle:
 
 START: Final = 1000
 SPAN: Final = 40
-LIFETIMES: Final = (None, -1, 1, 2, 3, 5, 8, 13, 21, 100, ttl.LONGEST)
+LIFETIMES: Final = (None, -1, 1, 2, 3, 5, 8, 13, 21, 100, ttl.MAX_TTL)
 
-lifetimes = st.one_of(st.none(), st.just(-1), st.integers(1, SPAN), st.just(ttl.LONGEST))
-defaults = st.one_of(st.just(OFF), st.just(-1), st.integers(1, SPAN), st.just(ttl.LONGEST))
+lifetimes = st.one_of(st.none(), st.just(-1), st.integers(1, SPAN), st.just(ttl.MAX_TTL))
+defaults = st.one_of(st.just(OFF), st.just(-1), st.integers(1, SPAN), st.just(ttl.MAX_TTL))
 
 
 class Change(NamedTuple):
@@ -152,8 +152,8 @@ def grid(now: int) -> Iterator[tuple[int, int | None]]:
 def test_two_integers_remember_every_death(
     first: int | None, history: list[Change], now: int
 ) -> None:
-    horizon = policy_after(first, history, now).horizon(now)
-    alive = {item for item in grid(now) if ttl.is_live(*item, horizon)}
+    cutoff = policy_after(first, history, now).cutoff(now)
+    alive = {item for item in grid(now) if ttl.is_live(*item, cutoff)}
     assert alive == survivors(first, history, now)
 
 
@@ -184,8 +184,8 @@ def test_a_rewrite_starts_over(
                 fate = oracle.add(value)
     oracle.live_until(max(now, oracle.now))
     if fate is not None:
-        horizon = policy_after(first, history, now).horizon(now)
-        assert ttl.is_live(fate.ts, fate.ttl, horizon) is not fate.is_dead
+        cutoff = policy_after(first, history, now).cutoff(now)
+        assert ttl.is_live(fate.ts, fate.ttl, cutoff) is not fate.is_dead
 
 
 @settings(max_examples=50, deadline=None)
@@ -193,8 +193,8 @@ def test_a_rewrite_starts_over(
 def test_the_dead_stay_dead(first: int | None, history: list[Change], one: int, other: int) -> None:
     """Neither time nor any setting brings anyone back."""
     sooner, later = sorted((one, other))
-    before = policy_after(first, history, sooner).horizon(sooner)
-    after = policy_after(first, history, later).horizon(later)
+    before = policy_after(first, history, sooner).cutoff(sooner)
+    after = policy_after(first, history, later).cutoff(later)
     for item in grid(sooner):
         assert ttl.is_live(*item, before) or not ttl.is_live(*item, after)
 
@@ -205,10 +205,10 @@ def test_revival_looks_at_the_current_setting_only(
     first: int | None, history: list[Change], now: int
 ) -> None:
     policy = policy_after(first, history, now)
-    horizon = policy.horizon(now, revive_unpurged=True)
+    cutoff = policy.cutoff(now, revive_unpurged=True)
     for ts, lifetime in grid(now):
         expected = not expires(Fate(ts, lifetime), policy.default_ttl, now)
-        assert ttl.is_live(ts, lifetime, horizon) is expected
+        assert ttl.is_live(ts, lifetime, cutoff) is expected
 
 
 @settings(max_examples=100, deadline=None)
@@ -217,7 +217,7 @@ def test_an_endless_horizon_hides_nobody(
     first: int | None, history: list[Change], now: int
 ) -> None:
     """The short cut that skips the liveness test is taken only where it changes nothing."""
-    if policy_after(first, history, now).horizon(now).is_endless:
+    if policy_after(first, history, now).cutoff(now).expires_nothing:
         assert survivors(first, history, now) == set(grid(now))
 
 
@@ -225,15 +225,15 @@ def test_an_endless_horizon_hides_nobody(
     ("policy", "default_ttl", "remembered"),
     [
         (Policy(10), None, (990, 1000)),
-        (Policy(10), -1, (990, DAWN)),
-        (Policy(10), 60, (990, DAWN)),
-        (Policy(-1), None, (DAWN, 1000)),
-        (Policy(-1), 5, (DAWN, DAWN)),
-        (Policy(None), 5, (DAWN, DAWN)),
-        (Policy(None), -1, (DAWN, DAWN)),
+        (Policy(10), -1, (990, BEFORE_ANY_TS)),
+        (Policy(10), 60, (990, BEFORE_ANY_TS)),
+        (Policy(-1), None, (BEFORE_ANY_TS, 1000)),
+        (Policy(-1), 5, (BEFORE_ANY_TS, BEFORE_ANY_TS)),
+        (Policy(None), 5, (BEFORE_ANY_TS, BEFORE_ANY_TS)),
+        (Policy(None), -1, (BEFORE_ANY_TS, BEFORE_ANY_TS)),
         (Policy(10, 995, 998), None, (995, 1000)),  # what is remembered never moves back
         (Policy(10, 980, 2000), None, (990, 2000)),
-        (Policy(ttl.LONGEST), None, (1000 - ttl.LONGEST, 1000)),
+        (Policy(ttl.MAX_TTL), None, (1000 - ttl.MAX_TTL, 1000)),
     ],
 )
 def test_what_a_change_remembers(
@@ -251,7 +251,12 @@ RANGES: Final = 2
 
 def container_resource(number: int) -> Resource:
     properties = {"id": f"c{number}", "partitionKey": KEY, "indexingPolicy": {}}
-    state = {"number": number, "properties": properties, "ranges": RANGES, "deaths": [DAWN, DAWN]}
+    state = {
+        "number": number,
+        "properties": properties,
+        "ranges": RANGES,
+        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
+    }
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 
 
@@ -286,22 +291,22 @@ class Library:
         decision = Decision([Put(row) for row in rows], None)
         await self.store.write(container, part, [], lambda _view: decision)
 
-    def scanned(self, container: Container, horizon: Horizon) -> set[tuple[int, int | None]]:
-        page = self.run(self.store.scan(container, Scan(horizon=horizon, limit=1_000_000)))
+    def scanned(self, container: Container, cutoff: Cutoff) -> set[tuple[int, int | None]]:
+        page = self.run(self.store.search(container, Search(cutoff=cutoff, limit=1_000_000)))
         assert not page.has_more
         return {(row.ts, row.ttl) for row in page.rows}
 
-    def usage(self, container: Container, horizon: Horizon) -> Usage:
+    def usage(self, container: Container, cutoff: Cutoff) -> StorageUsage:
         """What all ranges hold together."""
-        usages = [self.run(self.store.usage(container, part, horizon)) for part in range(RANGES)]
-        return Usage(*(sum(column) for column in zip(*usages, strict=True)))
+        usages = [self.run(self.store.usage(container, part, cutoff)) for part in range(RANGES)]
+        return StorageUsage(*(sum(column) for column in zip(*usages, strict=True)))
 
-    def purge(self, container: Container, horizon: Horizon) -> int:
+    def purge(self, container: Container, cutoff: Cutoff) -> int:
         """Removes all the dead in small steps; how many they were."""
         count = 0
         for part in range(RANGES):
-            while corpses := self.run(self.store.purge(container, part, horizon, limit=7)):
-                count += len(corpses)
+            while purged_items := self.run(self.store.purge(container, part, cutoff, limit=7)):
+                count += len(purged_items)
         return count
 
 
@@ -341,16 +346,16 @@ def full(library: Library) -> Container:
 def test_the_store_hides_the_same_items(
     library: Library, full: Container, first: int | None, history: list[Change], now: int
 ) -> None:
-    horizon = policy_after(first, history, now).horizon(now)
+    cutoff = policy_after(first, history, now).cutoff(now)
     # Those written later are not dead either; the oracle has not met them.
     to_come = set(grid(START + SPAN + 5)) - set(grid(now))
     alive = survivors(first, history, now) | to_come
-    assert library.scanned(full, horizon) == alive
-    usage = library.usage(full, horizon)
-    everyone = library.usage(full, ttl.EVERYTHING_LIVES)
+    assert library.scanned(full, cutoff) == alive
+    usage = library.usage(full, cutoff)
+    everyone = library.usage(full, ttl.NOTHING_EXPIRED)
     assert usage.items == len(alive)
-    assert usage.dead_items == everyone.items - len(alive)
-    assert usage.size + usage.dead_size == everyone.size
+    assert usage.expired_items == everyone.items - len(alive)
+    assert usage.size + usage.expired_size == everyone.size
 
 
 @settings(max_examples=10, deadline=None)
@@ -359,28 +364,28 @@ def test_a_purge_removes_the_dead_and_nobody_else(
     library: Library, first: int | None, history: list[Change], now: int
 ) -> None:
     container = library.stock(now)
-    horizon = policy_after(first, history, now).horizon(now)
+    cutoff = policy_after(first, history, now).cutoff(now)
     alive = survivors(first, history, now)
-    before = library.usage(container, horizon)
-    assert library.purge(container, horizon) == before.dead_items
-    assert library.scanned(container, ttl.EVERYTHING_LIVES) == alive
-    after = library.usage(container, horizon)
+    before = library.usage(container, cutoff)
+    assert library.purge(container, cutoff) == before.expired_items
+    assert library.scanned(container, ttl.NOTHING_EXPIRED) == alive
+    after = library.usage(container, cutoff)
     assert (after.items, after.size) == (len(alive), before.size)
-    assert (after.dead_items, after.dead_size) == (0, 0)
-    assert library.purge(container, horizon) == 0
+    assert (after.expired_items, after.expired_size) == (0, 0)
+    assert library.purge(container, cutoff) == 0
 
 
 def test_the_figures_hold_while_a_purge_runs(library: Library) -> None:
     """The living are as many before, during and after the purge (T-093)."""
-    store, horizon = library.store, Horizon(START, START + 10)
+    store, cutoff = library.store, Cutoff(START, START + 10)
 
-    async def look(container: Container) -> list[Usage]:
-        before = await store.usage(container, 0, horizon)
-        during, corpses = await asyncio.gather(
-            store.usage(container, 0, horizon), store.purge(container, 0, horizon, limit=1000)
+    async def look(container: Container) -> list[StorageUsage]:
+        before = await store.usage(container, 0, cutoff)
+        during, purged_items = await asyncio.gather(
+            store.usage(container, 0, cutoff), store.purge(container, 0, cutoff, limit=1000)
         )
-        assert len(corpses) == before.dead_items > 0
-        return [before, during, await store.usage(container, 0, horizon)]
+        assert len(purged_items) == before.expired_items > 0
+        return [before, during, await store.usage(container, 0, cutoff)]
 
     for _ in range(30):
         seen = library.run(look(library.stock(START)))

@@ -16,9 +16,9 @@ from perseid.documents import parse
 from perseid.errors import NotFound
 from perseid.model import ItemKey, Row
 from perseid.partition import parse_definition
-from perseid.service import batches, items, patching, transactions
+from perseid.service.items import batches, patches, point_operations, transactions
+from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin
-from perseid.service.transactions import Draft
 from tests.support.purging import Kept, container_at, set_default, stock
 from tests.support.raw import RawClient
 from tests.support.stores import Place, Stores
@@ -231,12 +231,12 @@ def test_who_dies_while_a_change_waits_stays_dead(place: Place, default_ttl: int
             await stock(account, container, [Kept("a", int(clock.now()) - 9)])
 
             async def seen() -> str:
-                where = items.place_of(container, '["p"]')
+                where = point_operations.logical_partition_of(container, '["p"]')
                 now = account.catalog.container("d", "c")
-                found, _ = await items.read(begin(account, now, clock.now()), where, "a")
+                found, _ = await point_operations.read(begin(account, now, clock.now()), where, "a")
                 return "gone" if found is None else "alive"
 
-            async with account.metadata:  # as the sweeper has it
+            async with account.metadata_lock:  # as the sweeper has it
                 change = asyncio.create_task(set_default(account, default_ttl))
                 await asyncio.sleep(0)
                 clock.advance(5)
@@ -261,13 +261,13 @@ def test_who_dies_while_a_change_is_written_stays_dead(
             states: list[str] = []
 
             async def seen() -> str:
-                where = items.place_of(container, '["p"]')
+                where = point_operations.logical_partition_of(container, '["p"]')
                 policy = account.catalog.container("d", "c").policy
                 row, _ = await account.store.read(
                     account.catalog.container("d", "c"), where.range_index, ItemKey(where.pk, "a")
                 )
                 assert row is not None
-                is_live = ttl.is_live(row.ts, row.ttl, account.horizon_of(policy, clock.now()))
+                is_live = ttl.is_live(row.ts, row.ttl, account.cutoff_under(policy, clock.now()))
                 return "alive" if is_live else "gone"
 
             async def slowly(changes: Sequence[Any]) -> None:
@@ -286,27 +286,31 @@ def test_who_dies_while_a_change_is_written_stays_dead(
     assert asyncio.run(scenario()) == ("gone", "gone")
 
 
-def patched() -> patching.Patch:
+def patched() -> patches.Patch:
     operations = {"operations": [{"op": "set", "path": "/mark", "value": "new"}]}
-    return patching.parse(orjson.dumps(operations), parse_definition(KEY))
+    return patches.parse(orjson.dumps(operations), parse_definition(KEY))
 
 
-async def batched(op: Operation, draft: Draft) -> Any:
-    operation = {"operationType": "Replace", "id": "a", "resourceBody": draft.document.value}
-    options = batches.Options(op.container, '["p"]', is_indexed=True, with_bodies=True)
+async def batched(op: Operation, checked_item: CheckedItem) -> Any:
+    operation = {"operationType": "Replace", "id": "a", "resourceBody": checked_item.document.value}
+    options = batches.BatchOptions(op.container, '["p"]', is_indexed=True, with_bodies=True)
     members = batches.parse(orjson.dumps([operation]), options)
-    done = await batches.run_atomic(op, draft.place, members, options, 1)
+    done = await batches.run_atomic(op, checked_item.logical_partition, members, options, 1)
     if done.results[0].error is not None:
         raise done.results[0].error
-    return done.results[0].outcome
+    return done.results[0].write_result
 
 
-WAITING: Final[dict[str, Callable[[Operation, Draft], Awaitable[Any]]]] = {
-    "create": items.create,
-    "upsert": lambda op, draft: items.upsert(op, draft, None),
-    "replace": lambda op, draft: items.replace(op, "a", draft, None),
-    "patch": lambda op, draft: items.patch(op, draft.place, "a", patched(), None),
-    "delete": lambda op, draft: items.delete(op, draft.place, "a", None),
+WAITING: Final[dict[str, Callable[[Operation, CheckedItem], Awaitable[Any]]]] = {
+    "create": point_operations.create,
+    "upsert": lambda op, checked_item: point_operations.upsert(op, checked_item, None),
+    "replace": lambda op, checked_item: point_operations.replace(op, "a", checked_item, None),
+    "patch": lambda op, checked_item: point_operations.patch(
+        op, checked_item.logical_partition, "a", patched(), None
+    ),
+    "delete": lambda op, checked_item: point_operations.delete(
+        op, checked_item.logical_partition, "a", None
+    ),
     "batch": batched,
 }
 
@@ -320,7 +324,7 @@ def test_a_write_that_waits_is_one_of_its_turn(
     async def scenario() -> None:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
-            await account.reach(clock.now() + 10)
+            await account.persist_clock(clock.now() + 10)
             start = int(clock.now())
             await stock(account, container, [Kept("a", start - 9)])
             store_write = account.store.write
@@ -328,22 +332,28 @@ def test_a_write_that_waits_is_one_of_its_turn(
 
             async def slowly(*place: Any, **how: Any) -> Any:
                 clock.advance(1.5)
-                found, _ = await items.read(begin(account, container, clock.now()), where, "a")
+                found, _ = await point_operations.read(
+                    begin(account, container, clock.now()), where, "a"
+                )
                 seen.append(found)
                 return await store_write(*place, **how)
 
             monkeypatch.setattr(account.store, "write", slowly)
-            draft = items.draft(container, parse(b'{"id":"a","pk":"p","mark":"new"}'), '["p"]')
-            where = draft.place
+            checked_item = point_operations.checked_item(
+                container, parse(b'{"id":"a","pk":"p","mark":"new"}'), '["p"]'
+            )
+            where = checked_item.logical_partition
             op = begin(account, container, clock.now())
             if write in ("create", "upsert"):
-                outcome = await WAITING[write](op, draft)
+                outcome = await WAITING[write](op, checked_item)
                 assert (outcome.status, outcome.row.ts) == (201, start + 1)
             else:
                 with pytest.raises(NotFound):
-                    await WAITING[write](op, draft)
+                    await WAITING[write](op, checked_item)
             assert seen == [None]
-            found, _ = await items.read(begin(account, container, clock.now()), where, "a")
+            found, _ = await point_operations.read(
+                begin(account, container, clock.now()), where, "a"
+            )
             assert (found is not None) == (write in ("create", "upsert"))
 
     asyncio.run(scenario())
@@ -360,9 +370,9 @@ def test_a_write_does_not_outlive_the_policy_it_waited_under(
         shelf.create("a")
         clock.advance(5)
         seen: list[set[str]] = []
-        perform = items.perform
+        perform = point_operations.perform
 
-        async def late(op: Operation, step: transactions.Step) -> Any:
+        async def late(op: Operation, step: transactions.ItemOperation) -> Any:
             if not seen:
                 seen.append(await asyncio.to_thread(end_all))
             return await perform(op, step)
@@ -373,7 +383,7 @@ def test_a_write_does_not_outlive_the_policy_it_waited_under(
                 assert there.set_default(5).status == 200
                 return there.seen("a")
 
-        monkeypatch.setattr(items, "perform", late)
+        monkeypatch.setattr(point_operations, "perform", late)
         assert_gone(shelf.replace("a", shelf.body("a")))
         assert seen == [set()]
         assert shelf.seen("a") == set()

@@ -16,7 +16,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from perseid.store.directory import DATABASE_FILE
+from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.purging import Kept, container_at, drained, process, stock, until
 from tests.support.raw import RawClient
 from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving

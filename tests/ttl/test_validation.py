@@ -17,7 +17,7 @@ import pytest
 from tests.support.raw import Reply
 from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
 
-LONGEST: Final = 2147483647
+MAX_TTL: Final = 2147483647
 INVALID: Final = (
     "The input {} '{}' is invalid. Ensure to provide a nonzero positive integer less than or equal"
     " to '2147483647', or '-1' which means never expire."
@@ -34,8 +34,8 @@ BAD_SPELLINGS: Final = ["-0", "1e300", "-1e300", "100000000000000000000", "1E10"
 # Text -> seconds.
 GOOD: Final = {
     "-1": -1,                                                      # T-047
-    "1": 1, "2": 2, "86400": 86400, "2147483647": LONGEST,         # T-048
-    "60.0": 60, "6e1": 60, "-1.0": -1, "2147483647.0": LONGEST,    # T-049
+    "1": 1, "2": 2, "86400": 86400, "2147483647": MAX_TTL,         # T-048
+    "60.0": 60, "6e1": 60, "-1.0": -1, "2147483647.0": MAX_TTL,    # T-049
 }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_no_default_is_off(shelves: Shelves) -> None:
 def assert_dies_after(shelf: Shelf, ttl: object, seconds: int) -> None:
     ts = shelf.create("a", ttl)["_ts"]
     if seconds == -1:
-        shelf.clock.set(ts + LONGEST + 1)
+        shelf.clock.set(ts + MAX_TTL + 1)
         assert shelf.seen("a") == {"a"}
         return
     shelf.clock.set(ts + seconds - 1)
@@ -234,7 +234,7 @@ def test_no_ttl_however_spelled(shelves: Shelves, value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["null", "0", '"60"'])
-@pytest.mark.parametrize("default_ttl", [1, 60, LONGEST])
+@pytest.mark.parametrize("default_ttl", [1, 60, MAX_TTL])
 def test_no_ttl_whatever_the_default(shelves: Shelves, default_ttl: int, value: str) -> None:
     shelf = shelves.make(default_ttl)
     assert_refused(create_item(shelf, value), INVALID.format("ttl", value))
@@ -252,7 +252,7 @@ def test_a_ttl(shelves: Shelves, status: int, act: ItemTtl, value: str, seconds:
     if seconds != -1:
         shelf.clock.set(ts + seconds - 1)
         assert shelf.seen("a") == {"a"}
-    shelf.clock.set(ts + (seconds if seconds != -1 else LONGEST + 1))
+    shelf.clock.set(ts + (seconds if seconds != -1 else MAX_TTL + 1))
     assert shelf.seen("a") == (set() if seconds != -1 else {"a"})
 
 
@@ -286,7 +286,7 @@ def test_an_invalid_value_from_before_inherits_no_end_from_minus_one(shelves: Sh
     shelf = shelves.make()  # T-056
     stored = shelf.post(item('"x"')).json
     assert shelf.set_default(-1).status == 200
-    shelf.clock.set(stored["_ts"] + LONGEST + 1)
+    shelf.clock.set(stored["_ts"] + MAX_TTL + 1)
     assert shelf.seen("a") == {"a"}
     assert shelf.read("a").json == stored
 

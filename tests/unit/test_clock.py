@@ -25,7 +25,7 @@ def steady() -> Steady:
 @pytest.fixture
 def clock(steady: Steady) -> SharedClock:
     made = SharedClock(steady)
-    made.feed(1000.0, 49.8, 50.0)  # so it was 1000 at 49.9, give or take 0.1
+    made.add_reading(1000.0, 49.8, 50.0)  # so it was 1000 at 49.9, give or take 0.1
     return made
 
 
@@ -33,7 +33,7 @@ def test_it_runs_with_the_steady_clock(clock: SharedClock, steady: Steady) -> No
     assert clock.now() == pytest.approx(1000.1)
     steady.now += 7
     assert clock.now() == pytest.approx(1007.1)
-    assert clock.unmoved() == pytest.approx(1007.1)
+    assert clock.database_time() == pytest.approx(1007.1)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_a_look_that_contradicts(
 ) -> None:
     steady.now = 60.0
     before = clock.now()
-    clock.feed(shown, 59.8, 60.0)
+    clock.add_reading(shown, 59.8, 60.0)
     assert clock.now() == pytest.approx(max(before, expected))
 
 
 def test_a_clock_that_was_ahead_waits(clock: SharedClock, steady: Steady) -> None:
     before = clock.now()
-    clock.feed(995.0, 49.8, 50.0)
+    clock.add_reading(995.0, 49.8, 50.0)
     assert clock.now() == before
     steady.now += 5
     assert clock.now() == pytest.approx(before, abs=0.3)
@@ -81,7 +81,7 @@ def test_resumed_by_somebody_with_another_idea_of_the_base(
     frozen = trial.freeze()
     clock.adopt(trial.setting)
     steady.now += 100
-    clock.adopt(ClockSetting(frozen - clock.unmoved() - 0.02))
+    clock.adopt(ClockSetting(frozen - clock.database_time() - 0.02))
     assert clock.now() == frozen
     steady.now += 1
     assert clock.now() == pytest.approx(frozen + 0.98)
@@ -91,6 +91,6 @@ def test_following(clock: SharedClock, steady: Steady) -> None:
     follower = FollowingClock(clock)
     clock.adopt(ClockSetting(500.0))
     assert follower.now() == clock.now() == pytest.approx(1500.1)
-    follower.raise_floor(10_000)
+    follower.advance_to_at_least(10_000)
     assert follower.now() == pytest.approx(1500.1)
-    assert follower.readings() == (clock.unmoved(), steady.now)
+    assert follower.readings() == (clock.database_time(), steady.now)

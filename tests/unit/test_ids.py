@@ -9,7 +9,7 @@ import pytest
 
 from perseid import ids
 from perseid.errors import BadRequest
-from perseid.ids import ChildKind, Kind
+from perseid.ids import ChildKind, ResourceKind
 
 DATABASE: Final = "3FIlAA=="
 CONTAINER: Final = "3FIlAOzjvyg="
@@ -105,7 +105,7 @@ def test_offer_rids(number: int) -> None:
     assert re.fullmatch(r"[A-Za-z0-9+-]{4}", rid)
 
 
-LINKS: Final[list[tuple[str, Kind, str, str]]] = [
+LINKS: Final[list[tuple[str, ResourceKind, str, str]]] = [
     ("", "database", "3FIlAA==", "dbs/3FIlAA==/"),
     ("", "offer", "Hu+t", "offers/Hu+t/"),
     ("dbs/D/", "container", "C", "dbs/D/colls/C/"),
@@ -121,7 +121,7 @@ LINKS: Final[list[tuple[str, Kind, str, str]]] = [
 
 
 @pytest.mark.parametrize(("parent", "kind", "rid", "link"), LINKS)
-def test_self_links(parent: str, kind: Kind, rid: str, link: str) -> None:
+def test_self_links(parent: str, kind: ResourceKind, rid: str, link: str) -> None:
     assert ids.self_link(parent, kind, rid) == link
 
 

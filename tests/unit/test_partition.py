@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perseid import partition
 from perseid.errors import BadRequest, PartitionKeyMismatch
-from perseid.partition import ABSENT, Component, Key, KeyDefinition, Range, Segment
+from perseid.partition import ABSENT, Component, KeyDefinition, PartitionKey, Range, Segment
 
 V1: Final = partition.parse_definition({"paths": ["/pk"]})
 V2: Final = partition.parse_definition({"paths": ["/pk"], "kind": "Hash", "version": 2})
@@ -160,7 +160,7 @@ def test_broken_definitions(value: Any, text: str) -> None:
         (MULTI, {"b": None}, (ABSENT, ABSENT, ABSENT)),
     ],
 )
-def test_extract(definition: KeyDefinition, document: dict[str, Any], key: Key) -> None:
+def test_extract(definition: KeyDefinition, document: dict[str, Any], key: PartitionKey) -> None:
     assert _exactly(partition.extract(definition, document)) == _exactly(key)
 
 
@@ -190,7 +190,7 @@ def test_arrays_and_objects_count_as_absent(value: Any) -> None:
         ('["WA"]', MULTI, ("WA",)),
     ],
 )
-def test_headers(text: str | bytes, definition: KeyDefinition, key: Key) -> None:
+def test_headers(text: str | bytes, definition: KeyDefinition, key: PartitionKey) -> None:
     assert _exactly(partition.parse_header(text, definition.levels)) == _exactly(key)
 
 
@@ -228,7 +228,7 @@ def test_headers_with_too_many_levels(text: str, definition: KeyDefinition) -> N
         ((None, "b" * 2049), False),
     ],
 )
-def test_size_limits(key: Key, fits: bool) -> None:
+def test_size_limits(key: PartitionKey, fits: bool) -> None:
     if fits:
         partition.check_size(key)
         return
@@ -239,7 +239,7 @@ def test_size_limits(key: Key, fits: bool) -> None:
 # Stored form ------------------------------------------------------------------------------------
 
 
-def _exactly(key: Key) -> list[tuple[type, Component]]:
+def _exactly(key: PartitionKey) -> list[tuple[type, Component]]:
     """A key that does not hold True and 1 equal."""
     return [(type(component), component) for component in key]
 
@@ -254,12 +254,12 @@ def _exactly(key: Key) -> list[tuple[type, Component]]:
         ((10**15, "a"), (1e15, "a")),
     ],
 )
-def test_equal_keys_are_stored_alike(one: Key, other: Key) -> None:
+def test_equal_keys_are_stored_alike(one: PartitionKey, other: PartitionKey) -> None:
     assert partition.canonical(one) == partition.canonical(other)
     assert partition.effective(one, V2) == partition.effective(other, V2)
 
 
-DISTINCT: Final[list[Key]] = [
+DISTINCT: Final[list[PartitionKey]] = [
     (), ("",), ("", ""), ("a",), ("ab",), ("a", "b"), ("a", ""), ("1",), (1,), (True,), (False,),
     (0,), (None,), (ABSENT,), (ABSENT, ABSENT), (None, ABSENT), ("\x00",), ("\x08",), ("ÿ",),
     ("a\x00",), ("a\x08b",), (1.5,), (-1,), ("null",), ("a", 1), ("a", "1"), ("é",), ("e\u0301",),
@@ -272,13 +272,13 @@ def test_distinct_keys_are_stored_apart() -> None:
 
 
 @pytest.mark.parametrize("key", DISTINCT)
-def test_stored_keys_are_read_back(key: Key) -> None:
+def test_stored_keys_are_read_back(key: PartitionKey) -> None:
     assert _exactly(partition.from_canonical(partition.canonical(key))) == _exactly(key)
 
 
 @quick
 @given(keys)
-def test_stored_form_round_trips(key: Key) -> None:
+def test_stored_form_round_trips(key: PartitionKey) -> None:
     stored = partition.canonical(key)
     again = partition.from_canonical(stored)
     assert partition.canonical(again) == stored
@@ -288,7 +288,7 @@ def test_stored_form_round_trips(key: Key) -> None:
 
 @quick
 @given(keys, keys)
-def test_bytes_begin_bytes_exactly_for_prefixes(one: Key, other: Key) -> None:
+def test_bytes_begin_bytes_exactly_for_prefixes(one: PartitionKey, other: PartitionKey) -> None:
     starts = partition.canonical(other).startswith(partition.canonical(one))
     same = [partition.canonical((c,)) for c in other[: len(one)]]
     assert starts == (same == [partition.canonical((c,)) for c in one])
@@ -296,7 +296,7 @@ def test_bytes_begin_bytes_exactly_for_prefixes(one: Key, other: Key) -> None:
 
 @quick
 @given(keys, keys)
-def test_a_prefix_is_a_byte_range(prefix: Key, rest: Key) -> None:
+def test_a_prefix_is_a_byte_range(prefix: PartitionKey, rest: PartitionKey) -> None:
     low = partition.canonical(prefix)
     assert low <= partition.canonical((*prefix, *rest)) < low + b"\xff"
 
@@ -342,7 +342,7 @@ def test_effective_keys_of_several_components() -> None:
     assert partition.effective(("a", "b"), MULTI) == (
         "3A5381E1114EB8D3FCC90795045B49B7" + "195644569A78B1E22D200348AF9416CE"
     )
-    mixed: Key = ("redmond", 50, 5.5, True, False, None, "", 12313.1221)
+    mixed: PartitionKey = ("redmond", 50, 5.5, True, False, None, "", 12313.1221)
     assert partition.effective(mixed, V2) == "1A5E512F591E980E07A6D8AD5BD5AB2F"
 
 
@@ -444,9 +444,9 @@ def test_prefix_interval_holds_exactly_what_is_below() -> None:
         "3A5381E1114EB8D3FCC90795045B49B7",
         "3A5381E1114EB8D3FCC90795045B49B7FF",
     )
-    below: list[Key] = [("a", "b", 1), ("a", ABSENT, None), ("a", "z"), ("a",)]
+    below: list[PartitionKey] = [("a", "b", 1), ("a", ABSENT, None), ("a", "z"), ("a",)]
     assert all(low <= partition.effective(key, MULTI) < high for key in below)
-    others: list[Key] = [("b", "a", 1), ("", "", ""), ("ab", "b", 1)]
+    others: list[PartitionKey] = [("b", "a", 1), ("", "", ""), ("ab", "b", 1)]
     assert not any(low <= partition.effective(key, MULTI) < high for key in others)
     assert partition.prefix_interval((), MULTI) == ("", "FF")
 

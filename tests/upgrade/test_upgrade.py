@@ -16,10 +16,10 @@ import apsw
 import pytest
 from click.testing import CliRunner
 
-from perseid.cli import main
+from perseid.commands.cli import main
 from perseid.config import Settings
-from perseid.store import sqlite_migrations
 from perseid.store.postgres import migrations as postgres_migrations
+from perseid.store.sqlite import migrations
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.upgrade.stored import (
@@ -476,7 +476,7 @@ def test_an_old_file_gets_the_layout_of_a_new_one(stored: Stored, tmp_path: Path
     assert shape(stored.settings.data) == shape(tmp_path / "new")
 
 
-@pytest.mark.parametrize("module", [sqlite_migrations, postgres_migrations])
+@pytest.mark.parametrize("module", [migrations, postgres_migrations])
 def test_migrations_use_no_present_code(module: ModuleType) -> None:
     """What an old step does must not change with the code that uses the present layout."""
     tree = ast.parse(inspect.getsource(module))

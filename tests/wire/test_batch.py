@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perseid import charges
-from perseid.service import batches
+from perseid.service.items import batches
 from tests.support.operations import (
     BROKEN,
     codes,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perseid
-from perseid.http import portal
+from perseid.http import portal_files
 from tests.support.raw import RawClient
 
 FILES = Path(perseid.__file__).parent / "portal"
@@ -16,7 +16,7 @@ FILES = Path(perseid.__file__).parent / "portal"
 
 def test_every_file_is_served() -> None:
     on_disk = {p.relative_to(FILES).as_posix() for p in FILES.rglob("*") if p.is_file()}
-    assert set(portal.files()) == on_disk
+    assert set(portal_files.files()) == on_disk
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.errors import InsufficientStorage
 from perseid.query import CallContext, compile_query, run
-from perseid.service import query_pages
-from perseid.store import leads, property_indexes
-from perseid.store.sqlite import SqliteStore
+from perseid.service.queries import page_builders
+from perseid.store.sql import candidates
+from perseid.store.sqlite import indexes
+from perseid.store.sqlite.store import SqliteStore
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import SQLITE, Place, Stores
@@ -26,7 +27,7 @@ CONTAINER = "/dbs/shop/colls/things"
 
 @pytest.fixture(autouse=True)
 def _index_small_containers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 20)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 20)
 
 
 @pytest.fixture
@@ -269,7 +270,7 @@ def test_explain_in_an_unknown_container(shop: RawClient) -> None:
 
 
 def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", COUNT + 1)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", COUNT + 1)
     assert explain(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
 
 
@@ -312,7 +313,7 @@ def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch
         explain(client, "SELECT * FROM c WHERE c.n = 7")
         client.close()
     # No new ones from here on.
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 10**9)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
     with running(settings) as started:
         client = RawClient(started.endpoint)
         assert explain(client, "SELECT * FROM c WHERE c.n = 8")["index"] == "/n/?"
@@ -321,10 +322,10 @@ def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(property_indexes, "MOST_INDEXES", 2)
+    monkeypatch.setattr(indexes, "MOST_INDEXES", 2)
     for path in ("n", "id", "n", "even"):
         explain(shop, f"SELECT * FROM c WHERE c.{path} = true")
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 10**9)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
     assert explain(shop, "SELECT * FROM c WHERE c.n = 1")["access"] == "index"
     assert explain(shop, "SELECT * FROM c WHERE c.even = true")["access"] == "index"
     assert explain(shop, "SELECT * FROM c WHERE c.id = 't01'")["access"] == "scan"
@@ -333,7 +334,7 @@ def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.Mon
 def test_many_candidates_are_found_by_a_scan(
     shop: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leads, "MOST_CANDIDATES", 5)
+    monkeypatch.setattr(candidates, "MAX_CANDIDATES", 5)
     reply = shop.query(f"{CONTAINER}/docs", "SELECT VALUE c.n FROM c WHERE c.n >= 10")
     assert reply.json["Documents"] == [*range(10, COUNT)]
 
@@ -363,7 +364,7 @@ def test_a_page_that_takes_too_long_ends_with_a_token(place: Place) -> None:
 def test_an_offset_is_not_forgotten_when_a_page_takes_too_long(
     place: Place, monkeypatch: pytest.MonkeyPatch, shown: str
 ) -> None:
-    monkeypatch.setattr(query_pages, "CHUNK", 5)
+    monkeypatch.setattr(page_builders, "CHUNK", 5)
     with running(place.lasting(query_page_seconds=0)) as settings:
         client = RawClient(settings.endpoint)
         fill(client)
@@ -393,7 +394,7 @@ def test_a_change_is_in_force_although_an_index_stays(
     async def full(*_: Any) -> None:
         raise InsufficientStorage("full")
 
-    monkeypatch.setattr(SqliteStore, "keep_indexes", full)
+    monkeypatch.setattr(SqliteStore, "drop_disallowed_indexes", full)
     policy = {"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": "/n/?"}]}
     body = shop.get(CONTAINER).json | {"indexingPolicy": policy, "defaultTtl": 500}
     assert shop.put(CONTAINER, body).status == 200

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from perseid.query import compile_query, effort, settle
+from perseid.query import compile_query, evaluate_row_independent, work_limit
+from perseid.query.deadline import Deadline
 from perseid.query.functions import regex
-from perseid.service import patching, plans, queries, query_pages
-from perseid.service.patience import Patience
+from perseid.service.items import patches
+from perseid.service.queries import page_builders, pages, plans
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import Place
@@ -63,8 +64,8 @@ def raw(endpoint: str) -> Iterator[RawClient]:
 def test_rows_of_one_item_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 0.1)
-    monkeypatch.setattr(query_pages, "Patience", lambda: Patience(0.1))
+    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 0.1)
+    monkeypatch.setattr(page_builders, "Deadline", lambda: Deadline(0.1))
     parameters = [{"name": "@a", "value": list(range(SIZE))}]
     reply = raw.query(DOCS, text, parameters)
     assert reply.status == 400, reply
@@ -88,7 +89,7 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at the time finds it over, so a page ends at the first look after its first row."""
-    monkeypatch.setattr(effort, "STEPS", 50)
+    monkeypatch.setattr(work_limit, "STEPS", 50)
     with (
         running(place.fresh(query_page_seconds=0)) as settings,
         closing(RawClient(settings.endpoint)) as raw,
@@ -113,7 +114,7 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
 def test_others_are_served_meanwhile(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 3.0)
+    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 3.0)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         started = threading.Event()
 
@@ -152,7 +153,7 @@ PATTERNS: Final = " OR ".join(f"c.s LIKE '%_{'s' * 100}{number}%'" for number in
 def test_functions_have_the_time_limit_of_an_item_and_others_are_served(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(query_pages, "ITEM_SECONDS", 0.2)
+    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 0.2)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         item = {"id": "2", "pk": "p", "a": list(range(SIZE)), "b": [-1, *range(1, SIZE)]}
         assert busy.post(DOCS, item | {"s": "s" * 10_000}, pk='["p"]').status == 201
@@ -173,7 +174,7 @@ def test_what_a_filter_makes_of_parameters_has_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is worked out once for all items, and before one is looked at."""
-    monkeypatch.setattr(plans, "_SETTLING_SECONDS", 0.05)
+    monkeypatch.setattr(plans, "_BINDING_SECONDS", 0.05)
     text = f"SELECT * FROM c WHERE @a IN ({', '.join(['@b'] * 2000)})"
     given = {"@a": list(range(SIZE)), "@b": list(range(1, SIZE))}
     reply = raw.query(DOCS, text, [{"name": name, "value": given[name]} for name in given])
@@ -181,9 +182,9 @@ def test_what_a_filter_makes_of_parameters_has_a_time_limit(
     assert "take too long" in reply.json["message"]
 
 
-@pytest.mark.parametrize("settled", ["@a = @a AND c.pk = 'p'", "NOW() > '2' AND @a = @a"])
+@pytest.mark.parametrize("row_independent", ["@a = @a AND c.pk = 'p'", "NOW() > '2' AND @a = @a"])
 def test_others_are_served_while_a_filter_works_with_long_parameters(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch, settled: str
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, row_independent: str
 ) -> None:
     """The parameters are compared only when another request has been served meanwhile."""
     served = threading.Event()
@@ -192,12 +193,12 @@ def test_others_are_served_while_a_filter_works_with_long_parameters(
     def patiently(*arguments: Any) -> dict[Any, Any]:
         begun.set()
         assert served.wait(20)
-        return settle(*arguments)
+        return evaluate_row_independent(*arguments)
 
-    monkeypatch.setattr("perseid.service.plans.settle", patiently)
+    monkeypatch.setattr("perseid.service.queries.plans.evaluate_row_independent", patiently)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         replies: list[Any] = []
-        text = f"SELECT VALUE c.id FROM c WHERE {settled}"
+        text = f"SELECT VALUE c.id FROM c WHERE {row_independent}"
         given = [{"name": "@a", "value": list(range(SIZE))}]
         asking = threading.Thread(target=lambda: replies.append(busy.query(DOCS, text, given)))
         asking.start()
@@ -243,7 +244,7 @@ def test_a_query_that_is_done_keeps_nothing(raw: RawClient, text: str) -> None:
     """Its items would fill the memory until somebody looks for circles of objects."""
 
     def is_left() -> bool:
-        return any(isinstance(each, query_pages.QueryWork) for each in gc.get_objects())
+        return any(isinstance(each, page_builders.QueryPageBuilder) for each in gc.get_objects())
 
     gc.collect()
     gc.disable()
@@ -261,7 +262,7 @@ def test_a_query_that_is_done_keeps_nothing(raw: RawClient, text: str) -> None:
 def test_queries_over_metadata_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "_METADATA_SECONDS", 0.1)
+    monkeypatch.setattr(pages, "_METADATA_SECONDS", 0.1)
     text = "SELECT VALUE 1 FROM d JOIN a IN (SELECT VALUE @a) JOIN b IN (SELECT VALUE @a)" + (
         " JOIN e IN (SELECT VALUE @a)"
     )
@@ -273,7 +274,7 @@ def test_queries_over_metadata_have_a_time_limit(
 def test_conditions_of_patches_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patching, "_CONDITION_SECONDS", 0.1)
+    monkeypatch.setattr(patches, "_CONDITION_SECONDS", 0.1)
     body = {
         "operations": [{"op": "set", "path": "/n", "value": 1}],
         "condition": f"FROM c WHERE EXISTS(SELECT 1 {ELEMENTS} WHERE x + y + z < 0)",

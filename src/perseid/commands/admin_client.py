@@ -51,7 +51,7 @@ class AdminClient:
             reply = connection.request(
                 method, path, ("_perseid", "/".join(path)), options=options, body=content
             )
-            return Answer(reply.body, connection.judged(reply))
+            return Answer(reply.body, connection.checked_body(reply))
 
 
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -73,13 +73,13 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
         help="A master key of the server. Default: the key every emulator uses.",
     )
     @functools.wraps(command)
-    def with_client(*, endpoint: str, key: str, **given: Any) -> None:
-        command(AdminClient(endpoint, key), **given)
+    def with_client(*, endpoint: str, key: str, **arguments: Any) -> None:
+        command(AdminClient(endpoint, key), **arguments)
 
     return with_client
 
 
-def talks_to_server(command: Callable[..., None]) -> Callable[..., None]:
+def admin_options(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command --endpoint, --key and --json; it gets a client and `as_json`."""
     with_json = click.option(
         "--json", "as_json", is_flag=True, help="Print the server's answer as it is."

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from perseid.commands.output import plain, print_json
-from perseid.commands.paths import NamedPath
+from perseid.commands.output import print_json, printable
+from perseid.commands.path_type import NamedPath
 from perseid.config import Settings
 from perseid.store.protocol import StoreError
 
@@ -28,7 +28,7 @@ def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:
     Example:
       perseid check /var/lib/perseid
     """
-    from perseid import integrity
+    from perseid.commands import integrity
 
     try:
         findings = integrity.check(directory, is_quick=is_quick)
@@ -42,7 +42,7 @@ def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:
             verdict = f"{finding.wrong} wrong" if finding.wrong else "sound"
             click.echo(f"{finding.name}: {finding.looked:,} looked at, {verdict}")
             for problem in finding.problems:
-                click.echo(f"  {plain(problem)}")
+                click.echo(f"  {printable(problem)}")
             if finding.wrong > len(finding.problems):
                 click.echo(f"  and {finding.wrong - len(finding.problems)} more")
     if not is_sound:

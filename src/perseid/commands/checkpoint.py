@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from perseid.commands.paths import NamedPath
+from perseid.commands.path_type import NamedPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def resumable(verb: str, stream: str) -> Callable[[F], F]:
             (
                 click.option(
                     "--checkpoint",
-                    type=NamedPath(is_replaced=True, dir_okay=False),
+                    type=NamedPath(must_be_file=True, dir_okay=False),
                     help=f"Where to note how far the {verb} has come. Default:"
                     f" FILE.{verb}-state beside FILE; none for standard {stream}.",
                 ),
@@ -77,7 +77,7 @@ class Checkpoint:
                 )
         return state
 
-    def try_out(self) -> None:
+    def check_writable(self) -> None:
         """click.ClickException if there is no place for it: now, and not after the first items."""
         if self.path is not None:
             self._write(self.path, "").unlink()
@@ -90,13 +90,13 @@ class Checkpoint:
 
     def _write(self, path: Path, text: str) -> Path:
         """The file that is to take the place of `path`."""
-        fresh = path.with_name(path.name + ".new")
+        new_file = path.with_name(path.name + ".new")
         try:
-            with open(fresh, "w") as file:
+            with open(new_file, "w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            return fresh
+            return new_file
         except OSError as exc:
             raise click.ClickException(
                 f"Cannot write {path}: {exc.strerror}. Choose a place with --checkpoint."

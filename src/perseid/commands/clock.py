@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from perseid.commands.admin_client import AdminClient, Answer, talks_to_server
+from perseid.commands.admin_client import AdminClient, Answer, admin_options
 from perseid.commands.connection import Refused
-from perseid.commands.output import printed
+from perseid.commands.output import print_if_json
 from perseid.durations import NUMBER, UNITS, seconds_of, whole
 
 _NUMBER: Final = re.compile(NUMBER, re.ASCII)
@@ -73,7 +73,7 @@ def clock() -> None:
 
 
 @clock.command()
-@talks_to_server
+@admin_options
 def show(client: AdminClient, as_json: bool) -> None:
     """Show the server's time.
 
@@ -85,7 +85,7 @@ def show(client: AdminClient, as_json: bool) -> None:
 
 
 @clock.command()
-@talks_to_server
+@admin_options
 def freeze(client: AdminClient, as_json: bool) -> None:
     """Make time stand still.
 
@@ -97,7 +97,7 @@ def freeze(client: AdminClient, as_json: bool) -> None:
 
 
 @clock.command()
-@talks_to_server
+@admin_options
 def resume(client: AdminClient, as_json: bool) -> None:
     """Let time run on from where it stands.
 
@@ -110,7 +110,7 @@ def resume(client: AdminClient, as_json: bool) -> None:
 
 @clock.command()
 @click.argument("seconds", type=parse_duration)
-@talks_to_server
+@admin_options
 def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
     """Move time forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w.
 
@@ -123,7 +123,7 @@ def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
 
 @clock.command("set")
 @click.argument("instant", type=parse_instant)
-@talks_to_server
+@admin_options
 def set_(client: AdminClient, as_json: bool, instant: float) -> None:
     """Move time forward to INSTANT.
 
@@ -151,7 +151,7 @@ def _move(
 
 
 def _print(answer: Answer, as_json: bool) -> None:
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     fixed = "" if value["movable"] else ", cannot be moved"

@@ -28,6 +28,6 @@ def completion(context: click.Context, shell: str) -> None:
       perseid completion fish > ~/.config/fish/completions/perseid.fish
     """
     program = context.find_root().command
-    made = SHELLS[shell](program, {}, "perseid", VARIABLE)
+    script = SHELLS[shell](program, {}, "perseid", VARIABLE)
     # Not `source()`: for bash that would start one, to look at its version.
-    click.echo(made.source_template % made.source_vars())
+    click.echo(script.source_template % script.source_vars())

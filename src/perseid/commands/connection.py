@@ -26,10 +26,10 @@ from perseid.config import Settings
 DEFAULT_ENDPOINT: Final = Settings().endpoint
 _CONNECT_SECONDS: Final = 10.0
 # How the end of a connection shows, whether it came before the request, within it, or after it.
-_BROKEN_OFF: Final = (ConnectionResetError, BrokenPipeError)
-_NO_PLACE: Final = ("Owner resource does not exist", "Resource Not Found")
+_CONNECTION_LOST: Final = (ConnectionResetError, BrokenPipeError)
+_NOT_FOUND_TEXTS: Final = ("Owner resource does not exist", "Resource Not Found")
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
-_ANSWERED_WITH: Final = "x-ms-activity-id"  # whatever the answer
+_PERSEID_HEADER: Final = "x-ms-activity-id"  # whatever the answer
 _THROTTLED: Final = 429
 _LONGEST_WAIT: Final = 30.0  # seconds in all, for one request; as long as the SDKs
 
@@ -56,8 +56,8 @@ class Connection:
     def __init__(self, endpoint: str, key: str) -> None:
         self.endpoint = endpoint
         self._target = split(endpoint)
-        self._secret = secret_of(key)
-        self._open: http.client.HTTPConnection | None = None
+        self._secret = decode_secret(key)
+        self._http: http.client.HTTPConnection | None = None
         self._has_answered = False
 
     def __enter__(self) -> Connection:
@@ -72,9 +72,9 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        if self._http is not None:
+            self._http.close()
+            self._http = None
 
     def request(
         self,
@@ -98,27 +98,29 @@ class Connection:
             url += f"?{urlencode(options)}"
         waited = 0.0
         while True:
-            sent = self._signed(method, *signed_for) | dict(headers or {})
-            reply = self._asked(method, url, body, sent)
-            if _ANSWERED_WITH not in reply.headers:  # another program that speaks HTTP
-                raise self._no_perseid(reply)
+            sent_headers = self._signed(method, *signed_for) | dict(headers or {})
+            reply = self._send_with_retry(method, url, body, sent_headers)
+            if _PERSEID_HEADER not in reply.headers:  # another program that speaks HTTP
+                raise self._not_perseid(reply)
             wait = float(reply.headers.get("x-ms-retry-after-ms", "inf")) / 1000
             waited += wait
             if reply.status != _THROTTLED or waited > _LONGEST_WAIT:
                 return reply
             _wait(wait)
 
-    def _asked(self, method: str, url: str, body: bytes | None, sent: Mapping[str, str]) -> Reply:
-        was_open = self._open is not None
+    def _send_with_retry(
+        self, method: str, url: str, body: bytes | None, sent_headers: Mapping[str, str]
+    ) -> Reply:
+        was_open = self._http is not None
         try:
-            return self._exchange(method, url, body, sent)
-        except _BROKEN_OFF:
+            return self._exchange(method, url, body, sent_headers)
+        except _CONNECTION_LOST:
             # A server may close a connection that has been idle; a read can be asked again.
-            if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent):
+            if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent_headers):
                 raise self._no_answer() from None
         try:
-            return self._exchange(method, url, body, sent)
-        except _BROKEN_OFF:
+            return self._exchange(method, url, body, sent_headers)
+        except _CONNECTION_LOST:
             raise self._no_answer() from None
 
     def _signed(self, method: str, kind: str, link: str) -> dict[str, str]:
@@ -136,17 +138,17 @@ class Connection:
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
     ) -> Reply:
         try:
-            if self._open is None:
-                self._open = open_connection(self._target)
-                self._open.connect()
-                self._open.sock.settimeout(_ANSWER_SECONDS)
-            self._open.request(method, url, body, dict(headers))
-            response = self._open.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            reply = Reply(response.status, found, response.read())
+            if self._http is None:
+                self._http = open_connection(self._target)
+                self._http.connect()
+                self._http.sock.settimeout(_ANSWER_SECONDS)
+            self._http.request(method, url, body, dict(headers))
+            response = self._http.getresponse()
+            details = {name.lower(): value for name, value in response.getheaders()}
+            reply = Reply(response.status, details, response.read())
             self._has_answered = True
             return reply
-        except _BROKEN_OFF:
+        except _CONNECTION_LOST:
             self.close()
             raise
         except ssl.SSLError as exc:
@@ -179,13 +181,13 @@ class Connection:
             " if the server runs with --tls, the endpoint starts with https://."
         )
 
-    def _no_perseid(self, reply: Reply) -> Refused:
+    def _not_perseid(self, reply: Reply) -> Refused:
         return Refused(
             reply.status,
             f"{self.endpoint} is not a Perseid server: it answered HTTP {reply.status}.",
         )
 
-    def judged(self, reply: Reply) -> dict[str, Any]:
+    def checked_body(self, reply: Reply) -> dict[str, Any]:
         """The body of a good answer; else the server's own words, without their envelope."""
         try:
             value = json.loads(reply.body)
@@ -193,11 +195,11 @@ class Connection:
             value = None
         is_good = reply.status in (200, 201)
         if not isinstance(value, dict) or (not is_good and "message" not in value):
-            raise self._no_perseid(reply)
+            raise self._not_perseid(reply)
         if is_good:
             return value
-        message = plain_message(str(value["message"]))
-        if reply.status == 404 and message.startswith(_NO_PLACE):
+        message = error_message(str(value["message"]))
+        if reply.status == 404 and message.startswith(_NOT_FOUND_TEXTS):
             message = (
                 f"{message.partition('.')[0]}: check the names of database and container;"
                 " .databases and .containers in `perseid query` list them."
@@ -211,8 +213,8 @@ class Connection:
         raise Refused(reply.status, message)
 
 
-def secret_of(key: str) -> bytes:
-    from perseid.http.auth import decode_key
+def decode_secret(key: str) -> bytes:
+    from perseid.http.authorization import decode_key
 
     try:
         return decode_key(key)
@@ -220,14 +222,14 @@ def secret_of(key: str) -> bytes:
         raise click.UsageError("--key must be base64, as Cosmos DB keys are.") from None
 
 
-def plain_message(text: str) -> str:
+def error_message(text: str) -> str:
     """The sentences of an error body."""
     text = text.partition("\r\nActivityId:")[0]
     if text.startswith("Message: "):
-        found = json.loads(text.removeprefix("Message: "))
-        if "errors" in found:  # of a query, with their places in its text
-            return " ".join(each["message"] for each in found["errors"])
-        text = " ".join(found["Errors"])
+        details = json.loads(text.removeprefix("Message: "))
+        if "errors" in details:  # of a query, with their places in its text
+            return " ".join(each["message"] for each in details["errors"])
+        text = " ".join(details["Errors"])
     return text
 
 
@@ -252,11 +254,11 @@ def open_connection(target: SplitResult) -> http.client.HTTPConnection:
     if target.scheme == "http":
         return http.client.HTTPConnection(host, target.port, timeout=_CONNECT_SECONDS)
     return http.client.HTTPSConnection(
-        host, target.port, timeout=_CONNECT_SECONDS, context=trust(host)
+        host, target.port, timeout=_CONNECT_SECONDS, context=ssl_context_for(host)
     )
 
 
-def trust(host: str) -> ssl.SSLContext:
+def ssl_context_for(host: str) -> ssl.SSLContext:
     """Whose certificates are good: of this machine, any; of others, what the system trusts."""
     context = ssl.create_default_context()
     if Settings(host=host).is_loopback:

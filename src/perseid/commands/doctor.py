@@ -24,8 +24,8 @@ import click
 from perseid import __version__, clock
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.clock import duration_text, instant_text
-from perseid.commands.connection import Reply, open_connection, plain_message, split
-from perseid.commands.output import plain, plural, print_json
+from perseid.commands.connection import Reply, error_message, open_connection, split
+from perseid.commands.output import plural, print_json, printable
 
 Verdict = Literal["ok", "warning", "failed"]
 _SECONDS: Final = 5.0
@@ -34,7 +34,7 @@ _MARKS: Final = {"ok": "ok", "warning": "note", "failed": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckResult:
     """What was looked at, what was found, and what to do about it."""
 
     name: str
@@ -43,16 +43,16 @@ class Step:
     hint: str = ""
 
 
-class Ended(Exception):
+class CheckFailed(Exception):
     """The way ends here; carries the step that failed."""
 
     def __init__(self, name: str, found: str, hint: str) -> None:
         super().__init__(found)
-        self.step = Step(name, "failed", found, hint)
+        self.step = CheckResult(name, "failed", found, hint)
 
 
 @dataclass(slots=True)
-class Visit:
+class Diagnosis:
     """A way to a server, as far as it has been followed."""
 
     client: AdminClient
@@ -76,37 +76,40 @@ class Visit:
             return connection.request("GET", names, (kind, link))
 
 
-def _name(visit: Visit) -> Iterator[Step]:
+def _name(diagnosis: Diagnosis) -> Iterator[CheckResult]:
     try:
-        found = socket.getaddrinfo(visit.host, visit.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(diagnosis.host, diagnosis.port, type=socket.SOCK_STREAM)
     except OSError as exc:
-        raise Ended(
-            "name", f"'{visit.host}' has no address: {exc.strerror}",
+        raise CheckFailed(
+            "name", f"'{diagnosis.host}' has no address: {exc.strerror}",
             "Check the spelling; inside Docker the host is the service's name, not localhost.",
         ) from None  # fmt: skip
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    yield Step("name", "ok", f"{visit.host} is {', '.join(addresses)}")
-    reached = {address: _reaches(address, visit.port) for address in addresses}
-    if not any(is_there for is_there, _ in reached.values()):
-        reasons = ", ".join(sorted({reason for _, reason in reached.values()}))
-        raise Ended(
-            "port", f"nothing listens on port {visit.port} ({reasons})",
+    yield CheckResult("name", "ok", f"{diagnosis.host} is {', '.join(addresses)}")
+    reachability = {address: _try_connect(address, diagnosis.port) for address in addresses}
+    if not any(is_reachable for is_reachable, _ in reachability.values()):
+        reasons = ", ".join(sorted({reason for _, reason in reachability.values()}))
+        raise CheckFailed(
+            "port", f"nothing listens on port {diagnosis.port} ({reasons})",
             "Start a server with `perseid serve`, or give its port in --endpoint. In a container"
             " it needs --host 0.0.0.0 and a published port.",
         )  # fmt: skip
-    missed = [address for address, (is_there, _) in reached.items() if not is_there]
-    if missed:
-        good = next(address for address, (is_there, _) in reached.items() if is_there)
-        yield Step(
-            "port", "warning", f"port {visit.port} answers on {good}, not on {', '.join(missed)}",
-            f"Clients that try {missed[0]} first are slow or fail: use {good} instead of"
-            f" {visit.host}.",
+    unreachable = [
+        address for address, (is_reachable, _) in reachability.items() if not is_reachable
+    ]
+    if unreachable:
+        good = next(address for address, (is_reachable, _) in reachability.items() if is_reachable)
+        yield CheckResult(
+            "port", "warning", f"port {diagnosis.port} answers on {good},"
+            f" not on {', '.join(unreachable)}",
+            f"Clients that try {unreachable[0]} first are slow or fail: use {good} instead of"
+            f" {diagnosis.host}.",
         )  # fmt: skip
     else:
-        yield Step("port", "ok", f"port {visit.port} accepts connections")
+        yield CheckResult("port", "ok", f"port {diagnosis.port} accepts connections")
 
 
-def _reaches(address: str, port: int) -> tuple[bool, str]:
+def _try_connect(address: str, port: int) -> tuple[bool, str]:
     try:
         with socket.create_connection((address, port), timeout=_SECONDS):
             return True, ""
@@ -114,42 +117,44 @@ def _reaches(address: str, port: int) -> tuple[bool, str]:
         return False, exc.strerror or str(exc)
 
 
-def _tls(visit: Visit) -> Iterator[Step]:
+def _tls(diagnosis: Diagnosis) -> Iterator[CheckResult]:
     """Whether both sides speak HTTPS, or neither does; and whether the certificate is trusted."""
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-    speaks_tls = _handshake(visit, unverified) is None
-    if visit.target.scheme == "http":
+    speaks_tls = _handshake(diagnosis, unverified) is None
+    if diagnosis.target.scheme == "http":
         if speaks_tls:
-            raise Ended(
+            raise CheckFailed(
                 "TLS", "the server speaks HTTPS, the endpoint says http",
-                f"Use {visit.other_scheme()} as endpoint, or start the server without --tls.",
+                f"Use {diagnosis.other_scheme()} as endpoint, or start the server without --tls.",
             )  # fmt: skip
-        yield Step("TLS", "ok", "plain HTTP on both sides")
+        yield CheckResult("TLS", "ok", "plain HTTP on both sides")
         return
     if not speaks_tls:
-        raise Ended(
+        raise CheckFailed(
             "TLS", "the server speaks plain HTTP, the endpoint says https",
-            f"Use {visit.other_scheme()} as endpoint, or start the server with --tls.",
+            f"Use {diagnosis.other_scheme()} as endpoint, or start the server with --tls.",
         )  # fmt: skip
-    problem = _handshake(visit, ssl.create_default_context())
+    problem = _handshake(diagnosis, ssl.create_default_context())
     if problem is None:
-        yield Step("TLS", "ok", "HTTPS with a certificate that this system trusts")
+        yield CheckResult("TLS", "ok", "HTTPS with a certificate that this system trusts")
         return
-    yield Step(
+    yield CheckResult(
         "TLS", "warning", f"this system does not trust the certificate: {problem}",
-        f"Save {visit.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
+        f"Save {diagnosis.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
         " REQUESTS_CA_BUNDLE for the Python SDK (SSL_CERT_FILE for its asynchronous client),"
         " NODE_EXTRA_CA_CERTS for JavaScript, the system's store for .NET and Java.",
     )  # fmt: skip
 
 
-def _handshake(visit: Visit, context: ssl.SSLContext) -> str | None:
+def _handshake(diagnosis: Diagnosis, context: ssl.SSLContext) -> str | None:
     """None if it succeeds, else why not."""
     try:
         with (
-            socket.create_connection((visit.host, visit.port), timeout=_SECONDS) as plain_socket,
-            context.wrap_socket(plain_socket, server_hostname=visit.host),
+            socket.create_connection(
+                (diagnosis.host, diagnosis.port), timeout=_SECONDS
+            ) as plain_socket,
+            context.wrap_socket(plain_socket, server_hostname=diagnosis.host),
         ):
             return None
     except ssl.SSLCertVerificationError as exc:
@@ -158,154 +163,161 @@ def _handshake(visit: Visit, context: ssl.SSLContext) -> str | None:
         return str(exc)
 
 
-def _server(visit: Visit) -> Iterator[Step]:
+def _server(diagnosis: Diagnosis) -> Iterator[CheckResult]:
     try:
-        with closing(open_connection(visit.target)) as connection:
+        with closing(open_connection(diagnosis.target)) as connection:
             connection.request("GET", "/_perseid/health")
             response = connection.getresponse()
             date = response.getheader("date")
             answer = json.loads(response.read())
         version = str(answer["version"])
     except TimeoutError:
-        raise Ended(
+        raise CheckFailed(
             "server", "it takes connections and does not answer",
             "It hangs, is stopped, or is another program; look at its log, and start it again.",
         ) from None  # fmt: skip
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        raise Ended(
+        raise CheckFailed(
             "server", "something answers, but it is not Perseid",
-            f"Another program uses port {visit.port}; start Perseid with another --port.",
+            f"Another program uses port {diagnosis.port}; start Perseid with another --port.",
         ) from None  # fmt: skip
     if version == __version__:
-        yield Step("server", "ok", f"Perseid {version}")
+        yield CheckResult("server", "ok", f"Perseid {version}")
     else:
-        yield Step(
+        yield CheckResult(
             "server", "warning", f"Perseid {version}, this command is {__version__}",
             "Use the same release on both sides: they may know different options.",
         )  # fmt: skip
     if date is not None:
-        yield from _skew(parsedate_to_datetime(date).timestamp() - clock.wall())
+        yield from _clock_skew(parsedate_to_datetime(date).timestamp() - clock.wall())
 
 
-def _skew(seconds: float) -> Iterator[Step]:
+def _clock_skew(seconds: float) -> Iterator[CheckResult]:
     if abs(seconds) > _LARGEST_SKEW:
         side = "ahead of" if seconds > 0 else "behind"
-        raise Ended(
+        raise CheckFailed(
             "clock", f"the server's clock is {duration_text(abs(seconds))} {side} this machine's",
             "Requests dated more than 15 minutes off are refused: set both clocks by NTP."
             " A virtual machine that slept is the usual reason.",
         )  # fmt: skip
-    yield Step("clock", "ok", f"{abs(seconds):.0f} s apart, 900 s are allowed")
+    yield CheckResult("clock", "ok", f"{abs(seconds):.0f} s apart, 900 s are allowed")
 
 
-def _key(visit: Visit) -> Iterator[Step]:
-    reply = visit.signed("")
+def _key(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+    reply = diagnosis.signed("")
     if reply.status == 200:
-        visit.account = json.loads(reply.body)
-        kind = visit.signed("_perseid", "sweeper", kind="_perseid", link="_perseid/sweeper").status
+        diagnosis.account = json.loads(reply.body)
+        kind = diagnosis.signed(
+            "_perseid", "sweeper", kind="_perseid", link="_perseid/sweeper"
+        ).status
         if kind == 403:
-            yield Step(
+            yield CheckResult(
                 "key", "warning", "accepted, but it can only read",
                 "Writes are refused with 403; use a primary or secondary key for them.",
             )  # fmt: skip
         else:
-            yield Step("key", "ok", "accepted")
+            yield CheckResult("key", "ok", "accepted")
         return
-    message = plain_message(json.loads(reply.body)["message"])
+    message = error_message(json.loads(reply.body)["message"])
     if "current time" in message:
-        raise Ended("clock", message, "Set both clocks by NTP; 15 minutes are allowed.")
-    raise Ended(
+        raise CheckFailed("clock", message, "Set both clocks by NTP; 15 minutes are allowed.")
+    raise CheckFailed(
         "key", f"refused with {reply.status}",
         "Give a key of the server with --key or PERSEID_KEY: the one after --key of"
         " `perseid serve`, else the well-known emulator key. Copy it whole, with its ==.",
     )  # fmt: skip
 
 
-def _address(visit: Visit) -> Iterator[Step]:
+def _advertised_endpoint(diagnosis: Diagnosis) -> Iterator[CheckResult]:
     """Clients go on with the endpoint that the account tells them."""
-    told = visit.account["writableLocations"][0]["databaseAccountEndpoint"]
-    if urlsplit(told).netloc == visit.target.netloc:
-        yield Step("address", "ok", f"clients are told to go on with {told}")
+    advertised = diagnosis.account["writableLocations"][0]["databaseAccountEndpoint"]
+    if urlsplit(advertised).netloc == diagnosis.target.netloc:
+        yield CheckResult("address", "ok", f"clients are told to go on with {advertised}")
     else:
-        yield Step(
-            "address", "warning", f"clients are told to go on with {told}",
+        yield CheckResult(
+            "address", "warning", f"clients are told to go on with {advertised}",
             "A proxy in between rewrites the Host header; let it pass, or switch endpoint"
             " discovery off in the SDK.",
         )  # fmt: skip
 
 
-def _proxy(visit: Visit) -> Iterator[Step]:
-    proxy = urllib.request.getproxies().get(visit.target.scheme)
-    if proxy is not None and not urllib.request.proxy_bypass(visit.host):
-        yield Step(
-            "proxy", "warning", f"the environment sends {visit.target.scheme} through {proxy}",
-            f"Most SDKs obey that: add {visit.host} to NO_PROXY.",
+def _proxy(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+    proxy = urllib.request.getproxies().get(diagnosis.target.scheme)
+    if proxy is not None and not urllib.request.proxy_bypass(diagnosis.host):
+        yield CheckResult(
+            "proxy", "warning", f"the environment sends {diagnosis.target.scheme} through {proxy}",
+            f"Most SDKs obey that: add {diagnosis.host} to NO_PROXY.",
         )  # fmt: skip
 
 
-def _expiry_clock(visit: Visit) -> Iterator[Step]:
-    reply = visit.signed("_perseid", "clock", kind="_perseid", link="_perseid/clock")
+def _expiry_clock(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+    reply = diagnosis.signed("_perseid", "clock", kind="_perseid", link="_perseid/clock")
     if reply.status != 200:
         return
     found = json.loads(reply.body)
     ahead = found["now"] - clock.wall()
     if (held_until := found.get("heldUntil")) is not None:
-        yield Step(
+        yield CheckResult(
             "lifetimes", "warning", f"the clock is held until {instant_text(held_until)}",
             "This data has seen that time: a test clock was moved, or the system's clock set back."
             " Nothing dies before then; with --test-clock time runs on from there.",
         )  # fmt: skip
     elif found.get("frozen") or ahead > 60:
         state = "stands still" if found.get("frozen") else f"is {duration_text(ahead)} ahead"
-        yield Step(
+        yield CheckResult(
             "lifetimes", "warning", f"the test clock {state} at {instant_text(found['now'])}",
             "That is what --test-clock is for; items die by that time. It never goes back.",
         )  # fmt: skip
 
 
-def _sdk(visit: Visit) -> Iterator[Step]:
+def _sdk(diagnosis: Diagnosis) -> Iterator[CheckResult]:
     """The Python client, if it is installed here."""
     if (
         importlib.util.find_spec("azure") is None
         or importlib.util.find_spec("azure.cosmos") is None
     ):
-        yield Step("SDK", "warning", "azure-cosmos is not installed here; not tried")
+        yield CheckResult("SDK", "warning", "azure-cosmos is not installed here; not tried")
         return
     from azure.cosmos import CosmosClient
     from azure.cosmos import __version__ as sdk_version
 
     # An own certificate was told of above; here the question is what comes after it.
-    options: dict[str, Any] = {"connection_verify": False} if visit.target.scheme == "https" else {}
+    options: dict[str, Any] = (
+        {"connection_verify": False} if diagnosis.target.scheme == "https" else {}
+    )
     try:
         with (
             warnings.catch_warnings(action="ignore"),
             CosmosClient(
-                visit.client.endpoint, visit.client.key, connection_timeout=_SECONDS, **options
+                diagnosis.client.endpoint,
+                diagnosis.client.key,
+                connection_timeout=_SECONDS,
+                **options,
             ) as cosmos,
         ):
             seen = plural(len(list(cosmos.list_databases())), "database")
     except Exception as exc:  # whatever it says is the answer to why it cannot connect
-        raise Ended(
+        raise CheckFailed(
             "SDK", f"azure-cosmos {sdk_version} fails: {str(exc).splitlines()[0]}",
             "Everything before this step works, so the reason is in the client's own settings.",
         ) from None  # fmt: skip
-    yield Step("SDK", "ok", f"azure-cosmos {sdk_version} connects and sees {seen}")
+    yield CheckResult("SDK", "ok", f"azure-cosmos {sdk_version} connects and sees {seen}")
 
 
-STEPS: Final[tuple[Callable[[Visit], Iterator[Step]], ...]] = (
-    _name, _tls, _server, _key, _address, _proxy, _expiry_clock, _sdk,
+CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[CheckResult]], ...]] = (
+    _name, _tls, _server, _key, _advertised_endpoint, _proxy, _expiry_clock, _sdk,
 )  # fmt: skip
 
 
-def examine(client: AdminClient) -> list[Step]:
+def diagnose(client: AdminClient) -> list[CheckResult]:
     """All steps up to the first that fails."""
-    visit = Visit(client, split(client.endpoint))
-    steps: list[Step] = []
+    diagnosis = Diagnosis(client, split(client.endpoint))
+    steps: list[CheckResult] = []
     try:
-        for look in STEPS:
-            steps.extend(look(visit))
-    except Ended as ended:
-        steps.append(ended.step)
+        for run_check in CHECKS:
+            steps.extend(run_check(diagnosis))
+    except CheckFailed as failure:
+        steps.append(failure.step)
     return steps
 
 
@@ -322,14 +334,14 @@ def doctor(client: AdminClient, *, as_json: bool) -> None:
     Example:
       perseid doctor --endpoint https://localhost:8081/ --key "$COSMOS_KEY"
     """
-    steps = examine(client)
-    is_well = all(step.verdict != "failed" for step in steps)
+    steps = diagnose(client)
+    is_ok = all(step.verdict != "failed" for step in steps)
     if as_json:
-        print_json({"ok": is_well, "steps": [asdict(step) for step in steps]})
+        print_json({"ok": is_ok, "steps": [asdict(step) for step in steps]})
     else:
         for step in steps:
-            click.echo(plain(f"{_MARKS[step.verdict]:<8}{step.name:<11}{step.found}"))
+            click.echo(printable(f"{_MARKS[step.verdict]:<8}{step.name:<11}{step.found}"))
             if step.hint:
-                click.echo(plain(f"{'':<19}{step.hint}"))
-    if not is_well:
+                click.echo(printable(f"{'':<19}{step.hint}"))
+    if not is_ok:
         raise SystemExit(1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def printed(answer: Answer, as_json: bool) -> bool:
+def print_if_json(answer: Answer, as_json: bool) -> bool:
     """Prints the answer as it came if that was asked for."""
     if as_json:
         click.echo(answer.text)
@@ -64,9 +64,9 @@ def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(plain(name), plain(str(value)))
+        table.add_row(printable(name), printable(str(value)))
     if title is not None:  # a line of its own: as a table's it would wrap at the table's width
-        console().print(plain(title), style="bold", soft_wrap=True)
+        console().print(printable(title), style="bold", soft_wrap=True)
     show(table)
 
 
@@ -86,6 +86,6 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Without characters that would move the cursor: an id may hold any."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

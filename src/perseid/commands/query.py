@@ -13,14 +13,14 @@ import click
 
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.connection import Connection, Refused
-from perseid.commands.output import json_text, plain, plural, print_json, show
-from perseid.commands.wire_client import QueryPage, query_page
+from perseid.commands.data_client import QueryPage, query_page
+from perseid.commands.output import json_text, plural, print_json, printable, show
 from perseid.documents import SYSTEM_PROPERTIES
 
 FORMATS: Final = ("table", "json", "lines")
 _WIDEST_TABLE: Final = 12  # columns; more are unreadable
 _LONGEST_CELL: Final = 200
-_ADDED: Final = SYSTEM_PROPERTIES - {"_ts"}  # which says much
+_SYSTEM_COLUMNS: Final = SYSTEM_PROPERTIES - {"_ts"}  # which says much
 
 
 def parse_key(text: str) -> list[Any]:
@@ -35,11 +35,13 @@ def parse_key(text: str) -> list[Any]:
     return key if isinstance(key, list) else [key]
 
 
-def parse_parameter(text: str, said_by: str = "--parameter") -> tuple[str, Any]:
+def parse_parameter(text: str, option_name: str = "--parameter") -> tuple[str, Any]:
     """`@name=value`; the value is JSON if it can be read as such, else a string."""
     name, equals, value = text.partition("=")
     if not equals or not name.lstrip("@"):
-        raise click.BadParameter(f"'{text}' is not of the form @name=value.", param_hint=said_by)
+        raise click.BadParameter(
+            f"'{text}' is not of the form @name=value.", param_hint=option_name
+        )
     return f"@{name.lstrip('@')}", value_of(value)
 
 
@@ -79,7 +81,7 @@ def parameters_of(text: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class Desk:
+class QuerySession:
     """What a query is asked against, and how its answer is shown."""
 
     client: AdminClient
@@ -89,21 +91,21 @@ class Desk:
     parameters: dict[str, Any] = field(default_factory=dict)
     partition_key: list[Any] | None = None
     page_size: int = 100
-    form: str = "table"
+    output_format: str = "table"
 
     @property
-    def place(self) -> tuple[str, str]:
+    def container_path(self) -> tuple[str, str]:
         if self.database is None or self.container is None:
             raise click.UsageError("Say which container: give a DATABASE and a CONTAINER.")
         return self.database, self.container
 
     def pages(self, text: str) -> Iterator[QueryPage]:
-        self._tell_missing(text)
+        self._warn_missing_parameters(text)
         token: str | None = None
         while True:
             page = query_page(
                 self.connection,
-                *self.place,
+                *self.container_path,
                 text,
                 self.listed_parameters(),
                 partition_key=self.partition_key,
@@ -118,15 +120,15 @@ class Desk:
     def listed_parameters(self) -> list[dict[str, Any]]:
         return [{"name": name, "value": value} for name, value in self.parameters.items()]
 
-    def _tell_missing(self, text: str) -> None:
+    def _warn_missing_parameters(self, text: str) -> None:
         """A parameter without a value is undefined, which finds nothing and says nothing."""
         missing = [name for name in parameters_of(text) if name not in self.parameters]
         if missing:
-            click.echo(f"No value was given for {plain(', '.join(missing))}.", err=True)
+            click.echo(f"No value was given for {printable(', '.join(missing))}.", err=True)
 
     def explain(self, text: str) -> dict[str, Any]:
-        self._tell_missing(text)
-        database, container = self.place
+        self._warn_missing_parameters(text)
+        database, container = self.container_path
         body: dict[str, Any] = {
             "database": database,
             "container": container,
@@ -201,7 +203,7 @@ def query(
     """
     _check_text(text, partition_key, *parameters)
     with client.connect() as connection:
-        desk = Desk(
+        session = QuerySession(
             client,
             connection,
             database,
@@ -212,21 +214,21 @@ def query(
             "json" if as_json else "lines" if as_lines else "table",
         )
         if text is None and sys.stdin.isatty():
-            from perseid.commands.shell import run_shell
+            from perseid.commands.query_shell import run_shell
 
-            run_shell(desk)
+            run_shell(session)
             return
         if text is None:
-            text = _piped()
+            text = _read_stdin()
         if not text.strip():
             raise click.UsageError("There is no query: give it as an argument or by a pipe.")
         if wants_plan:
-            show_plan(desk.explain(text), desk.form)
+            show_plan(session.explain(text), session.output_format)
         else:
-            answer(desk, text, limit)
+            run_query(session, text, limit)
 
 
-def _piped() -> str:
+def _read_stdin() -> str:
     try:
         text = sys.stdin.read()
     except UnicodeDecodeError as exc:
@@ -244,21 +246,21 @@ def _check_text(*texts: str | None) -> None:
             raise click.UsageError("The query or one of its values is not UTF-8.") from None
 
 
-def answer(desk: Desk, text: str, limit: int | None) -> None:
+def run_query(session: QuerySession, text: str, limit: int | None) -> None:
     """Runs the query to its end and shows what it found."""
     rows: list[Any] = []
     charge, count, pages = 0.0, 0, 0
-    for page in desk.pages(text):
-        found = page.rows if limit is None else page.rows[: limit - count]
-        charge, count, pages = charge + page.charge, count + len(found), pages + 1
-        if desk.form == "lines":
-            for row in found:
+    for page in session.pages(text):
+        page_rows = page.rows if limit is None else page.rows[: limit - count]
+        charge, count, pages = charge + page.charge, count + len(page_rows), pages + 1
+        if session.output_format == "lines":
+            for row in page_rows:
                 print_json(row)
         else:
-            rows += found
+            rows += page_rows
         if limit is not None and count >= limit:
             break
-    SHOWN[desk.form](rows, count, charge, pages)
+    PRINTERS[session.output_format](rows, count, charge, pages)
 
 
 def show_json(rows: list[Any], count: int, charge: float, pages: int) -> None:
@@ -275,7 +277,7 @@ def show_results(rows: list[Any], count: int, charge: float, pages: int) -> None
     click.echo(f"{plural(count, 'result')}, {charge:.2f} RU, {plural(pages, 'page')}", err=True)
 
 
-SHOWN: Final[dict[str, Callable[[list[Any], int, float, int], None]]] = {
+PRINTERS: Final[dict[str, Callable[[list[Any], int, float, int], None]]] = {
     "table": show_results,
     "json": show_json,
     "lines": show_lines,
@@ -287,34 +289,36 @@ def table_of(rows: list[Any]) -> Any:
     from rich.table import Table
 
     names = dict.fromkeys(
-        name for row in rows for name in (_told(row) if isinstance(row, dict) else ("value",))
+        name
+        for row in rows
+        for name in (_visible_properties(row) if isinstance(row, dict) else ("value",))
     )
-    shown = list(names)[:_WIDEST_TABLE]
+    columns = list(names)[:_WIDEST_TABLE]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in shown:
-        table.add_column(plain(name), overflow="fold")
+    for name in columns:
+        table.add_column(printable(name), overflow="fold")
     for row in rows:
         values = row if isinstance(row, dict) else {"value": row}
-        table.add_row(*(_cell(values[name]) if name in values else "" for name in shown))
-    if len(names) > len(shown):
-        table.caption = f"and {len(names) - len(shown)} more properties; --json shows all"
+        table.add_row(*(_cell(values[name]) if name in values else "" for name in columns))
+    if len(names) > len(columns):
+        table.caption = f"and {len(names) - len(columns)} more properties; --json shows all"
     return table
 
 
-def _told(row: dict[str, Any]) -> list[str]:
+def _visible_properties(row: dict[str, Any]) -> list[str]:
     """All properties, but those that the server adds to whole items."""
-    is_item = row.keys() >= _ADDED
-    return [name for name in row if not (is_item and name in _ADDED)]
+    is_item = row.keys() >= _SYSTEM_COLUMNS
+    return [name for name in row if not (is_item and name in _SYSTEM_COLUMNS)]
 
 
 def _cell(value: Any) -> str:
-    text = plain(value if isinstance(value, str) else json_text(value))
+    text = printable(value if isinstance(value, str) else json_text(value))
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
 
 
-def show_plan(plan: dict[str, Any], form: str) -> None:
+def show_plan(plan: dict[str, Any], output_format: str) -> None:
     """The tree, which says how many items were looked at and over which index; or all figures."""
-    if form == "table":
+    if output_format == "table":
         click.echo(plan["tree"])
     else:
         print_json(plan)

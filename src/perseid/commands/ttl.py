@@ -8,16 +8,16 @@ from urllib.parse import unquote
 
 import click
 
-from perseid.commands.admin_client import AdminClient, talks_to_server
+from perseid.commands.admin_client import AdminClient, admin_options
 from perseid.commands.clock import duration_text, instant_text, parse_duration
 from perseid.commands.connection import Refused
 from perseid.commands.output import (
     bytes_text,
     console,
     json_text,
-    plain,
     plural,
-    printed,
+    print_if_json,
+    printable,
     show,
     show_table,
 )
@@ -57,7 +57,7 @@ def ttl() -> None:
 @ttl.command()
 @click.argument("database")
 @click.argument("container")
-@talks_to_server
+@admin_options
 def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
     """Show the policy, the living, and the dead not removed yet.
 
@@ -66,7 +66,7 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
       perseid ttl status shop sessions
     """
     answer = client.get("ttl", database, container)
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     show_table(
@@ -95,7 +95,7 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
     required=True,
     help="Seconds (or 15m, 2h, 3d); none or -1: on, but only items set lifetimes; off.",
 )
-@talks_to_server
+@admin_options
 def preview(
     client: AdminClient, *, as_json: bool, database: str, container: str, default_ttl: str
 ) -> None:
@@ -110,10 +110,10 @@ def preview(
     """
     proposed = parse_default_ttl(default_ttl)
     answer = client.post("ttl", database, container, "preview", body={"defaultTtl": proposed})
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
-    dies = value["diesNow"]
+    expires_now = value["diesNow"]
     show_table(
         f"{_name(value)} at {instant_text(value['asOf'])}",
         [
@@ -121,14 +121,14 @@ def preview(
                 "default ttl",
                 f"{_policy_text(value['defaultTtl'])} -> {_policy_text(proposed)}",
             ),
-            ("would die at once", _count_text(dies)),
+            ("would die at once", _count_text(expires_now)),
             *(
                 [
-                    ("  oldest of them", instant_text(dies["oldestTs"])),
-                    ("  newest of them", instant_text(dies["newestTs"])),
+                    ("  oldest of them", instant_text(expires_now["oldestTs"])),
+                    ("  newest of them", instant_text(expires_now["newestTs"])),
                     ("  first of them", _sample_text(value["sample"])),
                 ]
-                if dies["items"]
+                if expires_now["items"]
                 else []
             ),
             ("would become mortal", value["becomesMortal"]),
@@ -153,7 +153,7 @@ def preview(
     help="Width of a bar: second, minute, hour, day, week or year.",
 )
 @click.option("--count", type=int, default=24, show_default=True, help="Number of bars.")
-@talks_to_server
+@admin_options
 def forecast(
     client: AdminClient, *, as_json: bool, database: str, container: str, bucket: str, count: int
 ) -> None:
@@ -164,7 +164,7 @@ def forecast(
       perseid ttl forecast shop sessions --bucket minute --count 60
     """
     answer = client.get("ttl", database, container, "forecast", bucket=bucket, count=count)
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     _histogram(f"{_name(value)} from {instant_text(value['asOf'])}", value["buckets"])
@@ -199,7 +199,7 @@ def forecast(
     metavar="SECONDS",
     help="Also: when an item with this ttl ends.",
 )
-@talks_to_server
+@admin_options
 def explain(
     client: AdminClient,
     *,
@@ -229,7 +229,7 @@ def explain(
         raise click.ClickException(
             "There is no such item under this id and partition key, or it has been removed already."
         ) from exc
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     rows: list[tuple[str, object]] = [
@@ -253,7 +253,7 @@ def explain(
 @ttl.command()
 @click.argument("database")
 @click.argument("container")
-@talks_to_server
+@admin_options
 def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
     """Revert the last change of the default ttl.
 
@@ -264,7 +264,7 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
       perseid ttl undo shop sessions
     """
     answer = client.post("ttl", database, container, "undo")
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     purged = value["alreadyPurged"]
@@ -281,7 +281,7 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
 @ttl.command()
 @click.argument("database", required=False)
 @click.argument("container", required=False)
-@talks_to_server
+@admin_options
 def drain(
     client: AdminClient, *, as_json: bool, database: str | None, container: str | None
 ) -> None:
@@ -295,7 +295,7 @@ def drain(
       perseid ttl drain
     """
     answer = client.post("ttl", *_scope(database, container), "drain")
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     value = answer.value
     show_table(
@@ -309,7 +309,7 @@ def drain(
 @click.argument("container", required=False)
 @click.option("--after", type=int, default=0, help="Only lines behind this one.")
 @click.option("--limit", type=int, default=100, show_default=True, help="At most so many lines.")
-@talks_to_server
+@admin_options
 def audit(
     client: AdminClient,
     *,
@@ -328,7 +328,7 @@ def audit(
       perseid ttl audit shop sessions --limit 10
     """
     answer = client.get("ttl", *_scope(database, container), "audit", after=after, limit=limit)
-    if printed(answer, as_json):
+    if print_if_json(answer, as_json):
         return
     if not answer.value["entries"]:
         click.echo("no changes")
@@ -340,7 +340,7 @@ def audit(
         table.add_row(
             str(entry["line"]),
             instant_text(entry["ts"]),
-            plain(_name(entry)) if entry.get("container") else entry["containerRid"],
+            printable(_name(entry)) if entry.get("container") else entry["containerRid"],
             entry["event"],
             entry.get("caller", ""),
             _entry_text(entry),
@@ -374,7 +374,7 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=plain(title),
+        title=printable(title),
         title_justify="left",
         title_style="bold",
         box=None,
@@ -397,10 +397,10 @@ def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
     for bar, row in zip(bars, rows, strict=True):
         items = bar["items"]
         length = max(items, least) if items else 0
-        drawn = ProgressBar(
+        bar_cell = ProgressBar(
             total=most, completed=length, width=_BAR_WIDTH, finished_style="bar.complete"
         )
-        table.add_row(*row, drawn)
+        table.add_row(*row, bar_cell)
     show(table)
 
 
@@ -433,17 +433,17 @@ def _sample_text(sample: Sequence[Mapping[str, Any]]) -> str:
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
     """What an audit line says beyond who and when."""
-    shown = []
+    parts = []
     if "defaultTtl" in entry:
         old, new = (_policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
-        shown.append(f"{old} -> {new}")
+        parts.append(f"{old} -> {new}")
     for name, text in (("diedAtOnce", "died at once"), ("revived", "live again")):
         if name in entry:
-            shown.append(f"{text}: {_count_text(entry[name])}")
+            parts.append(f"{text}: {_count_text(entry[name])}")
     for name, text in _SETTINGS.items():
         if name in entry:
-            shown.append(f"{text}: {entry[name]}")
-    return plain("; ".join(shown))
+            parts.append(f"{text}: {entry[name]}")
+    return printable("; ".join(parts))
 
 
 _SETTINGS: Final = {

@@ -19,41 +19,44 @@ from perseid.http.headers import SESSION_TOKEN
 from perseid.http.request import Request, Response
 from perseid.http.responses import session_token
 from perseid.model import Container
-from perseid.service import explaining, imports, items, lifetimes, query_requests, throughput
 from perseid.service.account import Account
-from perseid.service.operation import begin, on_current
-from perseid.service.sweeper import Sweeper
-from perseid.store.protocol import Scan
+from perseid.service.items import imports, point_operations
+from perseid.service.lifetimes import reports
+from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.service.operation import begin, retry_if_stale
+from perseid.service.queries import explanation, query_requests
+from perseid.service.throughput import enforcement
+from perseid.store.protocol import Search
 
 PREFIX: Final = "/_perseid/"
 _EXPLAINED_ROWS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class AdminContext:
     """What administrators can reach: the account and its sweeper."""
 
     account: Account
     sweeper: Sweeper
 
 
-Handler = Callable[[Office, Request], Awaitable[Response]]
+AdminHandler = Callable[[AdminContext, Request], Awaitable[Response]]
 
 
-async def health(_office: Office, _request: Request) -> Response:
+async def health(_context: AdminContext, _request: Request) -> Response:
     """The process answers."""
-    return _answer({"status": "ok", "version": __version__})
+    return _json_response({"status": "ok", "version": __version__})
 
 
-async def ready(office: Office, _request: Request) -> Response:
+async def ready(context: AdminContext, _request: Request) -> Response:
     """The data can be read."""
-    await office.account.store.get_meta("token_secret")
-    return _answer({"status": "ready", "version": __version__})
+    await context.account.store.get_meta("token_secret")
+    return _json_response({"status": "ready", "version": __version__})
 
 
-async def certificate(office: Office, _request: Request) -> Response:
+async def certificate(context: AdminContext, _request: Request) -> Response:
     """The certificate to trust, when the server speaks HTTPS."""
-    path = office.account.settings.cert
+    path = context.account.settings.cert
     if path is None:
         raise NotFound("This server speaks plain HTTP; there is no certificate.")
     return Response(200, [], path.read_bytes(), "application/x-pem-file")
@@ -62,8 +65,8 @@ async def certificate(office: Office, _request: Request) -> Response:
 # The clock
 
 
-async def read_clock(office: Office, _request: Request) -> Response:
-    clock = office.account.clock
+async def read_clock(context: AdminContext, _request: Request) -> Response:
+    clock = context.account.clock
     body: dict[str, Any] = {
         "now": clock.now(),
         "movable": isinstance(clock, MovableClock),
@@ -71,194 +74,209 @@ async def read_clock(office: Office, _request: Request) -> Response:
     }
     if isinstance(clock, MovableClock):
         body["frozen"] = clock.is_frozen
-    return _answer(body)
+    return _json_response(body)
 
 
-async def freeze_clock(office: Office, request: Request) -> Response:
+async def freeze_clock(context: AdminContext, request: Request) -> Response:
     """Time stands still."""
-    return await _move(office, request, MovableClock.freeze)
+    return await _change_clock(context, request, MovableClock.freeze)
 
 
-async def resume_clock(office: Office, request: Request) -> Response:
+async def resume_clock(context: AdminContext, request: Request) -> Response:
     """Time runs on from where it stands."""
-    return await _move(office, request, MovableClock.resume)
+    return await _change_clock(context, request, MovableClock.resume)
 
 
-async def advance_clock(office: Office, request: Request) -> Response:
+async def advance_clock(context: AdminContext, request: Request) -> Response:
     """{"seconds": n}: time moves forward."""
     seconds = _number(parse_object(request.body), "seconds")
-    return await _move(office, request, lambda clock: clock.advance(seconds))
+    return await _change_clock(context, request, lambda clock: clock.advance(seconds))
 
 
-async def set_clock(office: Office, request: Request) -> Response:
+async def set_clock(context: AdminContext, request: Request) -> Response:
     """{"to": epoch seconds}: time moves forward to that instant."""
     instant = _number(parse_object(request.body), "to")
-    return await _move(office, request, lambda clock: clock.set(instant))
+    return await _change_clock(context, request, lambda clock: clock.set(instant))
 
 
-async def _move(office: Office, request: Request, how: Callable[[MovableClock], float]) -> Response:
+async def _change_clock(
+    context: AdminContext, request: Request, change: Callable[[MovableClock], float]
+) -> Response:
     """Moves the clock, of all front ends at once."""
-    account, clock = office.account, _movable(office)
-    async with account.metadata:
+    account, clock = context.account, _require_movable_clock(context)
+    async with account.metadata_lock:
         trial = clock.trial()
         try:
-            how(trial)
+            change(trial)
         except ValueError as exc:
             raise BadRequest(f"The clock was not moved: {exc}.") from None
-        await account.store.share_clock(trial.setting)
+        await account.store.publish_clock(trial.setting)
         clock.adopt(trial.setting)
-    return await _moved(office, request)
+    return await _clock_changed(context, request)
 
 
-def _movable(office: Office) -> MovableClock:
-    clock = office.account.clock
+def _require_movable_clock(context: AdminContext) -> MovableClock:
+    clock = context.account.clock
     if not isinstance(clock, MovableClock):
         raise NotFound("The clock of this server cannot be moved; start it with --test-clock.")
     return clock
 
 
-async def _moved(office: Office, request: Request) -> Response:
+async def _clock_changed(context: AdminContext, request: Request) -> Response:
     """The new time is durable before anyone is told, so that a restart does not go back."""
-    await office.account.reach(office.account.clock.now(), ahead=0)
-    office.sweeper.wake()
-    return await read_clock(office, request)
+    await context.account.persist_clock(context.account.clock.now(), ahead=0)
+    context.sweeper.wake()
+    return await read_clock(context, request)
 
 
 # Lifetimes of one container
 
 
-async def read_lifetimes(office: Office, request: Request) -> Response:
+async def read_lifetimes(context: AdminContext, request: Request) -> Response:
     """The policy, how many live under it, how many wait to be removed."""
-    body = await lifetimes.status(office.account, _container(office, request), request.now)
-    return _answer(body)
+    body = await reports.status(context.account, _container(context, request), request.now)
+    return _json_response(body)
 
 
-async def preview(office: Office, request: Request) -> Response:
+async def preview(context: AdminContext, request: Request) -> Response:
     """{"defaultTtl": n, -1 or null}: what that change would do now."""
-    asked = parse_object(request.body)
-    if "defaultTtl" not in asked:
+    body = parse_object(request.body)
+    if "defaultTtl" not in body:
         raise BadRequest('A preview needs {"defaultTtl": seconds, -1 or null}.')
-    default_ttl = ttl.check_default_ttl(asked["defaultTtl"])
-    container = _container(office, request)
-    return _answer(await lifetimes.preview(office.account, container, default_ttl, request.now))
-
-
-async def forecast(office: Office, request: Request) -> Response:
-    """?bucket=hour&count=24: who dies when, under the policy as it is."""
-    options = _options(request, bucket="hour", count="24")
-    width = lifetimes.WIDTHS.get(options["bucket"])
-    if width is None:
-        raise BadRequest(f"bucket is one of {', '.join(lifetimes.WIDTHS)}.")
-    count = _positive(options, "count", lifetimes.LARGEST_FORECAST)
-    container = _container(office, request)
-    body = await lifetimes.forecast(office.account, container, width, count, request.now)
-    seconds = office.sweeper.drain_seconds(body["backlog"]["items"])
-    return _answer(body | {"drainSeconds": seconds})
-
-
-async def explain(office: Office, request: Request) -> Response:
-    """{"id": …, "partitionKey": […], "ttl": optional}: why an item lives or not, and until when."""
-    asked = parse_object(request.body)
-    container = _container(office, request)
-    if not isinstance(asked.get("id"), str) or not isinstance(asked.get("partitionKey"), list):
-        raise BadRequest('An explanation needs {"id": "…", "partitionKey": […]}.')
-    place = items.place_of(container, wire.encode(asked["partitionKey"]).decode())
-    proposed = ttl.check_item_ttl(asked["ttl"]) if "ttl" in asked else None
-    op = begin(office.account, container, request.now)
-    return _answer(await lifetimes.explain(op, place, asked["id"], proposed))
-
-
-async def undo(office: Office, request: Request) -> Response:
-    """Reverts the last change of defaultTtl."""
-    rid = _container(office, request).rid
-    confirmation = request.header("x-perseid-confirm")
-    return _answer(
-        await lifetimes.undo(office.account, rid, request.caller, confirmation, request.now)
+    default_ttl = ttl.check_default_ttl(body["defaultTtl"])
+    container = _container(context, request)
+    return _json_response(
+        await reports.preview(context.account, container, default_ttl, request.now)
     )
 
 
-async def configure(office: Office, request: Request) -> Response:
+async def forecast(context: AdminContext, request: Request) -> Response:
+    """?bucket=hour&count=24: who dies when, under the policy as it is."""
+    options = _query_options(request, bucket="hour", count="24")
+    width = reports.FORECAST_BUCKETS.get(options["bucket"])
+    if width is None:
+        raise BadRequest(f"bucket is one of {', '.join(reports.FORECAST_BUCKETS)}.")
+    count = _integer_option(options, "count", reports.LARGEST_FORECAST)
+    container = _container(context, request)
+    body = await reports.forecast(context.account, container, width, count, request.now)
+    seconds = context.sweeper.drain_seconds(body["backlog"]["items"])
+    return _json_response(body | {"drainSeconds": seconds})
+
+
+async def explain(context: AdminContext, request: Request) -> Response:
+    """{"id": …, "partitionKey": […], "ttl": optional}: why an item lives or not, and until when."""
+    body = parse_object(request.body)
+    container = _container(context, request)
+    if not isinstance(body.get("id"), str) or not isinstance(body.get("partitionKey"), list):
+        raise BadRequest('An explanation needs {"id": "…", "partitionKey": […]}.')
+    logical_partition = point_operations.logical_partition_of(
+        container, wire.encode(body["partitionKey"]).decode()
+    )
+    proposed = ttl.check_item_ttl(body["ttl"]) if "ttl" in body else None
+    op = begin(context.account, container, request.now)
+    return _json_response(await reports.explain(op, logical_partition, body["id"], proposed))
+
+
+async def undo(context: AdminContext, request: Request) -> Response:
+    """Reverts the last change of defaultTtl."""
+    rid = _container(context, request).rid
+    confirmation = request.header("x-perseid-confirm")
+    return _json_response(
+        await reports.undo(context.account, rid, request.caller, confirmation, request.now)
+    )
+
+
+async def configure(context: AdminContext, request: Request) -> Response:
     """{"purgeHoldSeconds": n, "guard": "500" or "10%" or null}"""
-    rid = _container(office, request).rid
+    rid = _container(context, request).rid
     settings = parse_object(request.body)
-    changed = await lifetimes.configure(office.account, rid, settings, request.caller, request.now)
-    return _answer(await lifetimes.status(office.account, changed, request.now))
+    changed = await reports.configure(context.account, rid, settings, request.caller, request.now)
+    return _json_response(await reports.status(context.account, changed, request.now))
 
 
-async def drain(office: Office, request: Request) -> Response:
+async def drain(context: AdminContext, request: Request) -> Response:
     """Removes everything dead now and says how much that was."""
-    container = _container(office, request) if request.names else None
-    counts = await office.sweeper.drain(container)
-    return _answer({"purged": sum(counts.values()), "containers": counts})
+    container = _container(context, request) if request.names else None
+    counts = await context.sweeper.drain(container)
+    return _json_response({"purged": sum(counts.values()), "containers": counts})
 
 
-async def audit(office: Office, request: Request) -> Response:
+async def audit(context: AdminContext, request: Request) -> Response:
     """?after=line&limit=100: the log of policy changes."""
-    options = _options(request, after="0", limit="100")
-    container = _container(office, request) if request.names else None
-    after = _positive(options, "after", 2**62, least=0)
-    limit = _positive(options, "limit", 10_000)
-    return _answer({"entries": await lifetimes.audit(office.account, container, after, limit)})
+    options = _query_options(request, after="0", limit="100")
+    container = _container(context, request) if request.names else None
+    after = _integer_option(options, "after", 2**62, least=0)
+    limit = _integer_option(options, "limit", 10_000)
+    return _json_response(
+        {"entries": await reports.audit(context.account, container, after, limit)}
+    )
 
 
 # Queries
 
 
-async def explain_query(office: Office, request: Request) -> Response:
+async def explain_query(context: AdminContext, request: Request) -> Response:
     """{"database", "container", "query", "parameters", "partitionKey"}: how it would run."""
-    asked = parse_object(request.body)
-    names = [asked.get("database"), asked.get("container")]
+    body = parse_object(request.body)
+    names = [body.get("database"), body.get("container")]
     if not all(isinstance(name, str) for name in names):
         raise BadRequest('An explanation needs {"database": "…", "container": "…", "query": "…"}.')
-    container = office.account.catalog.container(*map(str, names))
-    op = begin(office.account, container, request.now)
-    sent = wire.encode({**asked, "parameters": asked.get("parameters")})
-    query = query_requests.parse_request(sent)
-    scope = Scan(horizon=op.horizon)
-    if asked.get("partitionKey") is not None:
-        key = asked["partitionKey"]
+    container = context.account.catalog.container(*map(str, names))
+    op = begin(context.account, container, request.now)
+    encoded_query = wire.encode({**body, "parameters": body.get("parameters")})
+    query = query_requests.parse_request(encoded_query)
+    scope = Search(cutoff=op.cutoff)
+    if body.get("partitionKey") is not None:
+        key = body["partitionKey"]
         header = wire.encode(key if isinstance(key, list) else [key]).decode()
-        place = items.place_of(container, header)
-        scope = scope._replace(pk_prefix=place.pk, range_index=place.range_index)
-    return _answer(await explaining.explain(op, query, scope, _EXPLAINED_ROWS))
+        logical_partition = point_operations.logical_partition_of(container, header)
+        scope = scope._replace(
+            pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
+        )
+    return _json_response(await explanation.explain(op, query, scope, _EXPLAINED_ROWS))
 
 
 # Items in numbers
 
 
-async def import_items(office: Office, request: Request) -> Response:
+async def import_items(context: AdminContext, request: Request) -> Response:
     """?existing=replace&lifetimes=restart&age=0: JSON lines, each stored or refused by itself."""
-    options = _options(request, existing="replace", lifetimes="restart", age="0")
-    for name, choices in (("existing", imports.EXISTING), ("lifetimes", imports.LIFETIMES)):
+    options = _query_options(request, existing="replace", lifetimes="restart", age="0")
+    for name, choices in (
+        ("existing", imports.EXISTING_MODES),
+        ("lifetimes", imports.LIFETIME_MODES),
+    ):
         if options[name] not in choices:
             raise BadRequest(f"{name} is one of {', '.join(choices)}; not '{options[name]}'.")
-    manner = imports.Manner(
-        existing=cast(imports.Existing, options["existing"]),
-        lifetimes=cast(imports.Lifetimes, options["lifetimes"]),
-        age=_positive(options, "age", 2**40, least=0),
+    import_options = imports.ImportOptions(
+        existing=cast(imports.ExistingMode, options["existing"]),
+        lifetimes=cast(imports.LifetimeMode, options["lifetimes"]),
+        age=_integer_option(options, "age", 2**40, least=0),
     )
-    if manner.age and manner.lifetimes == "keep":
+    if import_options.age and import_options.lifetimes == "keep":
         raise BadRequest("Items either keep the lifetimes they bring or get an age; not both.")
-    container = _container(office, request)
+    container = _container(context, request)
     lines = request.body.split(b"\n")
-    tally = await imports.store(office.account, container, lines, manner, request.now)
+    import_result = await imports.import_items(
+        context.account, container, lines, import_options, request.now
+    )
     # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
-    op = begin(office.account, container, request.now)
-    lsns = await on_current(op, lambda op: op.store.lsns(op.container))
+    op = begin(context.account, container, request.now)
+    lsns = await retry_if_stale(op, lambda op: op.store.lsns(op.container))
     token = session_token(container, lsns)  # of its ranges, which never change
-    return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(tally)))
+    return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(import_result)))
 
 
 # The sweeper and the figures
 
 
-async def read_sweeper(office: Office, request: Request) -> Response:
-    sweeper, account = office.sweeper, office.account
+async def read_sweeper(context: AdminContext, request: Request) -> Response:
+    sweeper, account = context.sweeper, context.account
     usages = [
-        await account.usage(container, ttl.EVERYTHING_LIVES)
+        await account.usage(container, ttl.NOTHING_EXPIRED)
         for container in account.catalog.containers()
     ]
-    return _answer(
+    return _json_response(
         {
             "paused": sweeper.is_paused,
             "alarm": sweeper.alarm,
@@ -266,50 +284,50 @@ async def read_sweeper(office: Office, request: Request) -> Response:
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
-            "secondsWithoutLeftover": throughput.seconds_without_leftover(account, request.now),
+            "secondsWithoutLeftover": enforcement.exhausted_seconds_total(account, request.now),
         }
     )
 
 
-async def pause_sweeper(office: Office, request: Request) -> Response:
+async def pause_sweeper(context: AdminContext, request: Request) -> Response:
     """Stops removing; reads are not affected."""
-    office.sweeper.pause()
-    return await read_sweeper(office, request)
+    context.sweeper.pause()
+    return await read_sweeper(context, request)
 
 
-async def resume_sweeper(office: Office, request: Request) -> Response:
-    office.sweeper.resume()
-    return await read_sweeper(office, request)
+async def resume_sweeper(context: AdminContext, request: Request) -> Response:
+    context.sweeper.resume()
+    return await read_sweeper(context, request)
 
 
-async def pace_sweeper(office: Office, request: Request) -> Response:
+async def pace_sweeper(context: AdminContext, request: Request) -> Response:
     """{"pace": share of the time, above 0 and at most 1}"""
     pace = _number(parse_object(request.body), "pace")
     if not 0 < pace <= 1:
         raise BadRequest("pace is a share of the time: above 0 and at most 1.")
-    office.sweeper.pace = pace
-    return await read_sweeper(office, request)
+    context.sweeper.pace = pace
+    return await read_sweeper(context, request)
 
 
-async def confirm_clock(office: Office, request: Request) -> Response:
+async def confirm_clock(context: AdminContext, request: Request) -> Response:
     """The leap of the system's clock was meant: go on removing."""
-    await office.sweeper.confirm_clock()
-    return await read_sweeper(office, request)
+    await context.sweeper.confirm_clock()
+    return await read_sweeper(context, request)
 
 
-async def read_metrics(office: Office, request: Request) -> Response:
+async def read_metrics(context: AdminContext, request: Request) -> Response:
     """Prometheus text."""
-    figures = await metrics.collect(office.account, office.sweeper, request.now)
+    figures = await metrics.collect(context.account, context.sweeper, request.now)
     text = metrics.exposition(figures)
     return Response(200, [], text, "text/plain; version=0.0.4; charset=utf-8")
 
 
-async def read_metrics_json(office: Office, request: Request) -> Response:
-    return _answer(await metrics.collect(office.account, office.sweeper, request.now))
+async def read_metrics_json(context: AdminContext, request: Request) -> Response:
+    return _json_response(await metrics.collect(context.account, context.sweeper, request.now))
 
 
 # Path below the prefix, `*` for a name -> method -> handler.
-ROUTES: Final[dict[str, dict[str, Handler]]] = {
+ROUTES: Final[dict[str, dict[str, AdminHandler]]] = {
     "health": {"GET": health},
     "ready": {"GET": ready},
     "certificate.pem": {"GET": certificate},
@@ -337,29 +355,29 @@ ROUTES: Final[dict[str, dict[str, Handler]]] = {
     "metrics": {"GET": read_metrics},
     "metrics.json": {"GET": read_metrics_json},
 }
-OPEN: Final = frozenset(("certificate.pem", "health", "ready"))  # need no signature
-READS: Final = frozenset(("clock",))  # a key that can only read will do
-_ABOUT_CONTAINERS: Final = frozenset(("import", "ttl"))  # followed by the names of one
-_CLOCK_MOVES: Final = frozenset(("clock/freeze", "clock/resume", "clock/advance", "clock/set"))
+UNSIGNED_ROUTES: Final = frozenset(("certificate.pem", "health", "ready"))  # need no signature
+READ_ONLY_ROUTES: Final = frozenset(("clock",))  # a key that can only read will do
+_CONTAINER_ROUTES: Final = frozenset(("import", "ttl"))  # followed by the names of one
+_CLOCK_ROUTES: Final = frozenset(("clock/freeze", "clock/resume", "clock/advance", "clock/set"))
 
 
-class Found(NamedTuple):
+class AdminRoute(NamedTuple):
     """Who answers a request, and who may make it."""
 
-    handler: Handler
+    handler: AdminHandler
     is_open: bool
     is_read: bool
 
 
-def route(office: Office, request: Request) -> Found:
+def route(context: AdminContext, request: Request) -> AdminRoute:
     """Finds who answers; sets the names in the path."""
     parts = request.path[len(PREFIX) :].rstrip("/").split("/")
     name = "/".join(parts)
-    if name not in ROUTES and parts[0] in _ABOUT_CONTAINERS and len(parts) >= 3:
+    if name not in ROUTES and parts[0] in _CONTAINER_ROUTES and len(parts) >= 3:
         request.names = parts[1:3]
         name = "/".join([parts[0], "*", "*", *parts[3:]])
     methods = ROUTES.get(name)
-    is_hidden = name in _CLOCK_MOVES and not isinstance(office.account.clock, MovableClock)
+    is_hidden = name in _CLOCK_ROUTES and not isinstance(context.account.clock, MovableClock)
     if methods is None or is_hidden:
         raise NotFound(f"There is no administration route '{request.path[:200]}'.")
     handler = methods.get(request.method)
@@ -367,14 +385,14 @@ def route(office: Office, request: Request) -> Found:
         raise MethodNotAllowed(
             f"'{request.path[:200]}' does not take {request.method}; it takes {', '.join(methods)}."
         )
-    return Found(handler, name in OPEN, name in READS)
+    return AdminRoute(handler, name in UNSIGNED_ROUTES, name in READ_ONLY_ROUTES)
 
 
-def _container(office: Office, request: Request) -> Container:
-    return office.account.catalog.container(request.names[0], request.names[1])
+def _container(context: AdminContext, request: Request) -> Container:
+    return context.account.catalog.container(request.names[0], request.names[1])
 
 
-def _answer(body: dict[str, Any]) -> Response:
+def _json_response(body: dict[str, Any]) -> Response:
     return Response(200, [], wire.encode(body))
 
 
@@ -385,7 +403,7 @@ def _number(body: dict[str, Any], name: str) -> float:
     return value
 
 
-def _options(request: Request, **defaults: str) -> dict[str, str]:
+def _query_options(request: Request, **defaults: str) -> dict[str, str]:
     given = parse_qs(request.query_string, keep_blank_values=True)
     unknown = set(given) - set(defaults)
     if unknown:
@@ -393,7 +411,7 @@ def _options(request: Request, **defaults: str) -> dict[str, str]:
     return defaults | {name: values[-1] for name, values in given.items()}
 
 
-def _positive(options: dict[str, str], name: str, most: int, least: int = 1) -> int:
+def _integer_option(options: dict[str, str], name: str, most: int, least: int = 1) -> int:
     text = options[name]
     # Told by its length first: Python refuses to read thousands of digits.
     is_number = text.isascii() and text.isdigit() and len(text.lstrip("0")) <= len(str(most))

@@ -28,13 +28,13 @@ from perseid.errors import (
     RetryWith,
     ServiceUnavailable,
 )
-from perseid.http import admin, metering, portal, wire
-from perseid.http.auth import Errand, Guard, admit
+from perseid.http import admin, metering, portal_files, wire
+from perseid.http.authorization import AccessRequest, SignatureVerifier, check_resource_token
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
-    MEANINGFUL,
     PARTITION_KEY,
+    SIGNIFICANT_HEADERS,
     SUB_STATUS,
     check_consistency,
     check_priority,
@@ -42,26 +42,26 @@ from perseid.http.headers import (
 )
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.http.routes import confirm, route
+from perseid.http.routes import check_catalog_version, route
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
-from perseid.service.sweeper import Sweeper
+from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.protocol import StaleCatalog
 
 log = logging.getLogger(__name__)
 
-_BODILESS: Final = (204, 304)
+_STATUSES_WITHOUT_BODY: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
 _LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
-_CUT_SHORT: Final = "The request body ended before it was complete."
-_LARGEST_DRAIN: Final = 64 * 1024 * 1024
+_BODY_INCOMPLETE: Final = "The request body ended before it was complete."
+_LARGEST_DISCARD: Final = 64 * 1024 * 1024
 _ATTEMPTS: Final = 20
-_RESTLESS: Final = "The account's metadata is changing all the time; nothing was done."
+_CATALOG_CHANGING: Final = "The account's metadata is changing all the time; nothing was done."
 
 
-class _Received:
+class _ReplayedBody:
     """Gives a body that was received before, to a request that is answered again."""
 
     def __init__(self, request: Request) -> None:
@@ -75,19 +75,19 @@ class _Received:
         yield self._body
 
 
-class Headers(Protocol):
+class RsgiHeaders(Protocol):
     def get(self, key: str, default: Any = None) -> Any: ...
     def keys(self) -> Any: ...
     def items(self) -> Any: ...
 
 
-class Scope(Protocol):
+class RsgiScope(Protocol):
     proto: str
     method: str
     path: str
     query_string: str
     scheme: str
-    headers: Headers
+    headers: RsgiHeaders
 
 
 class App:
@@ -96,16 +96,16 @@ class App:
     def __init__(self, account: Account, sweeper: Sweeper) -> None:
         self._account = account
         self._sweeper = sweeper
-        self._guard = Guard(account.settings)
+        self._verifier = SignatureVerifier(account.settings)
         self._running = 0
-        self._drained: asyncio.Event | None = None
+        self._idle: asyncio.Event | None = None
         # Activity ids must be unique, not secret: a random start and a counter are enough.
         self._activity = (
             f"{secrets.token_hex(4)}-{secrets.token_hex(2)}-4{secrets.token_hex(2)[1:]}"
         )
         self._counter = itertools.count(secrets.randbits(40))
 
-    async def __rsgi__(self, scope: Scope, protocol: Any) -> None:
+    async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
         headers = scope.headers
         activity_id = headers.get(ACTIVITY_ID) or self._new_activity_id()
         account = self._account
@@ -125,7 +125,7 @@ class App:
             try:
                 response = await self._answer(request, headers, protocol)
             except StaleCatalog:
-                request, response = await self._again(request, headers)
+                request, response = await self._retry(request, headers)
             except asyncio.CancelledError:
                 if not request.is_abandoned:
                     raise
@@ -135,7 +135,7 @@ class App:
             # Few on purpose: each costs about a microsecond on its way out.
             response.headers.append((ACTIVITY_ID, activity_id))
             response.headers.append(("content-type", response.content_type))
-            if response.body and response.status not in _BODILESS:
+            if response.body and response.status not in _STATUSES_WITHOUT_BODY:
                 protocol.response_bytes(response.status, response.headers, response.body)
             else:
                 protocol.response_empty(response.status, response.headers)
@@ -144,22 +144,22 @@ class App:
                     "%s %s %s %d %.1f ms",
                     activity_id,
                     scope.method,
-                    _on_one_line(scope.path),
+                    _printable_path(scope.path),
                     response.status,
                     (time.perf_counter() - started) * 1000,
                 )
         finally:
             self._running -= 1
-            if self._drained is not None and not self._running:
-                self._drained.set()
+            if self._idle is not None and not self._running:
+                self._idle.set()
 
-    async def drained(self) -> None:
+    async def idle(self) -> None:
         """Returns when no request is being answered."""
         if self._running:
-            self._drained = asyncio.Event()
-            await self._drained.wait()
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
-    async def _answer(self, request: Request, headers: Headers, protocol: Any) -> Response:
+    async def _answer(self, request: Request, headers: RsgiHeaders, protocol: Any) -> Response:
         account = self._account
         catalog = account.catalog
         try:
@@ -171,56 +171,62 @@ class App:
             request.now = account.clock.now()
             # A point read does not mind: what it cannot read it would ignore, or miss the key.
             if method != "GET" or request.header(PARTITION_KEY) is None:
-                request.header = _checked(headers)
+                request.header = _header_lookup(headers)
             if request.path[:2] == "/_":  # not the service's own URL space
                 if request.path.startswith(admin.PREFIX):
                     return await self._administer(request)
-                if portal.is_portal(request.path):
-                    return portal.serve(request)
-            if request.now > account.clock_mark:
-                await self._reach(request)
-            found, link = route(request)
-            token = self._guard.check(request, found.kind, link, is_read=found.is_read)
+                if portal_files.is_portal(request.path):
+                    return portal_files.serve(request)
+            if request.now > account.durable_clock_limit:
+                await self._persist_clock(request)
+            matched_route, link = route(request)
+            token = self._verifier.check(
+                request, matched_route.kind, link, is_read=matched_route.is_read
+            )
             if token is not None:
-                errand = Errand(found.kind, link, found.is_read, found.is_keyed)
-                await admit(account, request, token, errand)
+                access_request = AccessRequest(
+                    matched_route.kind, link, matched_route.is_read, matched_route.is_keyed
+                )
+                await check_resource_token(account, request, token, access_request)
                 if account.catalog is not catalog:
                     raise StaleCatalog
             request.level = check_consistency(request, account.settings.consistency)
             check_priority(request)
-            if not found.is_read:
+            if not matched_route.is_read:
                 check_triggers(request)
-            return await found.handler(account, request)
+            return await matched_route.handler(account, request)
         except CosmosError as error:
-            return await self._refuse(request, error, catalog)
+            return await self._error_response(request, error, catalog)
         except StaleCatalog:
             raise
         except Exception:
             log.exception("%s %s failed", request.activity_id, request.method)
-            return _refusal(
+            return _build_error_response(
                 CosmosError("An error that should not happen; the server's log has the details."),
                 request.activity_id,
             )
 
-    async def _reach(self, request: Request) -> None:
+    async def _persist_clock(self, request: Request) -> None:
         """Makes the request's time durable, and the request one of the time after that."""
-        await self._account.reach(request.now)
+        await self._account.persist_clock(request.now)
         request.now = self._account.clock.now()
 
-    async def _refuse(self, request: Request, error: CosmosError, catalog: Catalog) -> Response:
-        response = _refusal(error, request.activity_id)
+    async def _error_response(
+        self, request: Request, error: CosmosError, catalog: Catalog
+    ) -> Response:
+        response = _build_error_response(error, request.activity_id)
         try:
             if error.status < 500:  # it may rest on what another front end has changed
-                await self._account.store.confirm()
+                await self._account.store.check_catalog_version()
                 if self._account.catalog is not catalog:
                     raise StaleCatalog
             if request.container is not None and error.status != ServiceUnavailable.status:
                 response.headers[:0] = await self._item_headers(request, request.container)
         except CosmosError as failure:
-            return _refusal(failure, request.activity_id)
+            return _build_error_response(failure, request.activity_id)
         return response
 
-    async def _again(self, old: Request, headers: Headers) -> tuple[Request, Response]:
+    async def _retry(self, old: Request, headers: RsgiHeaders) -> tuple[Request, Response]:
         """Answers a request from its start, with what other front ends have changed meanwhile."""
         for _ in range(_ATTEMPTS):
             await self._account.reload()
@@ -233,10 +239,10 @@ class App:
                 old.activity_id,
             )
             try:
-                return request, await self._answer(request, headers, _Received(old))
+                return request, await self._answer(request, headers, _ReplayedBody(old))
             except StaleCatalog:
                 continue
-        return old, _refusal(RetryWith(_RESTLESS), old.activity_id)
+        return old, _build_error_response(RetryWith(_CATALOG_CHANGING), old.activity_id)
 
     async def _item_headers(self, request: Request, container: Container) -> list[tuple[str, str]]:
         """A refusal about items tells the position as well; clients record it."""
@@ -245,24 +251,24 @@ class App:
         return [header for header in headers if header[0] != CHARGE]
 
     async def _administer(self, request: Request) -> Response:
-        office = admin.Office(self._account, self._sweeper)
-        found = admin.route(office, request)
-        if not found.is_open:
-            if request.now > self._account.clock_mark:
-                await self._reach(request)
+        context = admin.AdminContext(self._account, self._sweeper)
+        matched_route = admin.route(context, request)
+        if not matched_route.is_open:
+            if request.now > self._account.durable_clock_limit:
+                await self._persist_clock(request)
             link = request.path.strip("/")
-            token = self._guard.check(request, "_perseid", link, is_read=found.is_read)
+            token = self._verifier.check(request, "_perseid", link, is_read=matched_route.is_read)
             if token is not None:
                 raise Forbidden("Administration takes a key of the account, not a resource token.")
-            await confirm(self._account, request)
-        return await found.handler(office, request)
+            await check_catalog_version(self._account, request)
+        return await matched_route.handler(context, request)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
         return f"{self._activity}-8{number >> 48 & 0xFFF:03x}-{number & 0xFFFF_FFFF_FFFF:012x}"
 
 
-def _refusal(error: CosmosError, activity_id: str) -> Response:
+def _build_error_response(error: CosmosError, activity_id: str) -> Response:
     charge = charges.REJECTED if error.charge is None else error.charge
     headers = [(CHARGE, charges.text(charge)), *error.headers]
     if error.sub_status:
@@ -270,7 +276,7 @@ def _refusal(error: CosmosError, activity_id: str) -> Response:
     return Response(error.status, headers, wire.error_body(error, activity_id))
 
 
-def _on_one_line(path: str) -> str:
+def _printable_path(path: str) -> str:
     """A path for the log, where ids with line feeds or escapes in them must not pass for more."""
     return path if path.isprintable() else path.encode("unicode_escape").decode()
 
@@ -288,7 +294,7 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
         try:
             body: bytes = await protocol()
         except ProtocolClosed:
-            raise BadRequest(_CUT_SHORT) from None
+            raise BadRequest(_BODY_INCOMPLETE) from None
         return body
     if known is not None and request.header("expect") is not None:
         raise RequestEntityTooLarge(TOO_LARGE)  # before the client sends it
@@ -299,7 +305,7 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
         ends += not chunk
         if size <= _LARGEST_READ:
             chunks.append(chunk)
-        elif size > _LARGEST_DRAIN:
+        elif size > _LARGEST_DISCARD:
             break
     # Read to its end, or to that of our patience: a client that is still sending does not listen.
     if size > _LARGEST_READ:
@@ -307,11 +313,11 @@ async def _read_body(request: Request, protocol: Any) -> bytes:
     # The listener marks the end once, and what it could not read as data once more: a transfer
     # that broke off, or trailers, which nobody sends unannounced.
     if ends > 1 and request.header("trailer") is None:
-        raise BadRequest(_CUT_SHORT)
+        raise BadRequest(_BODY_INCOMPLETE)
     return b"".join(chunks)
 
 
-def _checked(headers: Headers) -> Callable[[str], str | None]:
+def _header_lookup(headers: RsgiHeaders) -> Callable[[str], str | None]:
     """Gives the value of a header, as `headers.get` does, at a quarter of the time."""
     pairs = headers.items()
     if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
@@ -322,7 +328,7 @@ def _checked(headers: Headers) -> Callable[[str], str | None]:
         values = dict(pairs)
     names = headers.keys()
     if len(names) > len(values):  # the listener leaves out values it cannot read
-        for name in MEANINGFUL.intersection(names):
+        for name in SIGNIFICANT_HEADERS.intersection(names):
             if name not in values:
                 raise BadRequest(f"The header {name} holds something else than visible ASCII.")
     return values.get

@@ -8,7 +8,7 @@ from perseid import charges
 from perseid.http import metering, wire
 from perseid.http.headers import (
     BATCH_ATOMIC,
-    BATCH_GOES_ON,
+    BATCH_CONTINUE_ON_ERROR,
     PARTITION_KEY,
     check_session,
     flag,
@@ -19,8 +19,8 @@ from perseid.http.headers import (
 from perseid.http.items import container_of
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.service import batches, items
 from perseid.service.account import Account
+from perseid.service.items import batches, point_operations
 from perseid.service.operation import begin
 
 _MULTI_STATUS = 207
@@ -30,47 +30,56 @@ async def run(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
     header = request.header(PARTITION_KEY)
-    options = batches.Options(
+    options = batches.BatchOptions(
         container, header, is_indexed(request), with_bodies=not wants_minimal(request)
     )
     factor = charges.consistency_factor(request.level)
     is_atomic = request.header(BATCH_ATOMIC) is None or flag(request, BATCH_ATOMIC)
     if is_atomic:
-        place = items.place_of(container, header)
-        part = request.range_index = place.range_index
-        members = batches.parse(request.body, options)
-        await _check_session(account, request, members, part)
-        found = await batches.run_atomic(op, place, members, options, factor)
+        logical_partition = point_operations.logical_partition_of(container, header)
+        reported_range = request.range_index = logical_partition.range_index
+        batch_operations = batches.parse(request.body, options)
+        await _check_session(account, request, batch_operations, reported_range)
+        batch_result = await batches.run_atomic(
+            op, logical_partition, batch_operations, options, factor
+        )
     else:
         given = range_index(request, container)
-        members = batches.parse(request.body, options)
-        part = request.range_index = batches.range_index_of(members, given)
+        batch_operations = batches.parse(request.body, options)
+        reported_range = request.range_index = batches.range_index_of(batch_operations, given)
         if account.budgets is not None:
-            metering.touch(request, batches.ranges_of(members))
-        await _check_session(account, request, members, part)
-        goes_on = request.header(BATCH_GOES_ON) is None or flag(request, BATCH_GOES_ON)
-        found = await batches.run_each(
+            metering.narrow_ranges(request, batches.ranges_of(batch_operations))
+        await _check_session(account, request, batch_operations, reported_range)
+        continue_on_error = request.header(BATCH_CONTINUE_ON_ERROR) is None or flag(
+            request, BATCH_CONTINUE_ON_ERROR
+        )
+        batch_result = await batches.run_each(
             op,
             given,
-            members,
+            batch_operations,
             options,
             factor,
-            goes_on=goes_on,
-            reread=lambda container: batches.parse(
+            continue_on_error=continue_on_error,
+            reparse=lambda container: batches.parse(
                 request.body, options._replace(container=container)
             ),
         )
-    headers = container_headers(container, part, found.lsn, found.charge)
-    status = 200 if found.is_success else _MULTI_STATUS
+    headers = container_headers(container, reported_range, batch_result.lsn, batch_result.charge)
+    status = 200 if batch_result.is_success else _MULTI_STATUS
     return Response(
-        status, headers, wire.encode([wire.batch_entry(each) for each in found.results])
+        status, headers, wire.encode([wire.batch_entry(each) for each in batch_result.results])
     )
 
 
 async def _check_session(
-    account: Account, request: Request, members: Sequence[batches.Member], part: int
+    account: Account,
+    request: Request,
+    batch_operations: Sequence[batches.BatchOperation],
+    reported_range: int,
 ) -> None:
     """What a batch reads must not be older than what the client has seen."""
-    if request.container is not None and any(member.kind == "Read" for member in members):
+    if request.container is not None and any(
+        batch_operation.kind == "Read" for batch_operation in batch_operations
+    ):
         lsns = await account.store.lsns(request.container)
-        check_session(request, {part: lsns[part]})
+        check_session(request, {reported_range: lsns[reported_range]})

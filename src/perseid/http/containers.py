@@ -20,9 +20,9 @@ from perseid.http.responses import (
     session_token,
 )
 from perseid.model import Container
-from perseid.service import containers
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
+from perseid.service.resources import containers
 
 _QUOTA_KB = 10 * 1024 * 1024
 _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "udf"}
@@ -31,14 +31,14 @@ _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "ud
 async def create(account: Account, request: Request) -> Response:
     body = parse_object(request.body)
     throughput = requested_throughput(request)
-    made = await containers.create(account, request.names[0], body, throughput, request.now)
-    return metadata_written(201, wire.container(made), *await _place(account, made))
+    created = await containers.create(account, request.names[0], body, throughput, request.now)
+    return metadata_written(201, wire.container(created), *await _owner_headers(account, created))
 
 
 async def read(account: Account, request: Request) -> Response:
     found = account.catalog.container(*_names(request))
     check_container(request, found)
-    extra = await _place(account, found)
+    extra = await _owner_headers(account, found)
     if is_unchanged(found.etag, request.header("if-none-match")):
         return not_modified(found.etag, *extra)
     statistics = None
@@ -76,13 +76,17 @@ async def replace(account: Account, request: Request) -> Response:
         caller=request.caller,
         confirmation=request.header("x-perseid-confirm"),
     )
-    return metadata_written(200, wire.container(changed), *await _place(account, changed))
+    return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
 
 
 async def delete(account: Account, request: Request) -> Response:
     check_container(request, account.catalog.container(*_names(request)))
-    gone = await containers.delete(account, *_names(request), if_match=request.header("if-match"))
-    return metadata_deleted(owner_path(gone.database.id), ("x-ms-content-path", gone.database.rid))
+    deleted = await containers.delete(
+        account, *_names(request), if_match=request.header("if-match")
+    )
+    return metadata_deleted(
+        owner_path(deleted.database.id), ("x-ms-content-path", deleted.database.rid)
+    )
 
 
 async def read_ranges(account: Account, request: Request) -> Response:
@@ -95,8 +99,8 @@ async def read_ranges(account: Account, request: Request) -> Response:
         return not_modified(etag, path)
     lsns = await account.store.lsns(owner)
     entries = [
-        (part.index, wire.partition_key_range(part, owner, lsns[part.index]))
-        for part in owner.ranges
+        (key_range.index, wire.partition_key_range(key_range, owner, lsns[key_range.index]))
+        for key_range in owner.ranges
     ]
     page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", entries, path)
     page.headers.append(("etag", etag))
@@ -108,7 +112,7 @@ def _names(request: Request) -> tuple[str, str]:
     return database, container
 
 
-async def _place(account: Account, container: Container) -> list[tuple[str, str]]:
+async def _owner_headers(account: Account, container: Container) -> list[tuple[str, str]]:
     lsns = await account.store.lsns(container)
     return [
         owner_path(container.database.id),
@@ -119,7 +123,7 @@ async def _place(account: Account, container: Container) -> list[tuple[str, str]
 
 async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:
     """Quota and usage in KB; the dead take no room."""
-    usage = await account.usage(container, account.horizon(container, now))
+    usage = await account.usage(container, account.cutoff(container, now))
     size = _kilobytes(usage.size)
     quota = (
         "documentSize=10240;storedProcedures=100;triggers=25;functions=50;documentsCount=-1;"
@@ -141,21 +145,22 @@ async def _quota(account: Account, container: Container, now: float) -> list[tup
 
 
 async def _statistics(account: Account, container: Container, now: float) -> list[dict[str, Any]]:
-    horizon = account.horizon(container, now)
+    cutoff = account.cutoff(container, now)
     usages = [
-        await account.store.usage(container, part.index, horizon) for part in container.ranges
+        await account.store.usage(container, key_range.index, cutoff)
+        for key_range in container.ranges
     ]
     return [
         {
-            "id": part.id,
+            "id": key_range.id,
             "sizeInKB": _kilobytes(usage.size),
             "documentCount": usage.items,
-            "sampledDistinctPartitionKeyCount": await account.store.count_keys(
-                container, part.index, horizon
+            "sampledDistinctPartitionKeyCount": await account.store.count_partitions(
+                container, key_range.index, cutoff
             ),
             "partitionKeys": [],
         }
-        for part, usage in zip(container.ranges, usages, strict=True)
+        for key_range, usage in zip(container.ranges, usages, strict=True)
     ]
 
 

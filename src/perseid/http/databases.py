@@ -16,10 +16,10 @@ from perseid.http.responses import (
     not_modified,
     owner_path,
 )
-from perseid.service import databases
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.throughput_rules import Throughput, requested
+from perseid.service.resources import databases
+from perseid.service.throughput.rules import Throughput, throughput_from_headers
 
 # For whoever looks which service this is; no client reads them.
 _VERSIONS: Final = (
@@ -38,12 +38,12 @@ async def read_account(account: Account, request: Request) -> Response:
 
 def _scheme(request: Request) -> str:
     """That of the client, which a proxy that ends TLS for it passes on."""
-    said = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
-    return said if said in ("http", "https") else request.scheme
+    forwarded_scheme = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 
 
 def requested_throughput(request: Request) -> Throughput | None:
-    return requested(
+    return throughput_from_headers(
         request.header("x-ms-offer-throughput"),
         request.header("x-ms-cosmos-offer-autopilot-settings"),
     )
@@ -51,24 +51,26 @@ def requested_throughput(request: Request) -> Throughput | None:
 
 async def create(account: Account, request: Request) -> Response:
     body = parse_object(request.body)
-    made = await databases.create(account, body, requested_throughput(request), request.now)
-    return metadata_written(201, wire.database(made))
+    created = await databases.create(account, body, requested_throughput(request), request.now)
+    return metadata_written(201, wire.database(created))
 
 
 async def read(account: Account, request: Request) -> Response:
-    found = account.catalog.database(request.names[0])
-    if is_unchanged(found.etag, request.header("if-none-match")):
-        return not_modified(found.etag)
-    return metadata_read(wire.database(found), owner_path(found.id))
+    database = account.catalog.database(request.names[0])
+    if is_unchanged(database.etag, request.header("if-none-match")):
+        return not_modified(database.etag)
+    return metadata_read(wire.database(database), owner_path(database.id))
 
 
 async def read_feed(account: Account, request: Request) -> Response:
-    entries = [(found.number, wire.database(found)) for found in databases.read_all(account)]
+    entries = [
+        (database.number, wire.database(database)) for database in databases.read_all(account)
+    ]
     return metadata_feed(account, request, "", "Databases", entries)
 
 
 async def query(account: Account, request: Request) -> Response:
-    bodies = [wire.database(found) for found in databases.read_all(account)]
+    bodies = [wire.database(database) for database in databases.read_all(account)]
     return metadata_query(account, request, "", "Databases", bodies)
 
 

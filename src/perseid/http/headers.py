@@ -14,7 +14,7 @@ from perseid.config import CONSISTENCY_LEVELS
 from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
 from perseid.http.request import Request
 from perseid.model import Container
-from perseid.service import scripts
+from perseid.service.resources import scripts
 
 ACTIVITY_ID: Final = "x-ms-activity-id"
 CHARGE: Final = "x-ms-request-charge"
@@ -25,7 +25,7 @@ IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
 IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
 IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
-BATCH_GOES_ON: Final = "x-ms-cosmos-batch-continue-on-error"
+BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
 PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
 RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
 SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
@@ -33,7 +33,7 @@ SUB_STATUS: Final = "x-ms-substatus"
 TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
 
 # Headers whose absence means something else than a value that cannot be read.
-MEANINGFUL: Final = frozenset(
+SIGNIFICANT_HEADERS: Final = frozenset(
     (
         "a-im",
         "if-match",
@@ -215,7 +215,9 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
     if not token:
         return
     # Requests between two writes all carry the same one.
-    parts = _seen_short(token) if len(token) <= _SHORT_TOKEN else _seen(token)
+    parts = (
+        _short_session_positions(token) if len(token) <= _SHORT_TOKEN else _session_positions(token)
+    )
     for part, seen in parts:
         lsn = lsns.get(part)
         if lsn is not None and seen > lsn:
@@ -224,7 +226,7 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
             )
 
 
-def _seen(token: str) -> tuple[tuple[int, int], ...]:
+def _session_positions(token: str) -> tuple[tuple[int, int], ...]:
     """The ranges of a session token, and how far the client has seen each."""
     found = []
     for part in token.split(","):
@@ -237,7 +239,7 @@ def _seen(token: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-_seen_short = lru_cache(maxsize=1024)(_seen)
+_short_session_positions = lru_cache(maxsize=1024)(_session_positions)
 
 
 def range_index(request: Request, container: Container) -> int | None:

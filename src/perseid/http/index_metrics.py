@@ -13,12 +13,12 @@ import orjson
 from perseid.http.headers import flag
 from perseid.http.request import Request
 from perseid.model import Container
-from perseid.query.index_usage import Composite, IndexPath, Single
-from perseid.service.index_metrics import IndexMetrics, index_metrics
-from perseid.service.query_requests import QueryRequest
+from perseid.query.index_usage import CompositeIndex, IndexPath, SinglePathFilter
+from perseid.service.queries.index_metrics import IndexMetrics, index_metrics
+from perseid.service.queries.query_requests import QueryRequest
 
-_FIRST: Final = "x-ms-cosmos-populateindexmetrics"
-_SECOND: Final = "x-ms-cosmos-populateindexmetrics-v2"
+_METRICS_HEADER: Final = "x-ms-cosmos-populateindexmetrics"
+_METRICS_V2_HEADER: Final = "x-ms-cosmos-populateindexmetrics-v2"
 # Clients refuse answers whose headers come to 16 KB.
 _LONGEST_METRICS: Final = 6 * 1024
 _LONGEST_FILTER: Final = 256
@@ -29,26 +29,26 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 def encoded(found: IndexMetrics) -> str:
     """Index metrics as the first form of their header has them: JSON in base64."""
 
-    def singles(entries: Iterable[Single]) -> list[dict[str, Any]]:
+    def singles(entries: Iterable[SinglePathFilter]) -> list[dict[str, Any]]:
         return [
             {
-                "FilterExpression": each.filter[:_LONGEST_FILTER],
-                "IndexSpec": _single_spec(each),
-                "FilterPreciseSet": each.service != "SCAN",
-                "IndexPreciseSet": each.service != "SCAN",
-                "IndexImpactScore": _impact(each),
+                "FilterExpression": entry.filter[:_LONGEST_FILTER],
+                "IndexSpec": _single_spec(entry),
+                "FilterPreciseSet": entry.service != "SCAN",
+                "IndexPreciseSet": entry.service != "SCAN",
+                "IndexImpactScore": _impact(entry),
             }
-            for each in entries
+            for entry in entries
         ]
 
-    def composites(entries: Iterable[Composite]) -> list[dict[str, Any]]:
+    def composites(entries: Iterable[CompositeIndex]) -> list[dict[str, Any]]:
         return [
             {
-                "IndexSpecs": _composite_specs(each),
+                "IndexSpecs": _composite_specs(entry),
                 "IndexPreciseSet": False,
                 "IndexImpactScore": "High",
             }
-            for each in entries
+            for entry in entries
         ]
 
     report = {
@@ -66,7 +66,7 @@ def encoded_v2(found: IndexMetrics) -> str:
     utilized: dict[str, list[Any]] = {
         "SingleIndexes": [{"IndexSpec": spec} for spec in _specs(found.utilized)],
         "CompositeIndexes": [
-            {"IndexSpecs": _composite_specs(each)} for each in found.utilized_composites
+            {"IndexSpecs": _composite_specs(entry)} for entry in found.utilized_composites
         ],
     }
     potential: dict[str, list[Any]] = {
@@ -75,8 +75,8 @@ def encoded_v2(found: IndexMetrics) -> str:
             for spec, impact in _specs(found.potential).items()
         ],
         "CompositeIndexes": [
-            {"IndexSpecs": _composite_specs(each), "IndexImpactScore": "High"}
-            for each in found.potential_composites
+            {"IndexSpecs": _composite_specs(entry), "IndexImpactScore": "High"}
+            for entry in found.potential_composites
         ],
     }
     _shorten([*utilized.values(), *potential.values()])
@@ -87,27 +87,27 @@ def encoded_v2(found: IndexMetrics) -> str:
 def _shorten(lists: list[list[Any]]) -> None:
     """Takes entries off the longest list until all of them fit into a header."""
     while len(quote(orjson.dumps(lists), safe=_PLAIN_IN_HEADERS)) > _LONGEST_METRICS:
-        longest = max(lists, key=lambda each: len(orjson.dumps(each)))
+        longest = max(lists, key=lambda entry: len(orjson.dumps(entry)))
         del longest[len(longest) // 2 :]
 
 
-def _specs(entries: Iterable[Single]) -> dict[str, str]:
+def _specs(entries: Iterable[SinglePathFilter]) -> dict[str, str]:
     """Each path once, with its impact."""
     found: dict[str, str] = {}
-    for each in entries:
-        found.setdefault(_single_spec(each), _impact(each))
+    for entry in entries:
+        found.setdefault(_single_spec(entry), _impact(entry))
     return found
 
 
-def _impact(single: Single) -> str:
+def _impact(single: SinglePathFilter) -> str:
     return "Low" if single.service == "SCAN" else "High"
 
 
-def _single_spec(single: Single) -> str:
+def _single_spec(single: SinglePathFilter) -> str:
     return f"{_path_spec(single.path)}/?"
 
 
-def _composite_specs(index: Composite) -> list[str]:
+def _composite_specs(index: CompositeIndex) -> list[str]:
     return [f"{_path_spec(path)} {'DESC' if descending else 'ASC'}" for path, descending in index]
 
 
@@ -123,9 +123,9 @@ def _step_spec(name: str | None) -> str:
 
 def headers(request: Request, container: Container, query: QueryRequest) -> list[tuple[str, str]]:
     """The header with the metrics of a query, if its request asks for them."""
-    if request.header(_FIRST) is None and request.header(_SECOND) is None:
+    if request.header(_METRICS_HEADER) is None and request.header(_METRICS_V2_HEADER) is None:
         return []
-    for name, encode in ((_FIRST, encoded), (_SECOND, encoded_v2)):
+    for name, encode in ((_METRICS_HEADER, encoded), (_METRICS_V2_HEADER, encoded_v2)):
         if flag(request, name):
             return [("x-ms-cosmos-index-utilization", encode(index_metrics(container, query)))]
     return []

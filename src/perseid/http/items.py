@@ -23,16 +23,18 @@ from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
 from perseid.model import Container, Row
 from perseid.partition import canonical, parse_header
-from perseid.service import items, lifetimes, patching, tokens
+from perseid.service import tokens
 from perseid.service.account import Account
+from perseid.service.items import patches, point_operations
+from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
+from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
-from perseid.service.transactions import Draft, Outcome, not_found
-from perseid.store.protocol import Scan
+from perseid.store.protocol import Search
 
 # A response holds 4 MB; the envelope around the items takes a little of that.
 _LARGEST_PAGE: Final = 4 * 1024 * 1024 - 128
-_LIFETIME: Final = "x-perseid-lifetime"
+_LIFETIME_HEADER: Final = "x-perseid-lifetime"
 
 
 def container_of(account: Account, request: Request) -> Container:
@@ -56,64 +58,76 @@ def item_name(request: Request) -> str:
 async def read(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
-    place = items.place_of(container, request.header(PARTITION_KEY))
-    request.range_index = place.range_index
-    row, lsn = await items.read(op, place, item_name(request))
-    check_session(request, {place.range_index: lsn})
+    logical_partition = point_operations.logical_partition_of(
+        container, request.header(PARTITION_KEY)
+    )
+    request.range_index = logical_partition.range_index
+    row, lsn = await point_operations.read(op, logical_partition, item_name(request))
+    check_session(request, {logical_partition.range_index: lsn})
     if row is None:
-        raise not_found()
+        raise item_not_found()
     factor = charges.consistency_factor(request.level)
     if is_unchanged(row.etag, request.header("if-none-match")):
-        headers = container_headers(container, place.range_index, lsn, charges.MISS * factor)
+        headers = container_headers(
+            container, logical_partition.range_index, lsn, charges.MISS * factor
+        )
         headers.append(("etag", row.etag))
-        if flag(request, _LIFETIME):
+        if flag(request, _LIFETIME_HEADER):
             headers += _lifetime_headers(op, row)
         return Response(304, headers)
     charge = charges.point_read(row.size) * factor
-    headers = container_headers(container, place.range_index, lsn, charge)
+    headers = container_headers(container, logical_partition.range_index, lsn, charge)
     headers += _item_headers(request, op, row)
     return Response(200, headers, row.body)
 
 
 async def create(account: Account, request: Request) -> Response:
-    op, draft = _draft(account, request)
-    return _written(request, op, await items.create(op, draft))
+    op, checked_item = _checked_item(account, request)
+    return _written(request, op, await point_operations.create(op, checked_item))
 
 
 async def upsert(account: Account, request: Request) -> Response:
-    op, draft = _draft(account, request)
-    written = await items.upsert(
-        op, draft, request.header("if-match"), request.header("if-none-match")
+    op, checked_item = _checked_item(account, request)
+    written = await point_operations.upsert(
+        op, checked_item, request.header("if-match"), request.header("if-none-match")
     )
     return _written(request, op, written)
 
 
 async def replace(account: Account, request: Request) -> Response:
-    op, draft = _draft(account, request)
-    name = await items.resolve_id(op, draft.place, item_name(request))
-    written = await items.replace(op, name, draft, request.header("if-match"))
+    op, checked_item = _checked_item(account, request)
+    name = await point_operations.resolve_id(op, checked_item.logical_partition, item_name(request))
+    written = await point_operations.replace(op, name, checked_item, request.header("if-match"))
     return _written(request, op, written)
 
 
 async def patch(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
-    place = items.place_of(op.container, request.header(PARTITION_KEY))
-    request.range_index = place.range_index
-    wanted = patching.parse(request.body, op.container.key)
-    name = await items.resolve_id(op, place, item_name(request))
+    logical_partition = point_operations.logical_partition_of(
+        op.container, request.header(PARTITION_KEY)
+    )
+    request.range_index = logical_partition.range_index
+    item_patch = patches.parse(request.body, op.container.key)
+    name = await point_operations.resolve_id(op, logical_partition, item_name(request))
     if_match = request.header("if-match")
-    written = await items.patch(op, place, name, wanted, if_match, is_indexed=is_indexed(request))
+    written = await point_operations.patch(
+        op, logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
+    )
     return _written(request, op, written)
 
 
 async def delete(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
-    place = items.place_of(op.container, request.header(PARTITION_KEY))
-    request.range_index = place.range_index
-    name = await items.resolve_id(op, place, item_name(request))
-    gone = await items.delete(op, place, name, request.header("if-match"))
-    charge = items.charge_of(op.container, gone)
-    return Response(204, container_headers(op.container, place.range_index, gone.lsn, charge))
+    logical_partition = point_operations.logical_partition_of(
+        op.container, request.header(PARTITION_KEY)
+    )
+    request.range_index = logical_partition.range_index
+    name = await point_operations.resolve_id(op, logical_partition, item_name(request))
+    deleted = await point_operations.delete(op, logical_partition, name, request.header("if-match"))
+    charge = point_operations.charge_of(op.container, deleted)
+    return Response(
+        204, container_headers(op.container, logical_partition.range_index, deleted.lsn, charge)
+    )
 
 
 async def read_feed(account: Account, request: Request) -> Response:
@@ -123,16 +137,16 @@ async def read_feed(account: Account, request: Request) -> Response:
     after = _position(account, request, container)
     lsns = await account.store.lsns(container)
     check_session(request, dict(enumerate(lsns)))
-    scan = scope(op, request, after=after, limit=limit)
-    rows, has_more = await account.store.scan(container, scan)
+    search = scope(op, request, after=after, limit=limit)
+    rows, has_more = await account.store.search(container, search)
     if account.budgets is not None:
-        kept = metering.affordable(request, [row.size for row in rows])
-        has_more = has_more or kept < len(rows)
-        del rows[kept:]
-        metering.touch(request, {row.range_index for row in rows})
+        affordable_rows = metering.affordable_count(request, [row.size for row in rows])
+        has_more = has_more or affordable_rows < len(rows)
+        del rows[affordable_rows:]
+        metering.narrow_ranges(request, {row.range_index for row in rows})
     charge = charges.feed_page(row.size for row in rows) * charges.consistency_factor(request.level)
-    part = scan.range_index or 0
-    headers = container_headers(container, part, lsns[part], charge)
+    target_range = search.range_index or 0
+    headers = container_headers(container, target_range, lsns[target_range], charge)
     headers.append(("x-ms-item-count", str(len(rows))))
     if has_more:
         position = {"f": "items", "c": container.rid, "n": rows[-1].number}
@@ -140,25 +154,27 @@ async def read_feed(account: Account, request: Request) -> Response:
     return Response(200, headers, wire.feed(container.rid, "Documents", [row.body for row in rows]))
 
 
-def scope(op: Operation, request: Request, *, after: int, limit: int) -> Scan:
+def scope(op: Operation, request: Request, *, after: int, limit: int) -> Search:
     """The items a feed or query is about: by key, key prefix, range, or interval of hashes."""
     header = request.header(PARTITION_KEY)
     if header is None:
         header = request.confined
     epk_min, epk_max = epk_interval(request)
-    part = range_index(request, op.container)
+    target_range = range_index(request, op.container)
     room = _LARGEST_PAGE - limit  # a comma each
-    scan = Scan(
-        after, part, None, False, epk_min, epk_max, op.horizon,
+    search = Search(
+        after, target_range, None, False, epk_min, epk_max, op.cutoff,
         None, frozenset(), limit, room,
     )  # fmt: skip
     if header is None:
-        return scan
+        return search
     components = parse_header(header, op.container.key.levels)
     if len(components) < op.container.key.levels:
-        return scan._replace(pk_prefix=canonical(components), is_prefix=True)
-    place = items.place_of(op.container, header)
-    return scan._replace(pk_prefix=place.pk, range_index=place.range_index)
+        return search._replace(pk_prefix=canonical(components), is_prefix=True)
+    logical_partition = point_operations.logical_partition_of(op.container, header)
+    return search._replace(
+        pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
+    )
 
 
 def _position(account: Account, request: Request, container: Container) -> int:
@@ -169,18 +185,20 @@ def _position(account: Account, request: Request, container: Container) -> int:
     return position
 
 
-def _draft(account: Account, request: Request) -> tuple[Operation, Draft]:
+def _checked_item(account: Account, request: Request) -> tuple[Operation, CheckedItem]:
     container = container_of(account, request)
     document = documents.parse(request.body)
     header = request.header(PARTITION_KEY)
-    draft = items.draft(container, document, header, is_indexed=is_indexed(request))
-    request.range_index = draft.place.range_index
-    return begin(account, container, request.now), draft
+    checked_item = point_operations.checked_item(
+        container, document, header, is_indexed=is_indexed(request)
+    )
+    request.range_index = checked_item.logical_partition.range_index
+    return begin(account, container, request.now), checked_item
 
 
-def _written(request: Request, op: Operation, written: Outcome) -> Response:
+def _written(request: Request, op: Operation, written: WriteResult) -> Response:
     container = op.container
-    charge = items.charge_of(container, written)
+    charge = point_operations.charge_of(container, written)
     headers = container_headers(container, request.range_index, written.lsn, charge)
     headers += _item_headers(request, op, written.row)
     if wants_minimal(request):
@@ -190,7 +208,7 @@ def _written(request: Request, op: Operation, written: Outcome) -> Response:
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
     headers = [("etag", row.etag), ("x-ms-item-lsn", str(row.lsn))]
-    if flag(request, _LIFETIME):
+    if flag(request, _LIFETIME_HEADER):
         headers += _lifetime_headers(op, row)
     return headers
 
@@ -198,9 +216,9 @@ def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, 
 def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     """What becomes of the item, for those who ask."""
     policy = op.container.policy
-    ends = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [("x-perseid-lifetime-origin", lifetimes.origin(policy, row.ttl))]
-    if ends is not None:
-        headers.append(("x-perseid-expires-at", str(ends)))
-        headers.append(("x-perseid-remaining", str(ends - max(op.ts, row.ts))))
+    expires_at = ttl.expires_at(row.ts, row.ttl, policy)
+    headers = [("x-perseid-lifetime-origin", reports.ttl_source(policy, row.ttl))]
+    if expires_at is not None:
+        headers.append(("x-perseid-expires-at", str(expires_at)))
+        headers.append(("x-perseid-remaining", str(expires_at - max(op.ts, row.ts))))
     return headers

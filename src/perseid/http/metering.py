@@ -24,10 +24,11 @@ from perseid.http.headers import (
 )
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import query_requests, throughput
 from perseid.service.account import Account
 from perseid.service.operation import begin
-from perseid.service.plans import pinned_key
+from perseid.service.queries import query_requests
+from perseid.service.queries.plans import partition_key_filter
+from perseid.service.throughput import enforcement
 
 _TOO_MANY: Final = (
     "Request rate is large. More Request Units may be needed, so no changes were made. Please"
@@ -39,10 +40,12 @@ def admit(account: Account, request: Request, container: Container) -> None:
     """429 and when to come back, unless all ranges that the request is for have something left."""
     if not _is_metered(request):
         return
-    parts = request.ranges = _ranges(account, request, container)
-    request.range_index = parts[0]
+    range_indexes = request.ranges = _ranges(account, request, container)
+    request.range_index = range_indexes[0]
     now = request.now
-    wait = throughput.wait_ms(account, container, parts, now, is_low=is_low_priority(request))
+    wait = enforcement.wait_ms(
+        account, container, range_indexes, now, is_low=is_low_priority(request)
+    )
     if wait:
         raise TooManyRequests(
             _TOO_MANY,
@@ -50,7 +53,7 @@ def admit(account: Account, request: Request, container: Container) -> None:
             charge=charges.THROTTLED,
             headers=[("x-ms-retry-after-ms", str(wait))],
         )
-    request.allowance = throughput.allowance(account, container, parts, now)
+    request.allowance = enforcement.allowance(account, container, range_indexes, now)
 
 
 def book(account: Account, request: Request, response: Response) -> None:
@@ -58,7 +61,7 @@ def book(account: Account, request: Request, response: Response) -> None:
     if request.container is None or not request.ranges or response.status == TooManyRequests.status:
         return
     charge = next((float(value) for name, value in response.headers if name == CHARGE), 0.0)
-    throughput.book(
+    enforcement.book(
         account,
         request.container,
         request.ranges,
@@ -68,7 +71,7 @@ def book(account: Account, request: Request, response: Response) -> None:
     )
 
 
-def affordable(request: Request, sizes: Sequence[int]) -> int:
+def affordable_count(request: Request, sizes: Sequence[int]) -> int:
     """How many items of these sizes a page gives: under pressure fewer, but at least one."""
     left = request.allowance
     for count, size in enumerate(sizes):
@@ -78,10 +81,10 @@ def affordable(request: Request, sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def touch(request: Request, parts: Collection[int]) -> None:
+def narrow_ranges(request: Request, range_indexes: Collection[int]) -> None:
     """Narrows what is booked to the ranges that a page has its items from, if it has any."""
-    if parts:
-        request.ranges = sorted(parts)
+    if range_indexes:
+        request.ranges = sorted(range_indexes)
 
 
 def _is_metered(request: Request) -> bool:
@@ -101,8 +104,12 @@ def _ranges(account: Account, request: Request, container: Container) -> Sequenc
         low, high = _interval(account, request, container)
     except CosmosError:  # the handler says what is wrong with it
         return (0,)
-    parts = [part.index for part in container.ranges if part.min < high and low < part.max]
-    return parts or (0,)
+    range_indexes = [
+        key_range.index
+        for key_range in container.ranges
+        if key_range.min < high and low < key_range.max
+    ]
+    return range_indexes or (0,)
 
 
 def _interval(account: Account, request: Request, container: Container) -> tuple[str, str]:
@@ -122,11 +129,11 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
         upper = partition.WHOLE[1] if high is None else high.hex().upper()
         return (low or b"").hex().upper(), upper
     if is_query(request):
-        wanted = query_requests.parse_request(request.body)
+        query_request = query_requests.parse_request(request.body)
         op = begin(account, container, request.now)
-        plan = query_requests.planned(op, wanted)
-        pinned = pinned_key(container, plan, wanted.parameters)
-        return partition.WHOLE if pinned is None else _point(container, pinned)
+        plan = query_requests.plan_query(op, query_request)
+        filtered_key = partition_key_filter(container, plan, query_request.parameters)
+        return partition.WHOLE if filtered_key is None else _point(container, filtered_key)
     if request.method != "GET" and request.body and not flag(request, IS_BATCH):
         document = documents.parse(request.body).value
         return _point(container, partition.canonical(partition.extract(key, document)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from perseid.service import lifetimes, throughput
 from perseid.service.account import Account
-from perseid.service.sweeper import Sweeper
+from perseid.service.lifetimes import reports
+from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.service.throughput import enforcement
 
 # name, kind, help, where it is found in the figures of a container
 _SERIES: Final = (
@@ -40,8 +41,8 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
     """All figures of the account."""
     containers = []
     for container in account.catalog.containers():
-        figures = await lifetimes.status(account, container, now)
-        figures |= throughput.figures(account, container, now) | {
+        figures = await reports.status(account, container, now)
+        figures |= enforcement.figures(account, container, now) | {
             "purgeCharge": round(sweeper.charges.get(container.rid, 0.0), 2),
             "expiredTotal": figures["purgedTotal"] + figures["backlog"]["items"],
         }

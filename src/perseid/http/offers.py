@@ -12,17 +12,17 @@ from perseid.http.responses import (
     metadata_read,
     metadata_written,
 )
-from perseid.service import offers
 from perseid.service.account import Account
+from perseid.service.resources import offers
 
 
 async def read_feed(account: Account, request: Request) -> Response:
-    entries = [(found.number, wire.offer(found)) for found in offers.read_all(account)]
+    entries = [(offer.number, wire.offer(offer)) for offer in offers.read_all(account)]
     return metadata_feed(account, request, "", "Offers", entries)
 
 
 async def query(account: Account, request: Request) -> Response:
-    bodies = [wire.offer(found) for found in offers.read_all(account)]
+    bodies = [wire.offer(offer) for offer in offers.read_all(account)]
     return metadata_query(account, request, "", "Offers", bodies)
 
 

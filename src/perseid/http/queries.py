@@ -25,15 +25,15 @@ from perseid.http.headers import (
 from perseid.http.items import container_of, scope
 from perseid.http.request import Request, Response
 from perseid.http.responses import container_headers
-from perseid.service import queries, query_plans, query_requests
 from perseid.service.account import Account
 from perseid.service.operation import Operation, begin
-from perseid.service.plans import Plan, pinned_key
-from perseid.service.query_requests import QueryRequest
+from perseid.service.queries import client_plans, pages, query_requests
+from perseid.service.queries.plans import Plan, partition_key_filter
+from perseid.service.queries.query_requests import QueryRequest
 
 T = TypeVar("T")
 
-_WATCHED_AFTER: Final = 0.05
+_WATCH_AFTER_SECONDS: Final = 0.05
 _LONG_TEXT: Final = 16 * 1024
 _CROSS_PARTITION = (
     "Cross partition query is required but disabled. Please set"
@@ -45,52 +45,56 @@ _CROSS_PARTITION = (
 async def query(account: Account, request: Request) -> Response:
     op = begin(account, container_of(account, request), request.now)
     container = op.container
-    wanted = query_requests.parse_request(request.body)
+    query_request = query_requests.parse_request(request.body)
     compiling = 0.0
-    plan = query_requests.known_plan(op, wanted)
+    plan = query_requests.cached_plan(op, query_request)
     if plan is None:
-        plan, compiling = await _planned(op, wanted)
-    pinned = pinned_key(container, plan, wanted.parameters)
-    if pinned is None:
+        plan, compiling = await _plan_and_time(op, query_request)
+    filtered_key = partition_key_filter(container, plan, query_request.parameters)
+    if filtered_key is None:
         _check_scope(request)
     lsns = await account.store.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
-    scan = scope(op, request, after=-1, limit=limit)
-    if pinned is not None and scan.pk_prefix is None:
-        scan = scan._replace(pk_prefix=pinned)
+    search = scope(op, request, after=-1, limit=limit)
+    if filtered_key is not None and search.pk_prefix is None:
+        search = search._replace(pk_prefix=filtered_key)
     token = request.header(CONTINUATION)
     page = None
     if token is None and request.allowance == inf:
-        page = queries.at_once(op, plan, wanted, scan, limit)
+        page = pages.try_first_page(op, plan, query_request, search, limit)
     if page is None:
-        work = queries.run_page(op, plan, wanted, scan, token, limit, allowance=request.allowance)
-        page = await _watched(request, work)
+        work = pages.run_page(
+            op, plan, query_request, search, token, limit, allowance=request.allowance
+        )
+        page = await _until_disconnect(request, work)
     page.times.compiling = compiling
     if page.ranges:
-        metering.touch(request, page.ranges)
+        metering.narrow_ranges(request, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
         request.level
     )
-    part = scan.range_index or 0
-    headers = container_headers(container, part, lsns[part], charge)
+    range_index = search.range_index or 0
+    headers = container_headers(container, range_index, lsns[range_index], charge)
     headers.append(("x-ms-item-count", str(len(page.rows))))
     if flag(request, "x-ms-documentdb-populatequerymetrics"):
         headers.append(("x-ms-documentdb-query-metrics", _metrics(page)))
-    headers += index_metrics.headers(request, container, wanted)
+    headers += index_metrics.headers(request, container, query_request)
     if page.continuation is not None:
         headers.append((CONTINUATION, page.continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
 
 
-async def _planned(op: Operation, wanted: QueryRequest) -> tuple[Plan, float]:
+async def _plan_and_time(op: Operation, query_request: QueryRequest) -> tuple[Plan, float]:
     """How the query runs, and how long it took to find out."""
     started = time.perf_counter()
-    if len(wanted.text) <= _LONG_TEXT and not query_requests.settles_much(op, wanted):
-        plan = query_requests.planned(op, wanted)
+    if len(query_request.text) <= _LONG_TEXT and not query_requests.is_slow_to_bind(
+        op, query_request
+    ):
+        plan = query_requests.plan_query(op, query_request)
     else:  # reading it, or working it out, takes so long that others would wait
-        plan = await asyncio.to_thread(query_requests.planned, op, wanted)
+        plan = await asyncio.to_thread(query_requests.plan_query, op, query_request)
     return plan, time.perf_counter() - started
 
 
@@ -98,18 +102,18 @@ async def query_plan(account: Account, request: Request) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
     container = container_of(account, request)
     try:
-        wanted = query_requests.parse_request(request.body)
-        asked = (container, wanted, _features(request))
-        if len(wanted.text) <= _LONG_TEXT:
-            found = query_plans.query_plan(*asked)
+        query_request = query_requests.parse_request(request.body)
+        arguments = (container, query_request, _features(request))
+        if len(query_request.text) <= _LONG_TEXT:
+            client_plan = client_plans.query_plan(*arguments)
         else:
-            found = await asyncio.to_thread(query_plans.query_plan, *asked)
+            client_plan = await asyncio.to_thread(client_plans.query_plan, *arguments)
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
     lsns = await account.store.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
-    return Response(200, headers, wire.query_plan(found))
+    return Response(200, headers, wire.query_plan(client_plan))
 
 
 def _features(request: Request) -> frozenset[str] | None:
@@ -119,11 +123,11 @@ def _features(request: Request) -> frozenset[str] | None:
 
 
 @types.coroutine
-def _watched(request: Request, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _until_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     """Does the work, and ends it if the client goes; most is done before there is time to look."""
     try:
         wait = work.send(None)
-        with _Watch(request):
+        with _DisconnectWatch(request):
             while True:
                 try:
                     sent = yield wait
@@ -139,7 +143,7 @@ def _watched(request: Request, work: Coroutine[Any, Any, T]) -> Generator[Any, A
         return result
 
 
-class _Watch:
+class _DisconnectWatch:
     """Ends a query whose client has gone; looks only when it has taken a while."""
 
     def __init__(self, request: Request) -> None:
@@ -149,7 +153,7 @@ class _Watch:
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_WATCHED_AFTER, self._begin)
+        self._timer = loop.call_later(_WATCH_AFTER_SECONDS, self._begin)
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
@@ -181,7 +185,7 @@ def _check_scope(request: Request) -> None:
         raise BadRequest(_CROSS_PARTITION)
 
 
-def _metrics(page: queries.QueryPage) -> str:
+def _metrics(page: pages.QueryResultPage) -> str:
     """The figures of a page as clients parse them; phases this engine does not have are zero."""
     times = page.times
     total = times.compiling + times.loading + times.evaluating

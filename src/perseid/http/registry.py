@@ -19,10 +19,11 @@ from perseid.http.responses import (
     metadata_written,
     not_modified,
 )
-from perseid.service import grants, registry, scripts, users
+from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.registry import Kind
+from perseid.service.resources import registry, scripts, users
+from perseid.service.resources.registry import RegistryKind
 from perseid.store.protocol import Resource
 
 Body: TypeAlias = dict[str, Any]
@@ -39,12 +40,12 @@ class Owner(NamedTuple):
         return ("x-ms-alt-content-path", self.path), ("x-ms-content-path", self.rid)
 
 
-class Register:
+class RegistryHandlers:
     """The handlers of one kind of resource; `show` makes the body a client sees."""
 
     def __init__(
         self,
-        kind: Kind,
+        kind: RegistryKind,
         plural: str,
         owner: Callable[[Account, Request], Owner],
         show: Callable[[Account, Request, Resource], Body],
@@ -56,8 +57,8 @@ class Register:
 
     async def create(self, account: Account, request: Request) -> Response:
         owner, body = self._begin(account, request)
-        made = await registry.create(account, self._kind, owner.rid, body, request.now)
-        return metadata_written(201, self._show(account, request, made), *owner.headers)
+        created = await registry.create(account, self._kind, owner.rid, body, request.now)
+        return metadata_written(201, self._show(account, request, created), *owner.headers)
 
     async def upsert(self, account: Account, request: Request) -> Response:
         owner, body = self._begin(account, request)
@@ -70,10 +71,10 @@ class Register:
 
     async def read(self, account: Account, request: Request) -> Response:
         owner = self._owner(account, request)
-        found = registry.read(account, self._kind, owner.rid, request.names[-1])
-        if is_unchanged(found.etag, request.header("if-none-match")):
-            return not_modified(found.etag, *owner.headers)
-        return metadata_read(self._show(account, request, found), *owner.headers)
+        resource = registry.read(account, self._kind, owner.rid, request.names[-1])
+        if is_unchanged(resource.etag, request.header("if-none-match")):
+            return not_modified(resource.etag, *owner.headers)
+        return metadata_read(self._show(account, request, resource), *owner.headers)
 
     async def replace(self, account: Account, request: Request) -> Response:
         owner, body = self._begin(account, request)
@@ -97,16 +98,16 @@ class Register:
     async def read_feed(self, account: Account, request: Request) -> Response:
         owner = self._owner(account, request)
         entries = [
-            (found.state["number"], self._show(account, request, found))
-            for found in registry.read_all(account, self._kind, owner.rid)
+            (resource.state["number"], self._show(account, request, resource))
+            for resource in registry.read_all(account, self._kind, owner.rid)
         ]
         return metadata_feed(account, request, owner.rid, self._plural, entries, *owner.headers)
 
     async def query(self, account: Account, request: Request) -> Response:
         owner = self._owner(account, request)
         bodies = [
-            self._show(account, request, found)
-            for found in registry.read_all(account, self._kind, owner.rid)
+            self._show(account, request, resource)
+            for resource in registry.read_all(account, self._kind, owner.rid)
         ]
         return metadata_query(account, request, owner.rid, self._plural, bodies, *owner.headers)
 
@@ -118,12 +119,14 @@ class Register:
 
 def lifetime(request: Request) -> int:
     """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
-    return grants.check_lifetime(integer(request, "x-ms-documentdb-expiry-seconds", grants.DEFAULT))
+    return grants.check_lifetime(
+        integer(request, "x-ms-documentdb-expiry-seconds", grants.DEFAULT_LIFE)
+    )
 
 
 async def execute(account: Account, request: Request) -> Response:
     owner = _container(account, request)
-    raise scripts.not_run(
+    raise scripts.execution_unsupported(
         registry.read(account, scripts.PROCEDURE, owner.rid, request.names[-1]).id
     )
 
@@ -157,8 +160,8 @@ def _show_permission(account: Account, request: Request, resource: Resource) -> 
     return _show(account, request, resource) | {"_token": token}
 
 
-USERS: Final = Register(users.USER, "Users", _database, _show_user)
-PERMISSIONS: Final = Register(users.PERMISSION, "Permissions", _user, _show_permission)
-PROCEDURES: Final = Register(scripts.PROCEDURE, "StoredProcedures", _container, _show)
-TRIGGERS: Final = Register(scripts.TRIGGER, "Triggers", _container, _show)
-FUNCTIONS: Final = Register(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)
+USERS: Final = RegistryHandlers(users.USER, "Users", _database, _show_user)
+PERMISSIONS: Final = RegistryHandlers(users.PERMISSION, "Permissions", _user, _show_permission)
+PROCEDURES: Final = RegistryHandlers(scripts.PROCEDURE, "StoredProcedures", _container, _show)
+TRIGGERS: Final = RegistryHandlers(scripts.TRIGGER, "Triggers", _container, _show)
+FUNCTIONS: Final = RegistryHandlers(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)

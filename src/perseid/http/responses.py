@@ -12,8 +12,9 @@ from perseid.http import wire
 from perseid.http.headers import CHARGE, CONTINUATION, RANGE_ID, SESSION_TOKEN, page_size
 from perseid.http.request import Request, Response
 from perseid.model import Container
-from perseid.service import queries, query_requests, tokens
+from perseid.service import tokens
 from perseid.service.account import Account
+from perseid.service.queries import pages, query_requests
 
 _READ = (CHARGE, charges.text(charges.METADATA_READ))
 _WRITE = (CHARGE, charges.text(charges.METADATA_WRITE))
@@ -79,7 +80,7 @@ def metadata_query(
 ) -> Response:
     """The rows of a query over a list of resources."""
     query = query_requests.parse_request(request.body)
-    rows = queries.run_over(bodies, query, request.now)
+    rows = pages.run_over_metadata(bodies, query, request.now)
     entries = list(enumerate(rows))
     return metadata_feed(account, request, rid, plural, entries, *extra, digest=query.digest)
 
@@ -93,7 +94,7 @@ def container_headers(
         (CHARGE, charges.text(charge)),
         (SESSION_TOKEN, f"{part}:-1#{lsn}"),
         ("lsn", str(lsn)),
-        *_origin(container.path, container.rid, part),
+        *_container_path_headers(container.path, container.rid, part),
     ]
 
 
@@ -104,5 +105,5 @@ def session_token(container: Container, lsns: Sequence[int]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _origin(path: str, rid: str, part: str) -> tuple[tuple[str, str], ...]:
+def _container_path_headers(path: str, rid: str, part: str) -> tuple[tuple[str, str], ...]:
     return ("x-ms-alt-content-path", path), ("x-ms-content-path", rid), (RANGE_ID, part)

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import (
     batches,
+    change_feed,
     conflicts,
     containers,
     databases,
-    feeds,
     items,
     offers,
-    partitions,
+    partition_key_delete,
     queries,
     registry,
 )
@@ -36,18 +36,20 @@ class Route(NamedTuple):
     is_keyed: bool  # it is about items, so a token for one partition key may use it for that key
 
 
-async def confirm(account: Account, request: Request) -> None:
+async def check_catalog_version(account: Account, request: Request) -> None:
     """Makes sure of the metadata for a request that looks at nothing else."""
-    epoch = account.store.epoch
-    await account.store.confirm()
-    if account.store.epoch != epoch:  # what it was admitted by has been read again since
+    catalog_generation = account.store.catalog_generation
+    await account.store.check_catalog_version()
+    if (
+        account.store.catalog_generation != catalog_generation
+    ):  # what it was admitted by has been read again since
         raise StaleCatalog
     request.now = account.clock.now()
 
 
-def _confirmed(handler: Handler) -> Handler:
+def _with_current_catalog(handler: Handler) -> Handler:
     async def handle(account: Account, request: Request) -> Response:
-        await confirm(account, request)
+        await check_catalog_version(account, request)
         return await handler(account, request)
 
     return handle
@@ -57,7 +59,7 @@ def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
     return {
         verb: Route(
             # Whatever looks at items finds out by itself.
-            handler if kind == "docs" and verb != "plan" else _confirmed(handler),
+            handler if kind == "docs" and verb != "plan" else _with_current_catalog(handler),
             kind,
             # Who reads a permission gets a token, which may be for writing.
             is_read=verb in ("GET", "query", "plan") and kind != "permissions",
@@ -68,7 +70,9 @@ def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
     }
 
 
-def _register(kind: str, register: registry.Register) -> dict[bool, dict[str, Route]]:
+def _registry_routes(
+    kind: str, register: registry.RegistryHandlers
+) -> dict[bool, dict[str, Route]]:
     """The routes of a list of registered resources (False) and of one of them (True)."""
     return {
         False: _routes(
@@ -87,11 +91,11 @@ def _register(kind: str, register: registry.Register) -> dict[bool, dict[str, Ro
     }
 
 
-_USERS: Final = _register("users", registry.USERS)
-_PERMISSIONS: Final = _register("permissions", registry.PERMISSIONS)
-_PROCEDURES: Final = _register("sprocs", registry.PROCEDURES)
-_TRIGGERS: Final = _register("triggers", registry.TRIGGERS)
-_FUNCTIONS: Final = _register("udfs", registry.FUNCTIONS)
+_USERS: Final = _registry_routes("users", registry.USERS)
+_PERMISSIONS: Final = _registry_routes("permissions", registry.PERMISSIONS)
+_PROCEDURES: Final = _registry_routes("sprocs", registry.PROCEDURES)
+_TRIGGERS: Final = _registry_routes("triggers", registry.TRIGGERS)
+_FUNCTIONS: Final = _registry_routes("udfs", registry.FUNCTIONS)
 _EXECUTE: Final = _routes("sprocs", POST=registry.execute)
 
 
@@ -123,7 +127,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     ),
     (("dbs", "colls", "docs"), False): _routes(
         "docs",
-        GET=feeds.read_feed,
+        GET=change_feed.read_feed,
         create=items.create,
         upsert=items.upsert,
         batch=batches.run,
@@ -138,7 +142,7 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
         DELETE=items.delete,
     ),
     (("dbs", "colls", "pkranges"), False): _routes("pkranges", GET=containers.read_ranges),
-    (("dbs", "colls", "operations"), True): _routes("colls", POST=partitions.delete),
+    (("dbs", "colls", "operations"), True): _routes("colls", POST=partition_key_delete.delete),
     (("dbs", "colls", "sprocs"), False): _PROCEDURES[False],
     (("dbs", "colls", "sprocs"), True): _PROCEDURES[True] | _EXECUTE,
     (("dbs", "colls", "triggers"), False): _TRIGGERS[False],
@@ -169,13 +173,13 @@ _LIST_OF_ITEMS: Final = ["", "dbs", "colls", "docs"]
 _SHORT_PATH: Final = 1024  # that of a container is remembered
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
-_DIRECT: Final = (
+_NO_DIRECT_MODE: Final = (
     "Perseid has no direct (TCP) connections: set the connection mode of the client to gateway."
 )
 
 # What a POST to a feed that is no question means, by the header that says so.
 _WRITES: Final = ((IS_BATCH, "batch"), (IS_UPSERT, "upsert"))
-_WORDS: Final = {
+_INTENT_NAMES: Final = {
     "plan": "query plan requests",
     "batch": "batches",
     "query": "queries",
@@ -198,10 +202,10 @@ def route(request: Request) -> tuple[Route, str]:
         len(parts) == 6
         and parts[0::2] == ["dbs", "colls", "docs"]
         and not request.query_string
-        and (found := _ITEM.get(request.method)) is not None
+        and (matched_route := _ITEM.get(request.method)) is not None
     ):
         request.names = (parts[1], parts[3], parts[5])
-        return found, path[1:-1] if path[-1:] == "/" else path[1:]
+        return matched_route, path[1:-1] if path[-1:] == "/" else path[1:]
     if parts == [""]:
         if request.method != "GET":
             raise MethodNotAllowed("The account at / can only be read.")
@@ -213,15 +217,15 @@ def route(request: Request) -> tuple[Route, str]:
     if routes is None or (parts[4:5] == ["operations"] and parts[4:] != _PARTITION_DELETE):
         if path.strip("/") == "addresses":
             # A 404 would pass for that of the item which the client wants to reach.
-            raise BadRequest(_DIRECT)
+            raise BadRequest(_NO_DIRECT_MODE)
         raise NotFound(f"There is no resource at '{path[:200]}'.")
     request.names = parts[1::2]
     verb = _intent(request) if request.method == "POST" and not is_item else request.method
-    found = routes.get(verb)
-    if found is None:
+    matched_route = routes.get(verb)
+    if matched_route is None:
         allowed = ", ".join(sorted(set(routes)))
         raise MethodNotAllowed(
-            f"'{path[:200]}' does not take {_WORDS.get(verb, verb)}; it takes {allowed}."
+            f"'{path[:200]}' does not take {_INTENT_NAMES.get(verb, verb)}; it takes {allowed}."
         )
     if is_item:
         link = "/".join(parts)
@@ -233,7 +237,7 @@ def route(request: Request) -> tuple[Route, str]:
             link = "/".join(parts[:4])  # signed as an operation on the container
     else:
         link = "/".join(parts[:-1])
-    return found, link
+    return matched_route, link
 
 
 @lru_cache(maxsize=1024)

@@ -13,9 +13,9 @@ from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
-from perseid.service.batches import Result
-from perseid.service.query_plans import QueryPlan
-from perseid.store.protocol import Change, Resource
+from perseid.service.items.batches import OperationResult
+from perseid.service.queries.client_plans import ClientQueryPlan
+from perseid.store.protocol import LoggedChange, Resource
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
@@ -41,21 +41,21 @@ def _message(error: CosmosError) -> str:
     return error.message
 
 
-def batch_entry(result: Result) -> dict[str, Any]:
+def batch_entry(result: OperationResult) -> dict[str, Any]:
     """What became of one operation of a batch; an item is in it as the text it is."""
     entry: dict[str, Any] = {"statusCode": result.status, "requestCharge": result.charge}
-    error, outcome = result.error, result.outcome
+    error, write_result = result.error, result.write_result
     if error is not None:
         entry["subStatusCode"] = error.sub_status
         entry["message"] = _message(error)
-    elif outcome is not None and result.status != 204:
-        entry["eTag"] = outcome.row.etag
+    elif write_result is not None and result.status != 204:
+        entry["eTag"] = write_result.row.etag
         if result.has_body:
-            entry["resourceBody"] = orjson.Fragment(outcome.row.body)
+            entry["resourceBody"] = orjson.Fragment(write_result.row.body)
     return entry
 
 
-def query_plan(plan: QueryPlan) -> bytes:
+def query_plan(plan: ClientQueryPlan) -> bytes:
     """What clients call the partitioned query execution info."""
     info = plan.distribution
     count = info.count_alias
@@ -228,7 +228,7 @@ def changed_item(row: Row) -> bytes:
     return documents.with_lsn(row.body, row.lsn)
 
 
-def change(item: Change, key: KeyDefinition) -> bytes:
+def change(item: LoggedChange, key: KeyDefinition) -> bytes:
     """A change in the feed of all versions: what the item is now, and what has happened to it.
 
     A delete names the item in its metadata and shows what a client has removed, not what has

@@ -16,11 +16,11 @@ from perseid.query.executor import (
     Execution,
     Paging,
     compile_program,
+    evaluate_row_independent,
+    offset_limit,
     prepare,
     rows_of,
     run,
-    settle,
-    window,
 )
 from perseid.query.functions import CallContext, lookup
 from perseid.query.nodes import Call, Identifier, Query, walk
@@ -34,12 +34,12 @@ __all__ = [
     "Paging",
     "compile_condition",
     "compile_query",
+    "evaluate_row_independent",
+    "offset_limit",
     "prepare",
     "rows_of",
     "run",
-    "settle",
     "validate_computed",
-    "window",
 ]
 
 # A name and the text of its query, as the container has them.

@@ -25,8 +25,9 @@ from perseid.query.nodes import (
     Call,
     ComputedProperty,
     Conditional,
-    Count,
+    CountExpr,
     Expr,
+    FromSource,
     Grouped,
     Identifier,
     Index,
@@ -38,7 +39,6 @@ from perseid.query.nodes import (
     Query,
     Select,
     SelectItem,
-    Source,
     Subquery,
     Unary,
     rebuilt,
@@ -228,7 +228,7 @@ class _Binder:
     def order_items(self, node: Query) -> tuple[OrderItem, ...]:
         return tuple(replace(item, expr=self.expr(item.expr)) for item in node.order_by)
 
-    def count(self, clause: str, node: Count | None) -> Count | None:
+    def count(self, clause: str, node: CountExpr | None) -> CountExpr | None:
         if isinstance(node, Parameter):
             return self.parameter(node)
         if isinstance(node, Literal):
@@ -267,7 +267,7 @@ class _Binder:
         return tuple(bound), root
 
     def derived(
-        self, source: Source, name: str | None, *, owns_container: bool = False
+        self, source: FromSource, name: str | None, *, owns_container: bool = False
     ) -> BoundSource:
         """An input that is computed from earlier ones."""
         collection: Expr | BoundQuery
@@ -282,7 +282,7 @@ class _Binder:
             slot, name, collection, source.iterate, start=source.start, end=source.end
         )
 
-    def declare(self, source: Source, name: str | None, slot: int) -> None:
+    def declare(self, source: FromSource, name: str | None, slot: int) -> None:
         if name is None:
             return
         if name in self.scope.slots:

@@ -16,7 +16,6 @@ from perseid.errors import BadRequest
 from perseid.query import like
 from perseid.query.arithmetic import NUMBERS
 from perseid.query.binder import CONTEXT_SLOT
-from perseid.query.effort import HEAVY
 from perseid.query.functions import CallContext
 from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.values import (
@@ -28,12 +27,13 @@ from perseid.query.values import (
     less,
     less_equal,
 )
+from perseid.query.work_limit import EXPENSIVE_STEPS
 
 # The call context, the documents, then a slot for every alias, parameter, group value and
 # remembered result.
-Row: TypeAlias = list[Any]
-Fn: TypeAlias = Callable[[Row], Any]
-Rows: TypeAlias = Callable[[Row], Iterator[Any]]
+SlotRow: TypeAlias = list[Any]
+Fn: TypeAlias = Callable[[SlotRow], Any]
+ResultIterator: TypeAlias = Callable[[SlotRow], Iterator[Any]]
 
 # Types whose members `==` compares as the language does, when both sides have the same one; among
 # integers those of 64 bits, since longer ones are doubles.
@@ -51,7 +51,7 @@ def slot_path(slot: int, names: list[str]) -> Fn:
     if len(names) == 1:
         (name,) = names
 
-        def one(row: Row) -> Any:
+        def one(row: SlotRow) -> Any:
             value = row[slot]
             return value.get(name, UNDEFINED) if type(value) is dict else UNDEFINED
 
@@ -60,7 +60,7 @@ def slot_path(slot: int, names: list[str]) -> Fn:
 
 
 def path_below(names: list[str], run: Fn) -> Fn:
-    def follow(row: Row) -> Any:
+    def follow(row: SlotRow) -> Any:
         value = run(row)
         for name in names:
             if type(value) is not dict:
@@ -72,7 +72,7 @@ def path_below(names: list[str], run: Fn) -> Fn:
 
 
 def indexed(target: Fn, index: Fn) -> Fn:
-    def pick(row: Row) -> Any:
+    def pick(row: SlotRow) -> Any:
         value, at = target(row), index(row)
         if type(value) is dict:
             return value.get(at, UNDEFINED) if type(at) is str else UNDEFINED
@@ -90,26 +90,26 @@ def indexed(target: Fn, index: Fn) -> Fn:
 
 
 def _equal(left: Fn, right: Fn) -> Fn:
-    def compare(row: Row) -> Any:
+    def compare(row: SlotRow) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
         if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
             return a == b
         if kind in _NESTED:
-            row[CONTEXT_SLOT].effort.spend(HEAVY)
+            row[CONTEXT_SLOT].work_limit.spend(EXPENSIVE_STEPS)
         return equals(a, b)
 
     return compare
 
 
 def _unequal(left: Fn, right: Fn) -> Fn:
-    def compare(row: Row) -> Any:
+    def compare(row: SlotRow) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
         if kind is type(b) and (kind in _PLAIN or (kind is int and a <= INT64_MAX)):
             return a != b
         if kind in _NESTED:
-            row[CONTEXT_SLOT].effort.spend(HEAVY)
+            row[CONTEXT_SLOT].work_limit.spend(EXPENSIVE_STEPS)
         same = equals(a, b)
         return same if same is UNDEFINED else not same
 
@@ -117,7 +117,7 @@ def _unequal(left: Fn, right: Fn) -> Fn:
 
 
 def _less(left: Fn, right: Fn) -> Fn:
-    def compare(row: Row) -> Any:
+    def compare(row: SlotRow) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
         if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
@@ -128,7 +128,7 @@ def _less(left: Fn, right: Fn) -> Fn:
 
 
 def _less_equal(left: Fn, right: Fn) -> Fn:
-    def compare(row: Row) -> Any:
+    def compare(row: SlotRow) -> Any:
         a, b = left(row), right(row)
         kind = type(a)
         if kind is type(b) and (kind is str or (kind is int and a <= INT64_MAX)):
@@ -149,7 +149,7 @@ COMPARISONS: Final[dict[str, Callable[[Fn, Fn], Fn]]] = {
 
 
 def between(operand: Fn, low: Fn, high: Fn) -> Fn:
-    def compare(row: Row) -> Any:
+    def compare(row: SlotRow) -> Any:
         value = operand(row)
         return conjunction((less_equal(low(row), value), less_equal(value, high(row))))
 
@@ -184,12 +184,12 @@ _NAN_KEY: Final = canonical(math.nan)
 
 
 def choices_of(runs: Sequence[Fn]) -> Fn:
-    def make(row: Row) -> Choices:
+    def make(row: SlotRow) -> Choices:
         values, keys = [], set()
         for run in runs:
             value = run(row)
             if type(value) in _NESTED:
-                row[CONTEXT_SLOT].effort.spend(HEAVY)
+                row[CONTEXT_SLOT].work_limit.spend(EXPENSIVE_STEPS)
             values.append(value)
             keys.add(canonical(value))
         return Choices(values, frozenset(keys))
@@ -216,7 +216,7 @@ def _decided_by(decisive: bool, runs: Sequence[Fn]) -> Fn:
     """AND, which false decides, or OR, which true does; what is no truth value is undefined."""
     otherwise = not decisive
 
-    def decide(row: Row) -> Any:
+    def decide(row: SlotRow) -> Any:
         result: Any = otherwise
         for run in runs:
             value = run(row)
@@ -230,7 +230,7 @@ def _decided_by(decisive: bool, runs: Sequence[Fn]) -> Fn:
 
 
 def _first_defined(runs: Sequence[Fn]) -> Fn:
-    def first(row: Row) -> Any:
+    def first(row: SlotRow) -> Any:
         for run in runs:
             value = run(row)
             if value is not UNDEFINED:
@@ -241,7 +241,7 @@ def _first_defined(runs: Sequence[Fn]) -> Fn:
 
 
 def _concatenation(runs: Sequence[Fn]) -> Fn:
-    def concatenate(row: Row) -> Any:
+    def concatenate(row: SlotRow) -> Any:
         parts = [run(row) for run in runs]
         if not all(type(part) is str for part in parts):
             return UNDEFINED
@@ -287,7 +287,7 @@ def unary_of(apply: Callable[[Any], Any], run: Fn) -> Fn:
 
 
 def binary_of(apply: Callable[[Any, Any], Any], left: Fn, right: Fn) -> Fn:
-    def calculate(row: Row) -> Any:
+    def calculate(row: SlotRow) -> Any:
         a, b = left(row), right(row)
         if type(a) in NUMBERS and type(b) in NUMBERS:
             return apply(a, b)
@@ -297,14 +297,14 @@ def binary_of(apply: Callable[[Any, Any], Any], left: Fn, right: Fn) -> Fn:
 
 
 def like_of(escape: str, operand: Fn, pattern: Fn) -> Fn:
-    def match(row: Row) -> Any:
-        text, wanted = operand(row), pattern(row)
-        if type(text) is not str or type(wanted) is not str:
+    def match(row: SlotRow) -> Any:
+        text, pattern_text = operand(row), pattern(row)
+        if type(text) is not str or type(pattern_text) is not str:
             return UNDEFINED
-        steps = len(text) * len(wanted) >> _LIKE_SHIFT
+        steps = len(text) * len(pattern_text) >> _LIKE_SHIFT
         if steps:
-            row[CONTEXT_SLOT].effort.spend(steps)
-        return like.matcher(wanted, escape)(text)
+            row[CONTEXT_SLOT].work_limit.spend(steps)
+        return like.matcher(pattern_text, escape)(text)
 
     return match
 
@@ -316,13 +316,13 @@ def object_of(names: Sequence[str], runs: Sequence[Fn]) -> Fn:
     """A closure that makes an object of what is defined; a repeated name has its last value."""
     members = tuple(dict(zip(names, runs, strict=True)).items())
 
-    def make(row: Row) -> dict[str, Any]:
-        made = {}
+    def make(row: SlotRow) -> dict[str, Any]:
+        members_made = {}
         for name, run in members:
             value = run(row)
             if value is not UNDEFINED:
-                made[name] = value
-        return made
+                members_made[name] = value
+        return members_made
 
     return make
 
@@ -338,18 +338,18 @@ def called(call: Callable[[CallContext, Sequence[Any]], Any], runs: Sequence[Fn]
 
 
 def array_of(runs: Sequence[Fn]) -> Fn:
-    def make(row: Row) -> list[Any]:
+    def make(row: SlotRow) -> list[Any]:
         values = [run(row) for run in runs]
         return [value for value in values if value is not UNDEFINED]
 
     return make
 
 
-def _scalar(rows: Rows) -> Fn:
-    def only(row: Row) -> Any:
-        found = rows(row)
-        value = next(found, UNDEFINED)
-        if value is not UNDEFINED and next(found, UNDEFINED) is not UNDEFINED:
+def _scalar(rows: ResultIterator) -> Fn:
+    def only(row: SlotRow) -> Any:
+        results = rows(row)
+        value = next(results, UNDEFINED)
+        if value is not UNDEFINED and next(results, UNDEFINED) is not UNDEFINED:
             raise BadRequest(
                 "The cardinality of a scalar subquery result set cannot be greater than one.",
                 listed=True,
@@ -359,16 +359,16 @@ def _scalar(rows: Rows) -> Fn:
     return only
 
 
-def _exists(rows: Rows) -> Fn:
+def _exists(rows: ResultIterator) -> Fn:
     return lambda row: next(rows(row), UNDEFINED) is not UNDEFINED
 
 
-def _first(rows: Rows) -> Fn:
+def _first(rows: ResultIterator) -> Fn:
     return lambda row: next(rows(row), UNDEFINED)
 
 
-def _last(rows: Rows) -> Fn:
-    def last(row: Row) -> Any:
+def _last(rows: ResultIterator) -> Fn:
+    def last(row: SlotRow) -> Any:
         value: Any = UNDEFINED
         for value in rows(row):  # noqa: B007  # the last one is the answer
             pass
@@ -377,7 +377,7 @@ def _last(rows: Rows) -> Fn:
     return last
 
 
-SUBQUERIES: Final[dict[str, Callable[[Rows], Fn]]] = {
+SUBQUERIES: Final[dict[str, Callable[[ResultIterator], Fn]]] = {
     "SCALAR": _scalar,
     "EXISTS": _exists,
     "ARRAY": lambda rows: lambda row: list(rows(row)),

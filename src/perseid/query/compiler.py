@@ -20,8 +20,8 @@ from perseid.query.closures import (
     PREDICATES,
     SUBQUERIES,
     Fn,
-    Row,
-    Rows,
+    ResultIterator,
+    SlotRow,
     array_of,
     between,
     binary_of,
@@ -67,15 +67,15 @@ EMPTY: Final = object()
 # When the value of an expression can be known.
 _ALWAYS, _PER_RUN, _PER_ROW = 0, 1, 2
 
-_FOLDING_ROW: Final[Row] = [CallContext(0.0, lambda: 0.0)]
+_FOLDING_ROW: Final[SlotRow] = [CallContext(0.0, lambda: 0.0)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Code:
+class _CompiledExpr:
     """A closure and when its value is known; `cheap` ones are not worth remembering."""
 
     run: Fn
-    when: int
+    known_at: int
     cheap: bool = False
 
 
@@ -83,9 +83,9 @@ class _Code:
 class Compiler:
     """Compiles the expressions of one query; `slots` grows with what they must remember."""
 
-    compile_query: Callable[[BoundQuery], Rows]
+    compile_query: Callable[[BoundQuery], ResultIterator]
     slots: int
-    _parts: dict[type, Callable[[Any], _Code]] = field(init=False)
+    _parts: dict[type, Callable[[Any], _CompiledExpr]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._parts = {
@@ -111,7 +111,7 @@ class Compiler:
 
     def value(self, node: Expr) -> Fn:
         """A closure that gives the value of `node` in a row."""
-        return self._settled(self._code(node))
+        return self._once_per_run(self._code(node))
 
     def predicate(self, node: Expr) -> Fn:
         """A closure whose answer is `True` where `node` is true and anything else elsewhere.
@@ -122,27 +122,29 @@ class Compiler:
             return PREDICATES[node.op]([self.predicate(operand) for operand in node.operands])
         return self.value(node)
 
-    def _code(self, node: Expr) -> _Code:
+    def _code(self, node: Expr) -> _CompiledExpr:
         return self._parts[type(node)](node)
 
-    def _built(self, make: Callable[..., Fn], *codes: _Code, earliest: int = _ALWAYS) -> _Code:
+    def _operator(
+        self, make: Callable[..., Fn], *codes: _CompiledExpr, earliest: int = _ALWAYS
+    ) -> _CompiledExpr:
         """The code of an operator over operands, folded if they are all constant."""
-        when = max((earliest, *(code.when for code in codes)))
-        if when == _PER_ROW:
-            return _Code(make(*map(self._settled, codes)), _PER_ROW)
+        known_at = max((earliest, *(code.known_at for code in codes)))
+        if known_at == _PER_ROW:
+            return _CompiledExpr(make(*map(self._once_per_run, codes)), _PER_ROW)
         run = make(*(code.run for code in codes))
-        return _constant(run(_FOLDING_ROW)) if when == _ALWAYS else _Code(run, _PER_RUN)
+        return _constant(run(_FOLDING_ROW)) if known_at == _ALWAYS else _CompiledExpr(run, _PER_RUN)
 
-    def _settled(self, code: _Code) -> Fn:
+    def _once_per_run(self, code: _CompiledExpr) -> Fn:
         """A closure for use in every row, which does not repeat the work of the whole run."""
-        if code.when != _PER_RUN or code.cheap:
+        if code.known_at != _PER_RUN or code.cheap:
             return code.run
-        return self._remembered(code.run)
+        return self._cached_in_slot(code.run)
 
-    def _remembered(self, run: Fn) -> Fn:
+    def _cached_in_slot(self, run: Fn) -> Fn:
         slot = self._new_slot()
 
-        def remembered(row: Row) -> Any:
+        def remembered(row: SlotRow) -> Any:
             value = row[slot]
             if value is EMPTY:
                 value = row[slot] = run(row)
@@ -156,13 +158,13 @@ class Compiler:
 
     # --- names and paths
 
-    def _slot(self, node: Alias | Grouped) -> _Code:
-        return _Code(operator.itemgetter(node.slot), _PER_ROW, cheap=True)
+    def _slot(self, node: Alias | Grouped) -> _CompiledExpr:
+        return _CompiledExpr(operator.itemgetter(node.slot), _PER_ROW, cheap=True)
 
-    def _parameter(self, node: BoundParameter) -> _Code:
-        return _Code(operator.itemgetter(node.slot), _PER_RUN, cheap=True)
+    def _parameter(self, node: BoundParameter) -> _CompiledExpr:
+        return _CompiledExpr(operator.itemgetter(node.slot), _PER_RUN, cheap=True)
 
-    def _property(self, node: Property) -> _Code:
+    def _property(self, node: Property) -> _CompiledExpr:
         names = [node.name]
         target = node.target
         while isinstance(target, Property):
@@ -170,77 +172,77 @@ class Compiler:
             target = target.target
         names.reverse()
         if isinstance(target, Alias | Grouped):
-            return _Code(slot_path(target.slot, names), _PER_ROW)
-        return self._built(partial(path_below, names), self._code(target))
+            return _CompiledExpr(slot_path(target.slot, names), _PER_ROW)
+        return self._operator(partial(path_below, names), self._code(target))
 
-    def _index(self, node: Index) -> _Code:
-        return self._built(indexed, self._code(node.target), self._code(node.index))
+    def _index(self, node: Index) -> _CompiledExpr:
+        return self._operator(indexed, self._code(node.target), self._code(node.index))
 
     # --- operators
 
-    def _unary(self, node: Unary) -> _Code:
-        return self._built(partial(unary_of, UNARY[node.op]), self._code(node.operand))
+    def _unary(self, node: Unary) -> _CompiledExpr:
+        return self._operator(partial(unary_of, UNARY[node.op]), self._code(node.operand))
 
-    def _binary(self, node: Binary) -> _Code:
+    def _binary(self, node: Binary) -> _CompiledExpr:
         left, right = self._code(node.left), self._code(node.right)
         compare = COMPARISONS.get(node.op)
         if compare is not None:
-            return self._built(compare, left, right)
-        return self._built(partial(binary_of, BINARY[node.op]), left, right)
+            return self._operator(compare, left, right)
+        return self._operator(partial(binary_of, BINARY[node.op]), left, right)
 
-    def _chain(self, node: Chain) -> _Code:
+    def _chain(self, node: Chain) -> _CompiledExpr:
         codes = map(self._code, node.operands)
-        return self._built(lambda *runs: CHAINS[node.op](runs), *codes)
+        return self._operator(lambda *runs: CHAINS[node.op](runs), *codes)
 
-    def _conditional(self, node: Conditional) -> _Code:
+    def _conditional(self, node: Conditional) -> _CompiledExpr:
         parts = (node.test, node.then, node.otherwise)
-        return self._built(choice, *map(self._code, parts))
+        return self._operator(choice, *map(self._code, parts))
 
-    def _between(self, node: Between) -> _Code:
-        return self._built(between, *map(self._code, (node.operand, node.low, node.high)))
+    def _between(self, node: Between) -> _CompiledExpr:
+        return self._operator(between, *map(self._code, (node.operand, node.low, node.high)))
 
-    def _in(self, node: In) -> _Code:
+    def _in(self, node: In) -> _CompiledExpr:
         operand = self._code(node.operand)
         items = [self._code(item) for item in node.items]
-        if max(item.when for item in items) == _PER_ROW:
-            return self._built(lambda run, *runs: in_values(run, runs), operand, *items)
+        if max(item.known_at for item in items) == _PER_ROW:
+            return self._operator(lambda run, *runs: in_values(run, runs), operand, *items)
         # The same list for all rows: a set, made once.
-        choices = self._built(lambda *runs: choices_of(runs), *items)
-        return self._built(in_choices, operand, choices)
+        choices = self._operator(lambda *runs: choices_of(runs), *items)
+        return self._operator(in_choices, operand, choices)
 
-    def _like(self, node: Like) -> _Code:
+    def _like(self, node: Like) -> _CompiledExpr:
         make = partial(like_of, node.escape or "")
-        return self._built(make, self._code(node.operand), self._code(node.pattern))
+        return self._operator(make, self._code(node.operand), self._code(node.pattern))
 
     # --- constructors and calls
 
-    def _call(self, node: Call) -> _Code:
+    def _call(self, node: Call) -> _CompiledExpr:
         builtin = lookup(node.name)
         assert builtin is not None  # noqa: S101  # the binder has found it before
-        return self._built(
+        return self._operator(
             lambda *runs: called(builtin.call, runs),
             *map(self._code, node.arguments),
             earliest=_earliest(builtin),
         )
 
-    def _array(self, node: ArrayLiteral) -> _Code:
-        return self._built(lambda *runs: array_of(runs), *map(self._code, node.items))
+    def _array(self, node: ArrayLiteral) -> _CompiledExpr:
+        return self._operator(lambda *runs: array_of(runs), *map(self._code, node.items))
 
-    def _object(self, node: ObjectLiteral) -> _Code:
+    def _object(self, node: ObjectLiteral) -> _CompiledExpr:
         codes = map(self._code, node.values)
-        return self._built(lambda *runs: object_of(node.names, runs), *codes)
+        return self._operator(lambda *runs: object_of(node.names, runs), *codes)
 
-    def _subquery(self, node: BoundSubquery) -> _Code:
+    def _subquery(self, node: BoundSubquery) -> _CompiledExpr:
         rows = self.compile_query(node.query)
-        return _Code(SUBQUERIES[node.kind](rows), _PER_ROW)
+        return _CompiledExpr(SUBQUERIES[node.kind](rows), _PER_ROW)
 
 
 def _earliest(builtin: Builtin) -> int:
     """Everybody waits for a query to be compiled, so what may take long is left to its runs."""
     if builtin.random:
         return _PER_ROW
-    return _PER_RUN if builtin.timed or builtin.heavy else _ALWAYS
+    return _PER_RUN if builtin.timed or builtin.expensive else _ALWAYS
 
 
-def _constant(value: Any) -> _Code:
-    return _Code(lambda _row: value, _ALWAYS, cheap=True)
+def _constant(value: Any) -> _CompiledExpr:
+    return _CompiledExpr(lambda _row: value, _ALWAYS, cheap=True)

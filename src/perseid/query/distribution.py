@@ -23,8 +23,9 @@ from perseid.query.nodes import (
     BoundQuery,
     Call,
     Chain,
-    Count,
+    CountExpr,
     Expr,
+    FromSource,
     Identifier,
     Index,
     Literal,
@@ -34,7 +35,6 @@ from perseid.query.nodes import (
     Query,
     Select,
     SelectItem,
-    Source,
     Subquery,
     children,
     rebuilt,
@@ -111,26 +111,33 @@ def distribute(
     `bound` is the same query after binding. `has_one_key` says that its filter leaves one value
     of the partition key.
     """
-    window = _Window.of(bound, parameters)
-    whole = Distribution(has_select_value=bound.shape == "VALUE")
+    offset_limit = _OffsetLimit.of(bound, parameters)
+    unchanged = Distribution(has_select_value=bound.shape == "VALUE")
     if not query.sources:
-        return whole
+        return unchanged
     if _counts_distinct(query, bound):
-        return _count_of_distinct(query, whole)
+        return _count_of_distinct(query, unchanged)
     if not reads_documents(bound):
         raise IndivisibleQuery("A query over the whole result of another needs all items at once.")
     if bound.is_grouped:
-        return _grouped(query, bound, whole, window)
+        return _grouped(query, bound, unchanged, offset_limit)
     if query.order_by:
-        return _sorted(query, whole, window)
+        return _sorted(query, unchanged, offset_limit)
     if query.select.distinct:
-        rewritten = print_query(_bare(query)) if window.is_set else ""
-        return window.for_client(replace(whole, rewritten=rewritten, distinct="Unordered"))
-    if window.limit is not None:
+        rewritten = print_query(_without_offset_limit(query)) if offset_limit.is_set else ""
+        return offset_limit.for_client(
+            replace(unchanged, rewritten=rewritten, distinct="Unordered")
+        )
+    if offset_limit.limit is not None:
         if has_one_key:
-            return whole
-        return window.for_client(replace(whole, rewritten=print_query(window.onto(_bare(query)))))
-    return window.for_client(whole)
+            return unchanged
+        return offset_limit.for_client(
+            replace(
+                unchanged,
+                rewritten=print_query(offset_limit.applied_to(_without_offset_limit(query))),
+            )
+        )
+    return offset_limit.for_client(unchanged)
 
 
 def without_resume_filter(text: str) -> str:
@@ -150,7 +157,7 @@ def without_resume_filter(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _OffsetLimit:
     """OFFSET, LIMIT and TOP as numbers; of LIMIT and TOP only one is left, the smaller."""
 
     offset: int | None
@@ -158,7 +165,7 @@ class _Window:
     top: int | None
 
     @classmethod
-    def of(cls, bound: BoundQuery, parameters: Mapping[str, Any]) -> _Window:
+    def of(cls, bound: BoundQuery, parameters: Mapping[str, Any]) -> _OffsetLimit:
         offset = _count("OFFSET", bound.offset, parameters)
         limit = _count("LIMIT", bound.limit, parameters)
         top = _count("TOP", bound.top, parameters)
@@ -175,7 +182,7 @@ class _Window:
         """The plan of a client that counts off the rows it has merged."""
         return replace(plan, offset=self.offset, limit=self.limit, top=self.top)
 
-    def onto(self, query: Query) -> Query:
+    def applied_to(self, query: Query) -> Query:
         """The query of one range, which can hold all rows of the window."""
         if self.limit is not None:
             most = min((self.offset or 0) + self.limit, MAX_COUNT)
@@ -184,7 +191,7 @@ class _Window:
         return replace(query, select=replace(query.select, top=top))
 
 
-def _count(clause: str, node: Count | None, parameters: Mapping[str, Any]) -> int | None:
+def _count(clause: str, node: CountExpr | None, parameters: Mapping[str, Any]) -> int | None:
     if isinstance(node, Literal):
         return int(node.value)
     if isinstance(node, BoundParameter):
@@ -193,7 +200,7 @@ def _count(clause: str, node: Count | None, parameters: Mapping[str, Any]) -> in
     return None
 
 
-def _bare(query: Query) -> Query:
+def _without_offset_limit(query: Query) -> Query:
     """The query without its window."""
     return replace(query, select=replace(query.select, top=None), offset=None, limit=None)
 
@@ -201,7 +208,7 @@ def _bare(query: Query) -> Query:
 def _selected(query: Query, *items: SelectItem) -> Query:
     """The query with another SELECT list, unsorted and without its window."""
     select = Select("LIST", items, distinct=False, top=None)
-    return replace(_bare(query), select=select, order_by=())
+    return replace(_without_offset_limit(query), select=select, order_by=())
 
 
 def _item(value: Expr) -> ObjectLiteral:
@@ -211,7 +218,7 @@ def _item(value: Expr) -> ObjectLiteral:
 # --- ORDER BY
 
 
-def _sorted(query: Query, plan: Distribution, window: _Window) -> Distribution:
+def _sorted(query: Query, plan: Distribution, offset_limit: _OffsetLimit) -> Distribution:
     query, root = _with_root(query)
     payload = _payload(query)
     keys = tuple(item.expr for item in query.order_by)
@@ -221,14 +228,14 @@ def _sorted(query: Query, plan: Distribution, window: _Window) -> Distribution:
         SelectItem(ArrayLiteral(tuple(map(_item, keys))), "orderByItems"),
         SelectItem(payload, "payload"),
     )
-    rewritten = replace(rewritten, where=_resumable(query, payload), order_by=query.order_by)
+    rewritten = replace(rewritten, where=_resume_filter(query, payload), order_by=query.order_by)
     distinct: DistinctType = "None"
     if query.select.distinct:
         distinct = "Ordered" if _sorts_by_all(query) else "Unordered"
     else:
-        rewritten = window.onto(rewritten)
+        rewritten = offset_limit.applied_to(rewritten)
     directions = ("Descending" if item.descending else "Ascending" for item in query.order_by)
-    return window.for_client(
+    return offset_limit.for_client(
         replace(
             plan,
             rewritten=print_query(rewritten),
@@ -239,7 +246,7 @@ def _sorted(query: Query, plan: Distribution, window: _Window) -> Distribution:
     )
 
 
-def _resumable(query: Query, payload: Expr) -> Expr:
+def _resume_filter(query: Query, payload: Expr) -> Expr:
     """The filter of a range: the query's own, the client's, and that there is a row at all."""
     terms: list[Expr] = [_FILTER]
     if query.where is not None:
@@ -271,52 +278,54 @@ def _with_root(query: Query) -> tuple[Query, Identifier]:
         raise IndivisibleQuery("The rows of a query in FROM cannot be sorted across ranges.")
     if isinstance(collection, Identifier) and not first.iterate:
         return query, Identifier(_name(first) or "")
-    taken = {node.name for node in walk(query) if isinstance(node, Identifier)}
-    taken |= {source.alias or "" for node in walk(query) for source in _sources(node)}
-    root = Identifier(_free("root", taken))
+    used_names = {node.name for node in walk(query) if isinstance(node, Identifier)}
+    used_names |= {source.alias or "" for node in walk(query) for source in _sources(node)}
+    root = Identifier(_unused_name("root", used_names))
     name = _name(first)
-    alias = name if name is not None and is_word(name) else _free("element", taken)
-    inner = replace(first, collection=_rebased(collection, root), alias=alias)
-    return replace(query, sources=(Source(root, None, iterate=False), inner, *others)), root
+    alias = name if name is not None and is_word(name) else _unused_name("element", used_names)
+    inner = replace(first, collection=_below_root(collection, root), alias=alias)
+    return replace(query, sources=(FromSource(root, None, iterate=False), inner, *others)), root
 
 
-def _sources(node: Node) -> tuple[Source, ...]:
+def _sources(node: Node) -> tuple[FromSource, ...]:
     return node.sources if isinstance(node, Query) else ()
 
 
-def _name(source: Source) -> str | None:
+def _name(source: FromSource) -> str | None:
     if source.alias is not None or isinstance(source.collection, Query):
         return source.alias
     return own_name(source.collection)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _unused_name(name: str, used_names: set[str]) -> str:
+    while name in used_names:
         name += "_"
     return name
 
 
-def _rebased(path: Expr, root: Identifier) -> Expr:
+def _below_root(path: Expr, root: Identifier) -> Expr:
     """The same path below another name; what it takes to get there in brackets is a constant."""
     return root if isinstance(path, Identifier) else rebuilt(path, lambda node: _step(node, root))
 
 
 def _step(node: Expr, root: Identifier) -> Expr:
-    return _rebased(node, root) if isinstance(node, Identifier | Property | Index) else node
+    return _below_root(node, root) if isinstance(node, Identifier | Property | Index) else node
 
 
 def _sorts_by_all(query: Query) -> bool:
     """True when equal rows of the result come one after the other."""
     select = query.select
-    shown = [item.expr for item in select.items]
+    selected = [item.expr for item in select.items]
     keys = [item.expr for item in query.order_by]
-    return bool(shown) and all(e in keys for e in shown) and all(k in shown for k in keys)
+    return bool(selected) and all(e in keys for e in selected) and all(k in selected for k in keys)
 
 
 # --- GROUP BY and aggregates
 
 
-def _grouped(query: Query, bound: BoundQuery, plan: Distribution, window: _Window) -> Distribution:
+def _grouped(
+    query: Query, bound: BoundQuery, plan: Distribution, offset_limit: _OffsetLimit
+) -> Distribution:
     if query.order_by and query.group_by:
         raise IndivisibleQuery("Groups cannot be sorted across ranges.")
     # Without GROUP BY there is one row, so that sorting and dropping equal ones change nothing.
@@ -335,7 +344,7 @@ def _grouped(query: Query, bound: BoundQuery, plan: Distribution, window: _Windo
         rewritten = replace(_selected(query), select=value)
     else:
         rewritten = _selected(query, SelectItem(payload, "payload"))
-    return window.for_client(replace(plan, rewritten=print_query(rewritten)))
+    return offset_limit.for_client(replace(plan, rewritten=print_query(rewritten)))
 
 
 def _partial_row(query: Query, plan: Distribution) -> tuple[Distribution, Expr]:
@@ -361,12 +370,15 @@ def _aggregate(expr: Expr) -> str | None:
     """The name of the aggregate that the expression is; None if it has none in it."""
     if isinstance(expr, Call) and expr.name.upper() in _AGGREGATES:
         return _AGGREGATES[expr.name.upper()]
-    if any(isinstance(node, Call) and node.name.upper() in _AGGREGATES for node in _own(expr)):
+    if any(
+        isinstance(node, Call) and node.name.upper() in _AGGREGATES
+        for node in _outside_subqueries(expr)
+    ):
         raise IndivisibleQuery(_COMPOSITION, listed=True)
     return None
 
 
-def _own(node: Node) -> Iterator[Node]:
+def _outside_subqueries(node: Node) -> Iterator[Node]:
     """A node and all below it, without subqueries: those have aggregates of their own."""
     pending = [node]
     while pending:
@@ -400,8 +412,8 @@ def _counts_distinct(query: Query, bound: BoundQuery) -> bool:
     inner = bound.sources[0].collection
     if len(query.sources) > 1 or not isinstance(inner, BoundQuery) or query.sources[0].iterate:
         return False
-    has_more = query.where or query.group_by or query.order_by or _has_window(bound)
-    inner_has_more = inner.is_grouped or inner.order_by or _has_window(inner)
+    has_more = query.where or query.group_by or query.order_by or _has_offset_or_limit(bound)
+    inner_has_more = inner.is_grouped or inner.order_by or _has_offset_or_limit(inner)
     return (
         not has_more
         and not inner_has_more
@@ -412,7 +424,7 @@ def _counts_distinct(query: Query, bound: BoundQuery) -> bool:
     )
 
 
-def _has_window(bound: BoundQuery) -> bool:
+def _has_offset_or_limit(bound: BoundQuery) -> bool:
     return any(count is not None for count in (bound.top, bound.offset, bound.limit))
 
 

@@ -13,18 +13,24 @@ from typing import Literal as OneOf
 
 from perseid.errors import BadRequest
 from perseid.query.binder import CONTEXT_SLOT, DOCUMENTS_SLOT, Program
-from perseid.query.closures import Fn, Row, Rows
+from perseid.query.closures import Fn, ResultIterator, SlotRow
 from perseid.query.compiler import EMPTY, Compiler
 from perseid.query.functions import CallContext
 from perseid.query.functions.aggregates import LISTS
 from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, ComputedProperty, Expr, walk
-from perseid.query.positions import LONGEST, Found, Position, Selection, tie_of
-from perseid.query.settled import is_timed, settled_parts
+from perseid.query.planner.row_independent import depends_on_time, row_independent_parts
+from perseid.query.positions import (
+    LONGEST_KEY,
+    ResultPosition,
+    ResultRow,
+    RowSelection,
+    tie_breaker_of,
+)
 from perseid.query.stages import (
-    COMPLEMENTS,
-    PLACE,
+    INVERTED_BYTES,
+    SORT_KEY,
+    RowIterator,
     Stages,
-    Steps,
     projected,
     rows_through,
     stages_of,
@@ -41,7 +47,7 @@ from perseid.query.values import (
 # A SELECT of more characters than this may name a long property very often.
 _LONG_TEXT: Final = 2048
 # An item's number and the place of a row among those of the item.
-_ORIGIN: Final = struct.Struct(">QI")
+_TIE_BREAKER: Final = struct.Struct(">QI")
 
 # STREAM: the rows of each document after those of the one before. SORT: the rows of documents,
 # sorted. WHOLE: nothing is known before the last document.
@@ -64,10 +70,10 @@ class CompiledQuery:
     streaming: bool
     paging: Paging
     gives_items: bool
-    settled: Mapping[Expr, Fn]
-    is_timed: bool
+    row_independent: Mapping[Expr, Fn]
+    depends_on_time: bool
     slots: int
-    rows: Rows
+    rows: ResultIterator
     stages: Stages
     output: Callable[[Any], Any]
 
@@ -80,11 +86,11 @@ class Execution:
     """
 
     compiled: CompiledQuery
-    row: Row
+    row: SlotRow
     is_filtered: bool = False
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> RowIterator:
         stages = self.compiled.stages
         return stages.sources if self.is_filtered else stages.steps
 
@@ -102,7 +108,7 @@ class Execution:
         for value in projected(self.steps, stages.project)(row):
             yield output(value)
 
-    def sort_into(self, selection: Selection, number: int, document: Any, source: Any) -> None:
+    def sort_into(self, selection: RowSelection, number: int, document: Any, source: Any) -> None:
         """Adds the wanted rows of an item to a SORT; they come with `source`.
 
         Rows with equal keys go by the item's number, backwards if the first key descends.
@@ -113,17 +119,17 @@ class Execution:
         backwards = stages.query.order_by[0].descending
         row[DOCUMENTS_SLOT] = (document,)
         for index, _ in enumerate(self.steps(row)):
-            tie = _ORIGIN.pack(number, index)
+            tie = _TIE_BREAKER.pack(number, index)
             if backwards:
-                tie = tie.translate(COMPLEMENTS)
+                tie = tie.translate(INVERTED_BYTES)
             key = order(row)
-            if selection.wants(key, tie):
+            if selection.accepts(key, tie):
                 value = project(row)
                 if value is not UNDEFINED:
-                    shown = None if self.compiled.gives_items else output(value)
-                    selection.add(Found(key, tie, shown, source))
+                    selected = None if self.compiled.gives_items else output(value)
+                    selection.add(ResultRow(key, tie, selected, source))
 
-    def place(self, position: Position) -> tuple[int, Any, int] | None:
+    def place(self, position: ResultPosition) -> tuple[int, Any, int] | None:
         """Where a SORT goes on: the rank and value of its first key, and an item's number.
 
         Rows behind the position are there or behind; None if that cannot be told. The number is
@@ -132,20 +138,20 @@ class Execution:
         keys = self.compiled.stages.query.order_by
         backwards = keys[0].descending
         start, tie = position.start, position.tie
-        first = first_in_order(start.translate(COMPLEMENTS) if backwards else start)
+        first = first_in_order(start.translate(INVERTED_BYTES) if backwards else start)
         if first is None or (backwards and not first.is_whole):
             return None
         number = -1
-        if tie is not None and len(keys) == 1 and len(start) < LONGEST:
-            number, _ = _ORIGIN.unpack(tie.translate(COMPLEMENTS) if backwards else tie)
+        if tie is not None and len(keys) == 1 and len(start) < LONGEST_KEY:
+            number, _ = _TIE_BREAKER.unpack(tie.translate(INVERTED_BYTES) if backwards else tie)
         return first.rank, first.value, number
 
-    def leading(self, document: Any) -> bytes:
+    def first_key(self, document: Any) -> bytes:
         """What the keys of the rows of an item begin with in a SORT by a path of the item."""
-        query, leading = self.compiled.bound, self.compiled.stages.leading
-        assert query.root is not None and leading is not None  # noqa: S101, PT018  # its planner knows
+        query, first_key = self.compiled.bound, self.compiled.stages.first_key
+        assert query.root is not None and first_key is not None  # noqa: S101, PT018  # its planner knows
         self.row[query.root.slot] = document
-        return leading(self.row)
+        return first_key(self.row)
 
     def collector(self) -> Collector:
         return Collector(self)
@@ -169,15 +175,15 @@ class Collector:
         self._groups = None if self._stages.groups is None else self._stages.groups.begin()
         by_group = query.is_grouped and not query.distinct
         self._key_slots = [key.slot for key in query.group_by] if by_group else None
-        self._counts_equals = not query.is_grouped and not query.distinct
+        self._numbers_equal_rows = not query.is_grouped and not query.distinct
         self._backwards = bool(query.order_by) and query.order_by[0].descending
         self._is_piecewise = reads_documents(query)
         self._waiting: list[Any] = []
         self._source: Any = None
         # Under what makes a row one row: its rank by ORDER BY, its number of arrival, itself.
-        self._found: dict[bytes, tuple[bytes, int, Found]] = {}
+        self._rows_by_name: dict[bytes, tuple[bytes, int, ResultRow]] = {}
         self._arrivals = 0
-        self._equals: dict[bytes, int] = {}
+        self._equal_counts: dict[bytes, int] = {}
 
     def feed(self, document: Any, source: Any = None, times: int = 1) -> bool:
         """Takes the next item, whose rows come with `source`; True if it passed the filter.
@@ -196,28 +202,30 @@ class Collector:
     def size(self) -> int:
         """How much there is to do in the end: items that wait, groups, rows."""
         groups = 0 if self._groups is None else len(self._groups)
-        return len(self._waiting) + groups + len(self._found)
+        return len(self._waiting) + groups + len(self._rows_by_name)
 
-    def finish(self) -> list[Found]:
+    def finish(self) -> list[ResultRow]:
         """All rows, in the order the result has when it is not divided into pages."""
         if not self._is_piecewise:
             self._consume(self._waiting)
         if self._groups is not None:
             for _ in self._groups.results(self._row):
                 self._take()
-        return [found for _, _, found in sorted(self._found.values(), key=PLACE)]
+        return [
+            result_row for _, _, result_row in sorted(self._rows_by_name.values(), key=SORT_KEY)
+        ]
 
     def _consume(self, documents: Iterable[Any], times: int = 1) -> bool:
         row, groups = self._row, self._groups
         row[DOCUMENTS_SLOT] = documents
-        was_used = False
+        has_passed = False
         for _ in self._steps(row):
-            was_used = True
+            has_passed = True
             if groups is None:
                 self._take()
             else:
                 groups.add(row, times)
-        return was_used
+        return has_passed
 
     def _take(self) -> None:
         stages, row = self._stages, self._row
@@ -230,16 +238,16 @@ class Collector:
         parts = [value] if self._key_slots is None else [row[slot] for slot in self._key_slots]
         own = b"".join(map(order_bytes, parts))
         key = rank + own
-        tie = tie_of(key)
+        tie = tie_breaker_of(key)
         name = own
-        if self._counts_equals:
-            self._equals[key] = count = self._equals.get(key, 0) + 1
+        if self._numbers_equal_rows:
+            self._equal_counts[key] = count = self._equal_counts.get(key, 0) + 1
             tie += count.to_bytes(4, "big")
             name = key + tie
-        known = self._found.get(name)
-        if known is None or (rank, arrival) < known[:2]:
-            shown = None if self._gives_items else self._output(value)
-            self._found[name] = (rank, arrival, Found(key, tie, shown, self._source))
+        earlier = self._rows_by_name.get(name)
+        if earlier is None or (rank, arrival) < earlier[:2]:
+            selected = None if self._gives_items else self._output(value)
+            self._rows_by_name[name] = (rank, arrival, ResultRow(key, tie, selected, self._source))
 
 
 def prepare(
@@ -250,29 +258,29 @@ def prepare(
     is_filtered: bool = False,
 ) -> Execution:
     """An execution; a parameter that was not supplied is undefined."""
-    row = _supplied(compiled, parameters)
+    row = _row_of_parameters(compiled, parameters)
     row[CONTEXT_SLOT] = ctx
     return Execution(compiled, row, is_filtered)
 
 
-def _supplied(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> Row:
-    row: Row = [EMPTY] * compiled.slots
+def _row_of_parameters(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> SlotRow:
+    row: SlotRow = [EMPTY] * compiled.slots
     for name, slot in compiled.parameters.items():
         row[slot] = parameters.get(name, UNDEFINED)
     return row
 
 
-def window(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
+def offset_limit(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
     """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
-    return compiled.stages.window.span(_supplied(compiled, parameters))
+    return compiled.stages.offset_limit.offset_and_count(_row_of_parameters(compiled, parameters))
 
 
-def settle(
+def evaluate_row_independent(
     compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext
 ) -> dict[Expr, Any]:
     """What the parts of WHERE that no item has a say in are worth in this run."""
     row = prepare(compiled, parameters, ctx).row
-    return {part: value(row) for part, value in compiled.settled.items()}
+    return {part: value(row) for part, value in compiled.row_independent.items()}
 
 
 def run(
@@ -299,9 +307,9 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
     compiler = Compiler(lambda query: rows_through(stages_of(query, compiler)), program.slots)
     query = program.query
     stages = stages_of(query, compiler)
-    if _multiplies(query) or len(text) > _LONG_TEXT:
-        stages = replace(stages, project=_measured(stages.project))
-    settled = {part: compiler.value(part) for part in settled_parts(query.where)}
+    if _may_exceed_item(query) or len(text) > _LONG_TEXT:
+        stages = replace(stages, project=_size_checked(stages.project))
+    row_independent = {part: compiler.value(part) for part in row_independent_parts(query.where)}
     return CompiledQuery(
         text=text,
         bound=query,
@@ -309,8 +317,8 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
         streaming=_is_streaming(query),
         paging=_paging(query),
         gives_items=_gives_items(query),
-        settled=settled,
-        is_timed=any(map(is_timed, settled)),
+        row_independent=row_independent,
+        depends_on_time=any(map(depends_on_time, row_independent)),
         slots=compiler.slots,
         rows=rows_through(stages),
         stages=stages,
@@ -318,7 +326,7 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
     )
 
 
-def _multiplies(query: BoundQuery) -> bool:
+def _may_exceed_item(query: BoundQuery) -> bool:
     """True when a row may hold much more than the item it is made of."""
     functions = {
         part.expr.function for part in query.aggregates if isinstance(part.expr, Aggregate)
@@ -326,8 +334,8 @@ def _multiplies(query: BoundQuery) -> bool:
     return query.has_joins or query.has_subqueries or not functions.isdisjoint(LISTS)
 
 
-def _measured(project: Fn) -> Fn:
-    def measured(row: Row) -> Any:
+def _size_checked(project: Fn) -> Fn:
+    def measured(row: SlotRow) -> Any:
         value = project(row)
         if not is_writable(value):
             raise BadRequest(
@@ -345,28 +353,30 @@ def _unchanged(value: Any) -> Any:
 
 def _gives_stored_values(query: BoundQuery) -> bool:
     """True when a result is what a document holds, which was fit for output when it was stored."""
-    made = (BoundQuery, Call, ComputedProperty)
+    computed_nodes = (BoundQuery, Call, ComputedProperty)
     return (
         query.shape != "LIST"
         and isinstance(query.items[0].expr, Alias)
-        and not any(isinstance(node, made) for source in query.sources for node in walk(source))
+        and not any(
+            isinstance(node, computed_nodes) for source in query.sources for node in walk(source)
+        )
     )
 
 
 def _gives_items(query: BoundQuery) -> bool:
     """True when each row is an item of the container as it is stored."""
-    shown = query.items[0].expr
+    selected = query.items[0].expr
     return (
         query.shape != "LIST"
         and query.root is not None
-        and isinstance(shown, Alias)
-        and shown.slot == query.root.slot
+        and isinstance(selected, Alias)
+        and selected.slot == query.root.slot
     )
 
 
 def _is_streaming(query: BoundQuery) -> bool:
-    has_window = any(count is not None for count in (query.top, query.offset, query.limit))
-    return not has_window and _paging(query) == "STREAM"
+    has_offset_limit = any(count is not None for count in (query.top, query.offset, query.limit))
+    return not has_offset_limit and _paging(query) == "STREAM"
 
 
 def _paging(query: BoundQuery) -> Paging:

@@ -41,12 +41,12 @@ from perseid.query.values import UNDEFINED
 # Names from the item down; None is a step into the elements of an array.
 IndexPath: TypeAlias = tuple[str | None, ...]
 # How an index serves a filter: one lookup, an ordered stretch, or a look at every value in it.
-Service: TypeAlias = OneOf["SEEK", "RANGE", "SCAN"]
+IndexAccess: TypeAlias = OneOf["SEEK", "RANGE", "SCAN"]
 
-_COMPARISONS: Final[Mapping[str, Service]] = {
+_COMPARISONS: Final[Mapping[str, IndexAccess]] = {
     "=": "SEEK", "!=": "RANGE", "<": "RANGE", "<=": "RANGE", ">": "RANGE", ">=": "RANGE",
 }  # fmt: skip
-_PREDICATES: Final[Mapping[str, Service]] = {
+_PREDICATES: Final[Mapping[str, IndexAccess]] = {
     "CONTAINS": "SCAN",
     "ENDSWITH": "SCAN",
     "RegexMatch": "SCAN",
@@ -63,95 +63,95 @@ _PREDICATES: Final[Mapping[str, Service]] = {
 # Functions whose results stand in the order of their argument, or nearly so.
 _MONOTONOUS: Final = frozenset({"ABS", "CEILING", "FLOOR", "LEFT", "ROUND", "TRUNC", "YEAR"})
 _WILDCARDS: Final = frozenset("%_[")
-_MOST_PATHS: Final = 8  # of a composite index
+_MAX_COMPOSITE_PATHS: Final = 8  # of a composite index
 
 
-class Single(NamedTuple):
+class SinglePathFilter(NamedTuple):
     """A filter or a sort key on one path; the text of the filter calls the item ROOT."""
 
     path: IndexPath
     is_computed: bool
-    service: Service
+    service: IndexAccess
     filter: str
 
 
-Composite: TypeAlias = tuple[tuple[IndexPath, bool], ...]  # paths, and whether each descends
+CompositeIndex: TypeAlias = tuple[tuple[IndexPath, bool], ...]  # paths, and whether each descends
 
 
-class Filtering(NamedTuple):
+class CompositeFilter(NamedTuple):
     """Filters that all must hold: some by equality, in any order, and one more at the end."""
 
     equal: tuple[IndexPath, ...]
     last: IndexPath | None
 
     @property
-    def composite(self) -> Composite:
+    def composite(self) -> CompositeIndex:
         last = () if self.last is None else (self.last,)
         return tuple((path, False) for path in (*self.equal, *last))
 
 
-class Usage(NamedTuple):
+class IndexUsage(NamedTuple):
     """The indexes a query could use."""
 
-    singles: tuple[Single, ...]
-    filters: tuple[Filtering, ...]
-    sorting: Composite | None
+    singles: tuple[SinglePathFilter, ...]
+    filters: tuple[CompositeFilter, ...]
+    sorting: CompositeIndex | None
 
 
-def usage(query: BoundQuery, parameters: Mapping[str, Any]) -> Usage:
+def index_usage_of(query: BoundQuery, parameters: Mapping[str, Any]) -> IndexUsage:
     """What a bound query asks of indexes when it runs with `parameters`."""
-    reader = _Reader(parameters)
-    singles = list(reader.query(query))
-    keys = [(reader.path(item.expr), item.descending) for item in query.order_by]
+    finder = _FilterFinder(parameters)
+    singles = list(finder.query(query))
+    keys = [(finder.path(item.expr), item.descending) for item in query.order_by]
     paths = [(path, descending) for path, descending in keys if path is not None]
     sorting = tuple(paths) if len(paths) == len(keys) else ()
     if len(sorting) == 1:
-        singles.append(reader.single(query.order_by[0].expr, "RANGE", None))
-    return Usage(
+        singles.append(finder.single(query.order_by[0].expr, "RANGE", None))
+    return IndexUsage(
         tuple(dict.fromkeys(singles)),
-        tuple(_filters(query, reader)),
+        tuple(_filters(query, finder)),
         sorting if len(sorting) > 1 else None,
     )
 
 
-def _filters(query: BoundQuery, reader: _Reader) -> Iterator[Filtering]:
+def _filters(query: BoundQuery, finder: _FilterFinder) -> Iterator[CompositeFilter]:
     where = query.where
     terms = where.operands if isinstance(where, Chain) and where.op == "AND" else (where,)
     needed = [
         t for t in terms if t is not None and not isinstance(t, Chain | Unary | BoundSubquery)
     ]
-    found = [single for term in needed for single in reader.predicate(term)]
-    plain = [each for each in found if None not in each.path and not each.is_computed]
+    matches = [single for term in needed for single in finder.predicate(term)]
+    plain = [each for each in matches if None not in each.path and not each.is_computed]
     equal = tuple(dict.fromkeys(each.path for each in plain if each.service == "SEEK"))
     others = dict.fromkeys(each.path for each in plain if each.service == "RANGE")
     ranges = [path for path in others if path not in equal]
     for last in ranges if equal and ranges else [None]:
-        if 1 < len(equal) + (last is not None) <= _MOST_PATHS:
-            yield Filtering(equal, last)
+        if 1 < len(equal) + (last is not None) <= _MAX_COMPOSITE_PATHS:
+            yield CompositeFilter(equal, last)
 
 
 @dataclass(slots=True)
-class _Reader:
+class _FilterFinder:
     """Finds the filters of a query and its subqueries; knows what each alias stands for."""
 
     parameters: Mapping[str, Any]
     aliases: dict[int, IndexPath] = field(default_factory=dict)
 
-    def query(self, query: BoundQuery) -> Iterator[Single]:
+    def query(self, query: BoundQuery) -> Iterator[SinglePathFilter]:
         for source in query.sources:
             yield from self.source(source)
         if query.where is not None:
             yield from self.predicate(query.where)
 
-    def source(self, source: BoundSource) -> Iterator[Single]:
+    def source(self, source: BoundSource) -> Iterator[SinglePathFilter]:
         collection = source.collection
         if collection is None:
             self.aliases[source.slot] = ()
         elif isinstance(collection, BoundQuery):
             yield from self.query(collection)
-            shown = collection.items[0].expr
+            selected = collection.items[0].expr
             if collection.shape != "LIST":
-                self.declare(source.slot, shown, iterate=source.iterate)
+                self.declare(source.slot, selected, iterate=source.iterate)
         else:
             self.declare(source.slot, collection, iterate=source.iterate)
 
@@ -160,7 +160,7 @@ class _Reader:
         if path is not None:
             self.aliases[slot] = (*path, None) if iterate else path
 
-    def predicate(self, expr: Expr) -> Iterator[Single]:
+    def predicate(self, expr: Expr) -> Iterator[SinglePathFilter]:
         """The filters on single paths that an expression is made of."""
         match expr:
             case Chain(op="AND" | "OR", operands=terms):
@@ -192,27 +192,27 @@ class _Reader:
         self,
         subject: Expr,
         others: Iterable[Expr],
-        service: Service,
+        service: IndexAccess,
         whole: Expr,
         *,
         into: bool = False,
-    ) -> Iterator[Single]:
+    ) -> Iterator[SinglePathFilter]:
         """The filter, if it holds a path against constants."""
         if isinstance(subject, Call) and subject.name in _MONOTONOUS:
             subject = subject.arguments[0]
             service = "RANGE"
         if self.path(subject) is None or not all(map(_is_constant, others)):
             return
-        found = self.single(subject, service, whole)
-        yield found._replace(path=(*found.path, None)) if into else found
+        matches = self.single(subject, service, whole)
+        yield matches._replace(path=(*matches.path, None)) if into else matches
 
-    def single(self, subject: Expr, service: Service, whole: Expr | None) -> Single:
+    def single(self, subject: Expr, service: IndexAccess, whole: Expr | None) -> SinglePathFilter:
         path = self.path(subject)
         assert path is not None  # noqa: S101  # callers have looked
         text = "" if whole is None else print_expr(self.unbound(whole))
-        return Single(path, isinstance(subject, ComputedProperty), service, text)
+        return SinglePathFilter(path, isinstance(subject, ComputedProperty), service, text)
 
-    def pattern(self, pattern: Expr) -> Service:
+    def pattern(self, pattern: Expr) -> IndexAccess:
         text = self.constant(pattern)
         has_start = isinstance(text, str) and text[:1] not in _WILDCARDS
         return "RANGE" if has_start else "SCAN"
@@ -235,8 +235,8 @@ class _Reader:
             base = self.path(expr.expr)
         else:
             base = self.aliases.get(expr.slot) if isinstance(expr, Alias) else None
-        found = None if base is None else (*base, *reversed(names))
-        return found or None
+        matches = None if base is None else (*base, *reversed(names))
+        return matches or None
 
     def unbound(self, expr: Expr) -> Expr:
         """The expression as one can read it: items are ROOT, parameters are their values."""

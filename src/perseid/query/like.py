@@ -36,13 +36,13 @@ def matcher(pattern: str, escape: str) -> Callable[[str], Any]:
     def matches(text: str) -> Any:
         if work * len(text) > _MOST_WORK:
             return UNDEFINED
-        found = head.match(text)
+        matched = head.match(text)
         for part, length in middle:
-            if found is None:
+            if matched is None:
                 return False
-            found = _search(part, length, text, found.end())
+            matched = _search(part, length, text, matched.end())
         start = len(text) - tail_length
-        return found is not None and start >= found.end() and bool(tail.match(text, start))
+        return matched is not None and start >= matched.end() and bool(tail.match(text, start))
 
     return matches
 
@@ -53,9 +53,9 @@ def _search(part: re.Pattern[str], length: int, text: str, start: int) -> re.Mat
         return part.search(text, start)
     step = _WORK_AT_ONCE // max(length, 1) + 1
     for first in range(start, len(text) - length + 1, step):
-        found = part.search(text, first, first + step + length - 1)
-        if found is not None:
-            return found
+        matched = part.search(text, first, first + step + length - 1)
+        if matched is not None:
+            return matched
     return None
 
 

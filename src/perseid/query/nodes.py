@@ -143,7 +143,7 @@ class Subquery(Node):
 
 # --- clauses
 
-Count: TypeAlias = "Literal | Parameter | BoundParameter"
+CountExpr: TypeAlias = "Literal | Parameter | BoundParameter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ class Select(Node):
     shape: OneOf["STAR", "VALUE", "LIST"]
     items: tuple[SelectItem, ...]
     distinct: bool
-    top: Count | None
+    top: CountExpr | None
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Node):
+class FromSource(Node):
     """One input of FROM; `iterate` is the `IN` that takes an array apart."""
 
     collection: Expr | Query
@@ -180,13 +180,13 @@ class OrderItem(Node):
 @dataclass(frozen=True, slots=True)
 class Query(Node):
     select: Select
-    sources: tuple[Source, ...]
+    sources: tuple[FromSource, ...]
     where: Expr | None
     group_by: tuple[Expr, ...]
     order_by: tuple[OrderItem, ...]
     rank: bool
-    offset: Count | None
-    limit: Count | None
+    offset: CountExpr | None
+    limit: CountExpr | None
 
 
 # --- what binding makes of them: every name is a slot of the row
@@ -266,14 +266,14 @@ class BoundQuery(Node):
     shape: OneOf["STAR", "VALUE", "LIST"]
     items: tuple[BoundItem, ...]
     distinct: bool
-    top: Count | None
+    top: CountExpr | None
     sources: tuple[BoundSource, ...]
     where: Expr | None
     group_by: tuple[Grouped, ...]
     aggregates: tuple[Grouped, ...]
     order_by: tuple[OrderItem, ...]
-    offset: Count | None
-    limit: Count | None
+    offset: CountExpr | None
+    limit: CountExpr | None
     root: Alias | None
     has_joins: bool
     has_subqueries: bool
@@ -357,7 +357,7 @@ _CHILDREN: Final[dict[type, Callable[[Any], Iterable[Node]]]] = {
     Subquery: lambda n: (n.query,),
     SelectItem: lambda n: (n.expr,),
     Select: lambda n: n.items,
-    Source: lambda n: (n.collection,),
+    FromSource: lambda n: (n.collection,),
     OrderItem: lambda n: (n.expr,),
     Query: lambda n: (
         n.select, *n.sources, *_present(n.where), *n.group_by, *n.order_by,

@@ -21,8 +21,9 @@ from perseid.query.nodes import (
     Call,
     Chain,
     Conditional,
-    Count,
+    CountExpr,
     Expr,
+    FromSource,
     Identifier,
     In,
     Index,
@@ -36,7 +37,6 @@ from perseid.query.nodes import (
     Query,
     Select,
     SelectItem,
-    Source,
     Subquery,
     SubqueryKind,
     Unary,
@@ -175,7 +175,7 @@ class _Parser:
         start = self.token.start
         self.expect("SELECT")
         select = self.select(start)
-        sources: tuple[Source, ...] = ()
+        sources: tuple[FromSource, ...] = ()
         if self.accept("FROM"):
             found = [self.source()]
             while self.accept("JOIN"):
@@ -240,7 +240,7 @@ class _Parser:
             self.accept("ASC")
         return OrderItem(expr, descending, start=expr.start, end=self.tokens[self.at - 1].end)
 
-    def count(self) -> Count:
+    def count(self) -> CountExpr:
         token = self.token
         if token.kind == PARAMETER:
             self.advance()
@@ -248,7 +248,7 @@ class _Parser:
         self.expect(NUMBER)
         return literal(token.value, start=token.start, end=token.end)
 
-    def source(self) -> Source:
+    def source(self) -> FromSource:
         start = self.token.start
         if self.token.kind == IDENTIFIER and self.next_kind == "IN":
             alias: str | None = self.advance().text
@@ -257,7 +257,7 @@ class _Parser:
         else:
             collection, iterate = self.collection(), False
             alias = self.alias()
-        return Source(collection, alias, iterate, start=start, end=self.tokens[self.at - 1].end)
+        return FromSource(collection, alias, iterate, start=start, end=self.tokens[self.at - 1].end)
 
     def collection(self) -> Expr | Query:
         if self.accept("("):

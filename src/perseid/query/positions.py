@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 # Written down, that is two thirds of the kilobyte which clients allow for a token.
-LONGEST: Final = 400
+LONGEST_KEY: Final = 400
 # Rows that cannot be on the page are thrown away whenever this many are waiting.
 _PRUNE_AT: Final = 4096
 
 
-class Found(NamedTuple):
+class ResultRow(NamedTuple):
     """A result row, its place in the order of the result, and what its reader said of its item."""
 
     key: bytes
@@ -31,26 +31,26 @@ class Found(NamedTuple):
 
     @property
     def start(self) -> bytes:
-        return self.key[:LONGEST]
+        return self.key[:LONGEST_KEY]
 
     @property
     def is_long(self) -> bool:
-        return len(self.key) > LONGEST
+        return len(self.key) > LONGEST_KEY
 
 
-class Position(NamedTuple):
+class ResultPosition(NamedTuple):
     """The last row given: the start of its key, and its tie or None for all that start so."""
 
     start: bytes
     tie: bytes | None
 
     @property
-    def is_within(self) -> bool:
+    def splits_equal_starts(self) -> bool:
         """True when rows were told apart by their ties because their keys are too long."""
-        return len(self.start) == LONGEST and self.tie is not None
+        return len(self.start) == LONGEST_KEY and self.tie is not None
 
     def is_before(self, key: bytes, tie: bytes) -> bool:
-        start = key[:LONGEST]
+        start = key[:LONGEST_KEY]
         if start != self.start:
             return start > self.start
         return self.tie is not None and tie > self.tie
@@ -60,44 +60,44 @@ class Position(NamedTuple):
         return [base64.b85encode(self.start).decode(), tie]
 
     @classmethod
-    def from_json(cls, value: list[Any]) -> Position:
+    def from_json(cls, value: list[Any]) -> ResultPosition:
         start, tie = value
         return cls(base64.b85decode(start), None if tie is None else base64.b85decode(tie))
 
 
-def tie_of(key: bytes) -> bytes:
+def tie_breaker_of(key: bytes) -> bytes:
     """A tie for rows whose keys are all different, needed where a position cuts the key."""
-    return hashlib.blake2b(key, digest_size=12).digest() if len(key) > LONGEST else b""
+    return hashlib.blake2b(key, digest_size=12).digest() if len(key) > LONGEST_KEY else b""
 
 
-def is_in_order(rows: list[Found]) -> bool:
+def is_in_order(rows: list[ResultRow]) -> bool:
     """Whether the rows come as their keys and ties do."""
     return all(one[:2] <= other[:2] for one, other in pairwise(rows))
 
 
-class Selection:
+class RowSelection:
     """The first `most` rows behind a position, out of rows that come in any order.
 
     With `by_tie`, long keys that start alike count as equal.
     """
 
-    def __init__(self, after: Position | None, most: float, *, by_tie: bool = False) -> None:
+    def __init__(self, after: ResultPosition | None, limit: float, *, by_tie: bool = False) -> None:
         self._after = after
-        self._most = most
+        self._limit = limit
         self._by_tie = by_tie
-        self._kept: list[tuple[bytes, bytes, Found]] = []
+        self._rows_kept: list[tuple[bytes, bytes, ResultRow]] = []
         self._bound: tuple[bytes, bytes] | None = None  # rows from here on are not wanted
 
-    def wants(self, key: bytes, tie: bytes) -> bool:
+    def accepts(self, key: bytes, tie: bytes) -> bool:
         """False when such a row cannot be among the selected."""
         if self._after is not None and not self._after.is_before(key, tie):
             return False
         return self._bound is None or (self._ordered(key), tie) < self._bound
 
-    def add(self, found: Found) -> None:
+    def add(self, row: ResultRow) -> None:
         """Takes a row that is wanted; no two have the same key and tie."""
-        self._kept.append((self._ordered(found.key), found.tie, found))
-        if len(self._kept) >= self._most + _PRUNE_AT:
+        self._rows_kept.append((self._ordered(row.key), row.tie, row))
+        if len(self._rows_kept) >= self._limit + _PRUNE_AT:
             self._prune()
 
     def ends_before(self, start: bytes) -> bool:
@@ -107,27 +107,27 @@ class Selection:
 
     def __len__(self) -> int:
         """How many rows are kept now: at least those that will be selected of what came so far."""
-        return len(self._kept)
+        return len(self._rows_kept)
 
-    def rows(self) -> list[Found]:
+    def rows(self) -> list[ResultRow]:
         self._prune()
-        return [found for _, _, found in self._kept]
+        return [row for _, _, row in self._rows_kept]
 
     def _ordered(self, key: bytes) -> bytes:
-        return key[:LONGEST] if self._by_tie else key
+        return key[:LONGEST_KEY] if self._by_tie else key
 
     def _prune(self) -> None:
-        self._kept.sort(key=_place)
-        if len(self._kept) >= self._most < math.inf:
-            del self._kept[int(self._most) :]
-            self._bound = _place(self._kept[-1]) if self._kept else (b"", b"")
+        self._rows_kept.sort(key=_sort_key)
+        if len(self._rows_kept) >= self._limit < math.inf:
+            del self._rows_kept[int(self._limit) :]
+            self._bound = _sort_key(self._rows_kept[-1]) if self._rows_kept else (b"", b"")
 
 
-def _place(kept: tuple[bytes, bytes, Found]) -> tuple[bytes, bytes]:
-    return kept[0], kept[1]
+def _sort_key(kept_row: tuple[bytes, bytes, ResultRow]) -> tuple[bytes, bytes]:
+    return kept_row[0], kept_row[1]
 
 
-def last_cut(rows: list[Found], first: int, end: int) -> int | None:
+def last_page_end(rows: list[ResultRow], first: int, end: int) -> int | None:
     """The last place up to `end`, behind `first`, where a page can end whatever the next one does.
 
     That is anywhere but between two long keys that start alike.
@@ -138,8 +138,8 @@ def last_cut(rows: list[Found], first: int, end: int) -> int | None:
     return None
 
 
-def position_at(rows: list[Found], end: int) -> Position:
+def end_position(rows: list[ResultRow], end: int) -> ResultPosition:
     """The position of a page that ends before `rows[end]`."""
     last = rows[end - 1]
     whole = last.is_long and last.start != rows[end].start
-    return Position(last.start, None if whole else last.tie)
+    return ResultPosition(last.start, None if whole else last.tie)

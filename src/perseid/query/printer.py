@@ -22,6 +22,7 @@ from perseid.query.nodes import (
     Chain,
     Conditional,
     Expr,
+    FromSource,
     Identifier,
     In,
     Index,
@@ -34,7 +35,6 @@ from perseid.query.nodes import (
     Query,
     Select,
     SelectItem,
-    Source,
     Subquery,
     Unary,
 )
@@ -87,7 +87,7 @@ def _select_item(item: SelectItem) -> str:
     return text if item.alias is None else f"{text} AS {item.alias}"
 
 
-def _source(source: Source) -> str:
+def _source(source: FromSource) -> str:
     collection = source.collection
     if isinstance(collection, Query):
         text = f"({print_query(collection)})"

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from perseid.query.binder import CONTEXT_SLOT, DOCUMENTS_SLOT, check_count
-from perseid.query.closures import Fn, Row, Rows, object_of
+from perseid.query.closures import Fn, ResultIterator, SlotRow, object_of
 from perseid.query.compiler import Compiler
 from perseid.query.functions import AGGREGATES
 from perseid.query.nodes import (
@@ -25,7 +25,7 @@ from perseid.query.nodes import (
     BoundParameter,
     BoundQuery,
     BoundSource,
-    Count,
+    CountExpr,
     Grouped,
     Literal,
     ObjectLiteral,
@@ -33,10 +33,10 @@ from perseid.query.nodes import (
 from perseid.query.values import UNDEFINED, canonical, order_bytes
 
 # Puts the row in one state after the other.
-Steps: TypeAlias = Callable[[Row], Iterator[None]]
+RowIterator: TypeAlias = Callable[[SlotRow], Iterator[None]]
 
 # Turns the order of bytes around.
-COMPLEMENTS: Final = bytes(reversed(range(256)))
+INVERTED_BYTES: Final = bytes(reversed(range(256)))
 _DONE: Final = object()
 # Sorting with a limit throws away what cannot be returned whenever this many rows are waiting.
 _PRUNE_AT: Final = 4096
@@ -48,17 +48,17 @@ class Stages:
     `leading` those of its first key, with which they begin."""
 
     query: BoundQuery
-    sources: Steps
-    steps: Steps  # of the sources, those that pass WHERE
+    sources: RowIterator
+    steps: RowIterator  # of the sources, those that pass WHERE
     groups: _Grouping | None
-    order: Callable[[Row], bytes] | None
-    leading: Callable[[Row], bytes] | None
+    order: Callable[[SlotRow], bytes] | None
+    first_key: Callable[[SlotRow], bytes] | None
     project: Fn
-    window: _Window
+    offset_limit: _OffsetLimit
 
 
 def stages_of(query: BoundQuery, compiler: Compiler) -> Stages:
-    sources = _sourced([_source(source, compiler) for source in query.sources])
+    sources = _combined_sources([_source(source, compiler) for source in query.sources])
     steps = sources
     if query.where is not None:
         steps = _filtered(sources, compiler.predicate(query.where))
@@ -68,14 +68,14 @@ def stages_of(query: BoundQuery, compiler: Compiler) -> Stages:
         sources=sources,
         steps=steps,
         groups=_Grouping(query, compiler) if query.is_grouped else None,
-        order=_joined(keys) if keys else None,
-        leading=keys[0] if keys else None,
+        order=_joined_keys(keys) if keys else None,
+        first_key=keys[0] if keys else None,
         project=_projection(query, compiler),
-        window=_Window(query),
+        offset_limit=_OffsetLimit(query),
     )
 
 
-def rows_through(stages: Stages) -> Rows:
+def rows_through(stages: Stages) -> ResultIterator:
     """All stages of a query, in the order in which the language evaluates them."""
     query, steps = stages.query, stages.steps
     slots = [source.slot for source in query.sources]
@@ -83,15 +83,15 @@ def rows_through(stages: Stages) -> Rows:
         steps = _grouped(steps, stages.groups)
         slots = [part.slot for part in (*query.group_by, *query.aggregates)]
     if stages.order is not None:
-        window = stages.window if _keeps_rows(query) else None
-        steps = _ordered(steps, stages.order, query.order_by[0].descending, slots, window)
+        offset_limit = stages.offset_limit if _returns_every_row(query) else None
+        steps = _ordered(steps, stages.order, query.order_by[0].descending, slots, offset_limit)
     rows = projected(steps, stages.project)
     if query.distinct:
         rows = _distinct(rows)
-    return stages.window.applied(rows)
+    return stages.offset_limit.applied(rows)
 
 
-def _keeps_rows(query: BoundQuery) -> bool:
+def _returns_every_row(query: BoundQuery) -> bool:
     """True when every sorted row becomes a result, so that only the first few are needed."""
     if query.distinct:
         return False
@@ -102,7 +102,7 @@ def _keeps_rows(query: BoundQuery) -> bool:
 # --- FROM
 
 
-def _source(source: BoundSource, compiler: Compiler) -> Steps:
+def _source(source: BoundSource, compiler: Compiler) -> RowIterator:
     if source.collection is None:
         return _each_of(operator.itemgetter(DOCUMENTS_SLOT), source.slot)
     if isinstance(source.collection, BoundQuery):
@@ -116,8 +116,8 @@ def _source(source: BoundSource, compiler: Compiler) -> Steps:
     return _bound(value, source.slot)
 
 
-def _each_of(values: Callable[[Row], Iterable[Any]], slot: int) -> Steps:
-    def steps(row: Row) -> Iterator[None]:
+def _each_of(values: Callable[[SlotRow], Iterable[Any]], slot: int) -> RowIterator:
+    def steps(row: SlotRow) -> Iterator[None]:
         for value in values(row):
             row[slot] = value
             yield
@@ -125,24 +125,24 @@ def _each_of(values: Callable[[Row], Iterable[Any]], slot: int) -> Steps:
     return steps
 
 
-def _elements(value: Fn) -> Callable[[Row], Iterable[Any]]:
-    def elements(row: Row) -> Iterable[Any]:
+def _elements(value: Fn) -> Callable[[SlotRow], Iterable[Any]]:
+    def elements(row: SlotRow) -> Iterable[Any]:
         array = value(row)
         if type(array) is not list:
             return ()
-        row[CONTEXT_SLOT].effort.spend(len(array))
+        row[CONTEXT_SLOT].work_limit.spend(len(array))
         return array
 
     return elements
 
 
-def _elements_of_rows(rows: Rows) -> Callable[[Row], Iterable[Any]]:
+def _elements_of_rows(rows: ResultIterator) -> Callable[[SlotRow], Iterable[Any]]:
     """The elements of rows that are arrays, and other rows as they are: people write both."""
 
-    def elements(row: Row) -> Iterator[Any]:
+    def elements(row: SlotRow) -> Iterator[Any]:
         for value in rows(row):
             if type(value) is list:
-                row[CONTEXT_SLOT].effort.spend(len(value))
+                row[CONTEXT_SLOT].work_limit.spend(len(value))
                 yield from value
             else:
                 yield value
@@ -150,22 +150,22 @@ def _elements_of_rows(rows: Rows) -> Callable[[Row], Iterable[Any]]:
     return elements
 
 
-def _bound(value: Fn, slot: int) -> Steps:
-    def steps(row: Row) -> Iterator[None]:
-        found = value(row)
-        if found is not UNDEFINED:
-            row[slot] = found
+def _bound(value: Fn, slot: int) -> RowIterator:
+    def steps(row: SlotRow) -> Iterator[None]:
+        result = value(row)
+        if result is not UNDEFINED:
+            row[slot] = result
             yield
 
     return steps
 
 
-def _sourced(sources: Sequence[Steps]) -> Steps:
+def _combined_sources(sources: Sequence[RowIterator]) -> RowIterator:
     """Every combination of the inputs; without inputs there is one row."""
     if len(sources) == 1:
         return sources[0]
 
-    def steps(row: Row) -> Iterator[None]:
+    def steps(row: SlotRow) -> Iterator[None]:
         if not sources:
             yield
             return
@@ -185,8 +185,8 @@ def _sourced(sources: Sequence[Steps]) -> Steps:
 # --- WHERE, GROUP BY, ORDER BY
 
 
-def _filtered(steps: Steps, predicate: Fn) -> Steps:
-    def filtered(row: Row) -> Iterator[None]:
+def _filtered(steps: RowIterator, predicate: Fn) -> RowIterator:
+    def filtered(row: SlotRow) -> Iterator[None]:
         for _ in steps(row):
             if predicate(row) is True:
                 yield
@@ -210,29 +210,29 @@ class _Grouping:
 class _Groups:
     """The groups of one run, in the order of their first rows."""
 
-    __slots__ = ("_groups", "_made_of")
+    __slots__ = ("_grouping", "_groups")
 
-    def __init__(self, made_of: _Grouping) -> None:
-        self._made_of = made_of
+    def __init__(self, grouping: _Grouping) -> None:
+        self._grouping = grouping
         self._groups: dict[Any, tuple[list[Any], list[Any]]] = {}
-        if not made_of.keys:
+        if not grouping.keys:
             self._groups[()] = ([], self._new())
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def add(self, row: Row, times: int = 1) -> None:
-        values = [value(row) for _, value in self._made_of.keys]
+    def add(self, row: SlotRow, times: int = 1) -> None:
+        values = [value(row) for _, value in self._grouping.keys]
         key = tuple(map(canonical, values))
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = (values, self._new())
-        for state, (_, _, argument) in zip(group[1], self._made_of.aggregates, strict=True):
+        for state, (_, _, argument) in zip(group[1], self._grouping.aggregates, strict=True):
             state.add(argument(row), times)
 
-    def results(self, row: Row) -> Iterator[None]:
+    def results(self, row: SlotRow) -> Iterator[None]:
         """Puts each group's values into the row."""
-        keys, aggregates = self._made_of.keys, self._made_of.aggregates
+        keys, aggregates = self._grouping.keys, self._grouping.aggregates
         for values, states in self._groups.values():
             for (slot, _), value in zip(keys, values, strict=True):
                 row[slot] = value
@@ -241,11 +241,11 @@ class _Groups:
             yield
 
     def _new(self) -> list[Any]:
-        return [kind() for _, kind, _ in self._made_of.aggregates]
+        return [new_state() for _, new_state, _ in self._grouping.aggregates]
 
 
-def _grouped(steps: Steps, grouping: _Grouping) -> Steps:
-    def grouped(row: Row) -> Iterator[None]:
+def _grouped(steps: RowIterator, grouping: _Grouping) -> RowIterator:
+    def grouped(row: SlotRow) -> Iterator[None]:
         groups = grouping.begin()
         for _ in steps(row):
             groups.add(row)
@@ -259,43 +259,43 @@ def _aggregate(part: Grouped, compiler: Compiler) -> tuple[int, Callable[[], Any
     return part.slot, AGGREGATES[part.expr.function], compiler.value(part.expr.argument)
 
 
-def _order_keys(query: BoundQuery, compiler: Compiler) -> list[Callable[[Row], bytes]]:
+def _order_keys(query: BoundQuery, compiler: Compiler) -> list[Callable[[SlotRow], bytes]]:
     """For each key of ORDER BY, bytes that put rows in its order."""
 
-    def part(key: Fn, descending: bool) -> Callable[[Row], bytes]:
+    def part(key: Fn, descending: bool) -> Callable[[SlotRow], bytes]:
         if descending:
-            return lambda row: order_bytes(key(row)).translate(COMPLEMENTS)
+            return lambda row: order_bytes(key(row)).translate(INVERTED_BYTES)
         return lambda row: order_bytes(key(row))
 
     return [part(compiler.value(item.expr), item.descending) for item in query.order_by]
 
 
-def _joined(parts: list[Callable[[Row], bytes]]) -> Callable[[Row], bytes]:
+def _joined_keys(parts: list[Callable[[SlotRow], bytes]]) -> Callable[[SlotRow], bytes]:
     if len(parts) == 1:
         return parts[0]
     return lambda row: b"".join([each(row) for each in parts])
 
 
 def _ordered(
-    steps: Steps,
-    order: Callable[[Row], bytes],
+    steps: RowIterator,
+    order: Callable[[SlotRow], bytes],
     backwards: bool,
     slots: Sequence[int],
-    window: _Window | None,
-) -> Steps:
+    offset_limit: _OffsetLimit | None,
+) -> RowIterator:
     """Sorted rows; those with equal keys as they came, or the other way if the first descends."""
     step = -1 if backwards else 1
 
-    def ordered(row: Row) -> Iterator[None]:
-        most = math.inf if window is None else window.most(row)
-        kept: list[_Sortable] = []
+    def ordered(row: SlotRow) -> Iterator[None]:
+        row_limit = math.inf if offset_limit is None else offset_limit.row_limit(row)
+        sorted_rows: list[_Sortable] = []
         for number, _ in enumerate(steps(row)):
-            kept.append((order(row), number * step, [row[slot] for slot in slots]))
-            if len(kept) >= most + _PRUNE_AT:
-                kept.sort(key=PLACE)
-                del kept[int(most) :]
-        kept.sort(key=PLACE)
-        for _, _, values in kept:
+            sorted_rows.append((order(row), number * step, [row[slot] for slot in slots]))
+            if len(sorted_rows) >= row_limit + _PRUNE_AT:
+                sorted_rows.sort(key=SORT_KEY)
+                del sorted_rows[int(row_limit) :]
+        sorted_rows.sort(key=SORT_KEY)
+        for _, _, values in sorted_rows:
             for slot, value in zip(slots, values, strict=True):
                 row[slot] = value
             yield
@@ -305,7 +305,7 @@ def _ordered(
 
 # Its key, its number, and the slots to restore when its turn comes.
 _Sortable: TypeAlias = tuple[bytes, int, list[Any]]
-PLACE: Final = operator.itemgetter(0, 1)
+SORT_KEY: Final = operator.itemgetter(0, 1)
 
 
 # --- SELECT and what follows it
@@ -319,8 +319,8 @@ def _projection(query: BoundQuery, compiler: Compiler) -> Fn:
     )
 
 
-def projected(steps: Steps, project: Fn) -> Rows:
-    def rows(row: Row) -> Iterator[Any]:
+def projected(steps: RowIterator, project: Fn) -> ResultIterator:
+    def rows(row: SlotRow) -> Iterator[Any]:
         for _ in steps(row):
             value = project(row)
             if value is not UNDEFINED:
@@ -329,8 +329,8 @@ def projected(steps: Steps, project: Fn) -> Rows:
     return rows
 
 
-def _distinct(rows: Rows) -> Rows:
-    def distinct(row: Row) -> Iterator[Any]:
+def _distinct(rows: ResultIterator) -> ResultIterator:
+    def distinct(row: SlotRow) -> Iterator[Any]:
         seen = set()
         for value in rows(row):
             key = canonical(value)
@@ -341,7 +341,7 @@ def _distinct(rows: Rows) -> Rows:
     return distinct
 
 
-class _Window:
+class _OffsetLimit:
     """OFFSET and LIMIT, then TOP."""
 
     __slots__ = ("_limit", "_offset", "_top")
@@ -351,32 +351,32 @@ class _Window:
         self._limit = _counter("LIMIT", query.limit)
         self._top = _counter("TOP", query.top)
 
-    def most(self, row: Row) -> float:
+    def row_limit(self, row: SlotRow) -> float:
         """How many rows from the first can matter at most."""
         start, stop = self.bounds(row)
         return math.inf if stop is None else max(start, stop)
 
-    def applied(self, rows: Rows) -> Rows:
+    def applied(self, rows: ResultIterator) -> ResultIterator:
         if self._offset is None and self._limit is None and self._top is None:
             return rows
 
-        def windowed(row: Row) -> Iterator[Any]:
+        def limited(row: SlotRow) -> Iterator[Any]:
             start, stop = self.bounds(row)
             return islice(rows(row), start, stop) if stop != start else iter(())
 
-        return windowed
+        return limited
 
-    def span(self, row: Row) -> tuple[int, int | None]:
+    def offset_and_count(self, row: SlotRow) -> tuple[int, int | None]:
         start, stop = self.bounds(row)
         return start, None if stop is None else stop - start
 
-    def bounds(self, row: Row) -> tuple[int, int | None]:
+    def bounds(self, row: SlotRow) -> tuple[int, int | None]:
         start = 0 if self._offset is None else self._offset(row)
         lengths = [count(row) for count in (self._limit, self._top) if count is not None]
         return start, start + min(lengths) if lengths else None
 
 
-def _counter(clause: str, node: Count | None) -> Callable[[Row], int] | None:
+def _counter(clause: str, node: CountExpr | None) -> Callable[[SlotRow], int] | None:
     if isinstance(node, Literal):
         count = int(node.value)
         return lambda _row: count

@@ -12,13 +12,13 @@ from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.errors import UNWRITTEN, Conflict
+from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
 from perseid.ids import make_etag
-from perseid.model import Container, Usage
-from perseid.service.budgets import Budgets
+from perseid.model import Container, StorageUsage
 from perseid.service.catalog import Catalog
+from perseid.service.throughput.budgets import Budgets
 from perseid.store.protocol import (
-    Note,
+    AuditEntry,
     PutResource,
     RemoveResource,
     StaleCatalog,
@@ -26,13 +26,13 @@ from perseid.store.protocol import (
     Store,
     StoreError,
 )
-from perseid.ttl import Horizon, Policy
+from perseid.ttl import Cutoff, Policy
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-CLOCK_AHEAD: Final = 2.0
+CLOCK_LIMIT_AHEAD: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -43,41 +43,41 @@ class Account:
     catalog: Catalog
     secret: bytes  # signs continuation tokens; kept with the data, so tokens survive a restart
     # Metadata changes are rare and depend on each other: one at a time.
-    metadata: asyncio.Lock = field(default_factory=asyncio.Lock)
+    metadata_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     # No later time than this may be shown before it is made durable: see `reach`. Infinite for a
     # clock that is kept elsewhere.
-    clock_mark: float = 0.0
+    durable_clock_limit: float = 0.0
     requests: int = 0  # admitted so far; background work looks at it to make way
     # Containers, by rid and etag, whose policy change is still being counted for the audit log:
     # until then nothing of theirs is removed, or the count would be short.
-    uncounted: set[tuple[str, str]] = field(default_factory=set)
+    pending_audit_counts: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
     plans: dict[Any, Any] = field(default_factory=dict)  # of queries: see `plans.plan_for`
     budgets: Budgets | None = None  # None: throughput is not enforced
 
-    def horizon(self, container: Container, now: float) -> Horizon:
+    def cutoff(self, container: Container, now: float) -> Cutoff:
         """What is dead in the container, for the whole of a request admitted at `now`."""
-        return self.horizon_of(container.policy, now)
+        return self.cutoff_under(container.policy, now)
 
-    def horizon_of(self, policy: Policy, now: float) -> Horizon:
+    def cutoff_under(self, policy: Policy, now: float) -> Cutoff:
         """What is dead at `now` under a policy."""
-        return policy.horizon(int(now), revive_unpurged=self.settings.revive_unpurged)
+        return policy.cutoff(int(now), revive_unpurged=self.settings.revive_unpurged)
 
     async def usage(
-        self, container: Container, horizon: Horizon, range_index: int | None = None
-    ) -> Usage:
+        self, container: Container, cutoff: Cutoff, range_index: int | None = None
+    ) -> StorageUsage:
         """What the container holds, over all its ranges or in one."""
         usages = [
-            await self.store.usage(container, part.index, horizon)
-            for part in container.ranges
-            if range_index is None or range_index == part.index
+            await self.store.usage(container, key_range.index, cutoff)
+            for key_range in container.ranges
+            if range_index is None or range_index == key_range.index
         ]
-        return Usage._make(map(sum, zip(*usages, strict=True)))
+        return StorageUsage._make(map(sum, zip(*usages, strict=True)))
 
     async def change(
         self,
-        changes: Sequence[PutResource | RemoveResource | Note],
-        amended: Callable[[], PutResource | None] | None = None,
+        changes: Sequence[PutResource | RemoveResource | AuditEntry],
+        follow_up_change: Callable[[], PutResource | None] | None = None,
     ) -> None:
         """Makes metadata changes durable, then visible.
 
@@ -89,30 +89,34 @@ class Account:
             raise Conflict(
                 f"The resource '{exc}' was changed by someone else at the same moment."
             ) from exc
-        more = None if amended is None else amended()
-        self.catalog.apply(changes if more is None else [*changes, more])
+        follow_up = None if follow_up_change is None else follow_up_change()
+        self.catalog.apply(changes if follow_up is None else [*changes, follow_up])
         if self.budgets is not None:
-            self.budgets.follow(self.catalog.has)
-        if more is not None:
+            self.budgets.refresh(self.catalog.has_resource)
+        if follow_up is not None:
             try:
-                await self.store.change([more])
-            except (*UNWRITTEN, StaleResource, StaleCatalog) as exc:  # the change itself stands
+                await self.store.change([follow_up])
+            except (
+                *NOT_WRITTEN_ERRORS,
+                StaleResource,
+                StaleCatalog,
+            ) as exc:  # the change itself stands
                 log.warning("a change that took long could not be amended: %s", exc)
 
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
-        seen = self.store.epoch
-        async with self.metadata:
-            if self.store.epoch != seen:
+        known_epoch = self.store.catalog_generation
+        async with self.metadata_lock:
+            if self.store.catalog_generation != known_epoch:
                 return  # somebody has done it meanwhile
             resources = await self.store.resources()
-            if self.store.epoch != seen:
+            if self.store.catalog_generation != known_epoch:
                 retention = self.settings.change_feed_retention
-                self.catalog = Catalog(resources, retention, self.store.epoch)
+                self.catalog = Catalog(resources, retention, self.store.catalog_generation)
                 if self.budgets is not None:
-                    self.budgets.follow(self.catalog.has)
+                    self.budgets.refresh(self.catalog.has_resource)
 
-    async def on_current(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_if_stale(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does work that begins anew if it was begun with outdated metadata."""
         while True:
             try:
@@ -120,23 +124,27 @@ class Account:
             except StaleCatalog:
                 await self.reload()
 
-    async def reach(self, now: float, ahead: float = CLOCK_AHEAD, *, early: float = 0.0) -> None:
+    async def persist_clock(
+        self, now: float, ahead: float = CLOCK_LIMIT_AHEAD, *, early: float = 0.0
+    ) -> None:
         """Makes durable that the clock has shown `now`, and may show a little more.
 
         A crash and a system clock set back must not bring anyone back to life. Storing a mark
         some seconds ahead means that hardly any request waits for it; done `early` seconds before
         it must be, none does. A disk that takes nothing does not keep anyone from reading.
         """
-        if self.clock_mark == inf or (now + early <= self.clock_mark and ahead > 0):
+        if self.durable_clock_limit == inf or (
+            now + early <= self.durable_clock_limit and ahead > 0
+        ):
             return
-        mark = now + early + ahead
+        limit = now + early + ahead
         try:
-            await self.store.put_meta("clock", f"{now!r} {mark!r}")
-        except UNWRITTEN as exc:
+            await self.store.put_meta("clock", f"{now!r} {limit!r}")
+        except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
             log.warning("the clock's mark could not be stored: %s", exc.message)
-        self.clock_mark = mark
+        self.durable_clock_limit = limit
 
     async def new_etag(self, now: float) -> str:
         return make_etag(int(now), await self.store.next_number("etag"))
@@ -146,24 +154,24 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
     """Reads the metadata and takes up where the last run ended."""
     secret = await store.get_meta("token_secret")
     if secret is None:
-        secret = await store.keep_meta("token_secret", secrets.token_hex(32))
+        secret = await store.put_meta_if_absent("token_secret", secrets.token_hex(32))
     stored = await store.get_meta("clock")
     if stored is not None:
         try:
-            shown, mark = map(float, stored.split())
+            last_time, limit = map(float, stored.split())
         except ValueError as exc:
             raise StoreError("the clock's mark in the database is damaged") from exc
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
-        clock.raise_floor(mark if clock.now() < shown else shown)
+        clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
     resources = await store.resources()
-    catalog = Catalog(resources, settings.change_feed_retention, store.epoch)
+    catalog = Catalog(resources, settings.change_feed_retention, store.catalog_generation)
     budgets = Budgets() if settings.enforce_throughput else None
     try:
         key = bytes.fromhex(secret)
     except ValueError as exc:
         raise StoreError("the secret behind continuation tokens is damaged") from exc
     account = Account(settings, store, clock, catalog, key, budgets=budgets)
-    await account.on_current(lambda: _follow_retention(account))
+    await account.retry_if_stale(lambda: _follow_retention(account))
     return account
 
 

@@ -12,37 +12,39 @@ from urllib.parse import quote
 
 from perseid.charges import compile_paths
 from perseid.errors import CosmosError, NotFound, OwnerNotFound
-from perseid.model import Container, Database, Hold
+from perseid.model import Container, Database, PurgeHold
 from perseid.partition import parse_definition, parse_path, split
-from perseid.store.protocol import Note, PutResource, RemoveResource, Resource, StoreError
-from perseid.ttl import DAWN, Horizon, Policy
+from perseid.store.protocol import AuditEntry, PutResource, RemoveResource, Resource, StoreError
+from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 
-_MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+_NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 _OWNER_MISSING = "Owner resource does not exist"
 
 
 class Catalog:
     """Resources by rid and by name. Changed only after the store has made a change durable."""
 
-    def __init__(self, resources: Sequence[Resource], retention: int = 0, epoch: int = 0) -> None:
+    def __init__(
+        self, resources: Sequence[Resource], retention: int = 0, catalog_generation: int = 0
+    ) -> None:
         self._retention = retention
-        self._epoch = epoch
+        self._catalog_generation = catalog_generation
         self._by_rid: dict[str, Resource] = {}
         self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
         self._databases: dict[str, Database] = {}
         self._containers: dict[str, Container] = {}
         # The whole way to a container: by both names, and by both rids. Names win.
-        self._named: dict[tuple[str, str], Container] = {}
-        self._ridded: dict[tuple[str, str], Container] = {}
+        self._by_name_pair: dict[tuple[str, str], Container] = {}
+        self._by_rid_pair: dict[tuple[str, str], Container] = {}
         # Owners first: a container is built on its database.
         for kind in ("database", "container", ""):
             for resource in resources:
                 if resource.kind == kind or (
                     not kind and resource.kind not in ("database", "container")
                 ):
-                    self._take_up(resource)
+                    self._load(resource)
 
-    def _take_up(self, resource: Resource) -> None:
+    def _load(self, resource: Resource) -> None:
         try:
             self._put(resource)
         except (CosmosError, LookupError, TypeError, ValueError, AttributeError) as exc:
@@ -56,7 +58,7 @@ class Catalog:
         """By id, else by rid."""
         resource = self.find("database", "", name)
         if resource is None:
-            raise NotFound(_MISSING)
+            raise NotFound(_NOT_FOUND)
         return self._databases[resource.rid]
 
     def owner(self, name: str) -> Database:
@@ -68,19 +70,23 @@ class Catalog:
 
     def container(self, database: str, name: str) -> Container:
         """A container that was asked for itself."""
-        found = self._named.get((database, name)) or self._ridded.get((database, name))
-        if found is not None:
-            return found
+        container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
+            (database, name)
+        )
+        if container is not None:
+            return container
         resource = self.find("container", self.owner(database).rid, name)
         if resource is None:
-            raise NotFound(_MISSING)
+            raise NotFound(_NOT_FOUND)
         return self._containers[resource.rid]
 
     def container_of_items(self, database: str, name: str) -> Container:
         """The container around the items that are really wanted."""
-        found = self._named.get((database, name)) or self._ridded.get((database, name))
-        if found is not None:
-            return found
+        container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
+            (database, name)
+        )
+        if container is not None:
+            return container
         resource = self.find("container", self.owner(database).rid, name)
         if resource is None:
             raise OwnerNotFound(_OWNER_MISSING)
@@ -95,7 +101,7 @@ class Catalog:
                 return None
         return resource
 
-    def has(self, rid: str) -> bool:
+    def has_resource(self, rid: str) -> bool:
         return rid in self._by_rid
 
     def resource(self, rid: str) -> Resource:
@@ -112,15 +118,15 @@ class Catalog:
     def container_by_rid(self, rid: str) -> Container | None:
         return self._containers.get(rid)
 
-    def built(self, container: Resource) -> Container:
+    def container_for(self, container: Resource) -> Container:
         return self._containers[container.rid]
 
-    def below(self, rid: str) -> Iterator[Resource]:
+    def with_descendants(self, rid: str) -> Iterator[Resource]:
         """Everything that goes when this resource goes, itself last."""
-        for (_, parent), named in list(self._by_name.items()):
+        for (_, parent), siblings in list(self._by_name.items()):
             if parent == rid:
-                for child in list(named.values()):
-                    yield from self.below(child.rid)
+                for child in list(siblings.values()):
+                    yield from self.with_descendants(child.rid)
         for offer in self.children("offer", ""):
             if offer.state["resource_rid"] == rid:
                 yield offer
@@ -128,7 +134,7 @@ class Catalog:
 
     # Change
 
-    def apply(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
+    def apply(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
         for change in changes:
             if isinstance(change, PutResource):
                 self._put(change.resource)
@@ -137,10 +143,10 @@ class Catalog:
 
     def _put(self, resource: Resource) -> None:
         old = self._by_rid.get(resource.rid)
-        named = self._by_name.setdefault((resource.kind, resource.parent), {})
+        siblings = self._by_name.setdefault((resource.kind, resource.parent), {})
         if old is not None and old.id != resource.id:
-            del named[old.id]
-        named[resource.id] = resource
+            del siblings[old.id]
+        siblings[resource.id] = resource
         self._by_rid[resource.rid] = resource
         if resource.kind == "database":
             self._databases[resource.rid] = Database(
@@ -148,7 +154,9 @@ class Catalog:
             )
         elif resource.kind == "container":
             database = self._databases[resource.parent]
-            self._route(build_container(resource, database, self._retention, self._epoch))
+            self._route(
+                build_container(resource, database, self._retention, self._catalog_generation)
+            )
 
     def _remove(self, resource: Resource) -> None:
         self._by_name[resource.kind, resource.parent].pop(resource.id, None)
@@ -156,16 +164,16 @@ class Catalog:
         self._databases.pop(resource.rid, None)
         container = self._containers.pop(resource.rid, None)
         if container is not None:
-            del self._named[container.database.id, container.id]
-            del self._ridded[container.database.rid, container.rid]
+            del self._by_name_pair[container.database.id, container.id]
+            del self._by_rid_pair[container.database.rid, container.rid]
 
     def _route(self, container: Container) -> None:
         self._containers[container.rid] = container
-        self._named[container.database.id, container.id] = container
-        self._ridded[container.database.rid, container.rid] = container
+        self._by_name_pair[container.database.id, container.id] = container
+        self._by_rid_pair[container.database.rid, container.rid] = container
 
 
-def minutes_kept(properties: dict[str, Any], default: int) -> int:
+def retention_minutes(properties: dict[str, Any], default: int) -> int:
     """How long a container with this definition keeps all versions of its items."""
     policy = properties.get("changeFeedPolicy")
     minutes: int = default if policy is None else policy["retentionDuration"]
@@ -173,7 +181,7 @@ def minutes_kept(properties: dict[str, Any], default: int) -> int:
 
 
 def build_container(
-    resource: Resource, database: Database, retention: int = 0, epoch: int = 0
+    resource: Resource, database: Database, retention: int = 0, catalog_generation: int = 0
 ) -> Container:
     """The container behind its metadata row.
 
@@ -195,12 +203,12 @@ def build_container(
         key=key,
         ranges=split(state["ranges"], key),
         policy=Policy(properties.get("defaultTtl"), *state["deaths"]),
-        hold=Hold(
+        purge_hold=PurgeHold(
             state.get("hold_seconds", 0),
             state.get("hold_since", 0),
-            Horizon(*state.get("hold_horizon", (DAWN, DAWN))),
+            Cutoff(*state.get("hold_horizon", (BEFORE_ANY_TS, BEFORE_ANY_TS))),
         ),
-        dead_age=state.get("dead_age", 0),
+        age_at_final_expiry=state.get("dead_age", 0),
         guard=state.get("guard"),
         unique_keys=tuple(
             tuple(parse_path(path) for path in unique["paths"]) for unique in unique_keys
@@ -208,6 +216,6 @@ def build_container(
         index=compile_paths(properties["indexingPolicy"]),
         docs_link=f"dbs/{database.rid}/colls/{resource.rid}/docs/",
         path=f"dbs/{quote(database.id)}/colls/{quote(resource.id)}",
-        retention=60 * minutes_kept(properties, retention),
-        epoch=epoch,
+        retention=60 * retention_minutes(properties, retention),
+        catalog_generation=catalog_generation,
     )

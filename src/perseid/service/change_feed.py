@@ -16,12 +16,12 @@ from perseid.errors import BadRequest
 from perseid.model import Container, Row
 from perseid.service import tokens
 from perseid.service.account import Account
-from perseid.service.operation import Operation, confirm
-from perseid.store.protocol import Change, ChangeScan, Scan
-from perseid.ttl import DAWN
+from perseid.service.operation import Operation, check_catalog_version
+from perseid.store.protocol import ChangeSearch, LoggedChange, Search
+from perseid.ttl import BEFORE_ANY_TS
 
-NOW: Final = "*"
-FORGOTTEN: Final = 256  # changes in one transaction
+FROM_NOW: Final = "*"
+TRIM_STEP: Final = 256  # changes in one transaction
 _LSN: Final = re.compile(r'"?([0-9]{1,18})"?')
 _DISABLED: Final = (
     "Change feed mode 'All Versions and Deletes' must be enabled for the container: give it a"
@@ -32,15 +32,15 @@ _AHEAD: Final = (
     "The continuation of the change feed is ahead of everything that this container has seen; it"
     " belongs to another container, or was made up."
 )
-_NOT_FROM_THERE: Final = (
+_START_UNSUPPORTED: Final = (
     "All versions and deletes can be read from now or from a continuation only, not from the"
     " beginning or from a time."
 )
-_NO_LONGER: Final = "Changes behind this continuation are no longer kept."
+_TRIMMED: Final = "Changes behind this continuation are no longer kept."
 _RETENTION: Final = "You must read the change feed from within the retention period."
 
 
-class Start(NamedTuple):
+class ChangeFeedStart(NamedTuple):
     """Where a reader wants to begin: behind an etag it was given, now (`*`), or at the beginning.
 
     `since` leaves out what was written before that second.
@@ -57,57 +57,57 @@ class LatestVersions(NamedTuple):
 
 
 class AllVersions(NamedTuple):
-    changes: list[Change]
+    changes: list[LoggedChange]
     etag: str
     range_index: int | None
 
 
-async def read_latest(op: Operation, scope: Scan, start: Start) -> LatestVersions:
+async def read_latest(op: Operation, scope: Search, start: ChangeFeedStart) -> LatestVersions:
     """The live items that were written behind the position, each once."""
-    scope = _narrowed(op.container, scope)
+    scope = _with_key_interval(op.container, scope)
     reader = await _reader(op, scope, start)
-    since = DAWN if start.since is None else start.since
+    since = BEFORE_ANY_TS if start.since is None else start.since
     rows: list[Row] = []
-    found = None
-    for part, after in reader.turns():
-        page = await op.store.latest(op.container, ChangeScan(scope, part, after, since))
+    page_range = None
+    for part, after in reader.ranges_in_turn():
+        page = await op.store.latest(op.container, ChangeSearch(scope, part, after, since))
         rows = sorted(page.rows, key=_turn)
-        reader.moved(part, page.lsn)
+        reader.advance(part, page.lsn)
         if rows:
-            found = part
+            page_range = part
             break
-    return LatestVersions(rows, reader.etag(op), found)
+    return LatestVersions(rows, reader.etag(op), page_range)
 
 
-async def read_versions(op: Operation, scope: Scan, start: Start) -> AllVersions:
+async def read_versions(op: Operation, scope: Search, start: ChangeFeedStart) -> AllVersions:
     """Every change behind the position, each as it was made."""
     retention = op.container.retention
     if not retention:
         raise BadRequest(_DISABLED)
     if start.etag is None:
-        raise BadRequest(f"{_NOT_FROM_THERE} {_RETENTION}")
-    scope = _narrowed(op.container, scope)
+        raise BadRequest(f"{_START_UNSUPPORTED} {_RETENTION}")
+    scope = _with_key_interval(op.container, scope)
     reader = await _reader(op, scope, start)
-    changes: list[Change] = []
-    found = None
-    for part, after in reader.turns():
-        wanted = ChangeScan(scope, part, after)
-        page = await op.store.versions(op.container, wanted, op.ts - retention)
+    changes: list[LoggedChange] = []
+    page_range = None
+    for part, after in reader.ranges_in_turn():
+        change_scan = ChangeSearch(scope, part, after)
+        page = await op.store.versions(op.container, change_scan, op.ts - retention)
         if not page.is_complete:
-            raise BadRequest(f"{_NO_LONGER} {_RETENTION}")
+            raise BadRequest(f"{_TRIMMED} {_RETENTION}")
         changes = page.changes
-        reader.moved(part, page.lsn)
+        reader.advance(part, page.lsn)
         if changes:
-            found = part
+            page_range = part
             break
-    return AllVersions(changes, reader.etag(op), found)
+    return AllVersions(changes, reader.etag(op), page_range)
 
 
-async def forget(account: Account, container: Container, now: float) -> int:
+async def trim_change_log(account: Account, container: Container, now: float) -> int:
     """Removes a few changes that are older than the container's retention; how many."""
     if not container.retention:
         return 0
-    return await account.store.forget(container, int(now) - container.retention, FORGOTTEN)
+    return await account.store.trim_change_log(container, int(now) - container.retention, TRIM_STEP)
 
 
 def _turn(row: Row) -> tuple[int, str]:
@@ -116,28 +116,28 @@ def _turn(row: Row) -> tuple[int, str]:
     return row.lsn, row.etag
 
 
-class _Reader:
+class _RangeReader:
     """How far someone has come in each range it follows, and whose turn it is.
 
     A page holds changes of one range; the next one begins with the range behind it, so that a busy
     range does not hide the others.
     """
 
-    def __init__(self, lsns: dict[int, int], turn: int = 0, *, is_asking: bool = True) -> None:
+    def __init__(self, lsns: dict[int, int], turn: int = 0, *, reads_changes: bool = True) -> None:
         self._lsns = lsns
         self._turn = turn
-        self._is_asking = is_asking
+        self._reads_changes = reads_changes
         self._ahead = 0
 
-    def turns(self) -> Iterator[tuple[int, int]]:
+    def ranges_in_turn(self) -> Iterator[tuple[int, int]]:
         """Each range once, and the position in it; none for a reader who wants to start now."""
-        if self._is_asking:
-            parts = sorted(self._lsns, key=lambda part: (part < self._turn, part))
-            for part in parts:
+        if self._reads_changes:
+            range_indexes = sorted(self._lsns, key=lambda part: (part < self._turn, part))
+            for part in range_indexes:
                 self._turn = part + 1
                 yield part, self._lsns[part]
 
-    def moved(self, part: int, lsn: int) -> None:
+    def advance(self, part: int, lsn: int) -> None:
         # A plain number may come from one range and be used for several: where it is ahead it
         # says nothing, unless it is ahead everywhere.
         self._ahead += lsn < self._lsns[part]
@@ -158,27 +158,27 @@ class _Reader:
         return f'"{tokens.seal(op.account.secret, position)}"'
 
 
-async def _reader(op: Operation, scope: Scan, start: Start) -> _Reader:
+async def _reader(op: Operation, scope: Search, start: ChangeFeedStart) -> _RangeReader:
     container = op.container
-    parts = _parts(container, scope)
+    range_indexes = _range_indexes(container, scope)
     if start.etag is None:
-        return _Reader(dict.fromkeys(parts, 0))
-    if start.etag == NOW:
+        return _RangeReader(dict.fromkeys(range_indexes, 0))
+    if start.etag == FROM_NOW:
         lsns = await op.store.lsns(container)
-        await confirm(op)
-        return _Reader({part: lsns[part] for part in parts}, is_asking=False)
+        await check_catalog_version(op)
+        return _RangeReader({part: lsns[part] for part in range_indexes}, reads_changes=False)
     plain = _LSN.fullmatch(start.etag)
     if plain is not None:
-        return _Reader(dict.fromkeys(parts, int(plain[1])))
+        return _RangeReader(dict.fromkeys(range_indexes, int(plain[1])))
     token = start.etag.removeprefix('"').removesuffix('"')
     position = tokens.unseal(op.account.secret, token, f="changes", c=container.rid)
-    known = {part: lsn for part, lsn in position["p"] if part in parts}
-    if len(known) < len(parts):
+    known = {part: lsn for part, lsn in position["p"] if part in range_indexes}
+    if len(known) < len(range_indexes):
         raise BadRequest("The continuation of the change feed is for fewer ranges than are read.")
-    return _Reader(known, position["n"])
+    return _RangeReader(known, position["n"])
 
 
-def _narrowed(container: Container, scope: Scan) -> Scan:
+def _with_key_interval(container: Container, scope: Search) -> Search:
     """The same scope with the interval of hashes that its key or key prefix lies in.
 
     The order of changes is kept with hashes, not with keys: this way the others are passed over
@@ -191,7 +191,7 @@ def _narrowed(container: Container, scope: Scan) -> Scan:
     return scope._replace(epk_min=bytes.fromhex(low), epk_max=bytes.fromhex(high))
 
 
-def _parts(container: Container, scope: Scan) -> list[int]:
+def _range_indexes(container: Container, scope: Search) -> list[int]:
     """The ranges that a scope touches."""
     if scope.range_index is not None:
         return [scope.range_index]

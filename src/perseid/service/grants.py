@@ -18,8 +18,8 @@ import orjson
 
 from perseid.errors import BadRequest, Unauthorized
 from perseid.partition import (
-    Key,
     KeyDefinition,
+    PartitionKey,
     canonical,
     effective,
     parse_header,
@@ -27,11 +27,11 @@ from perseid.partition import (
 )
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
-from perseid.service.registry import Properties
+from perseid.service.resources.registry import Properties
 
-SHORTEST: Final = 10
-LONGEST: Final = 86_400
-DEFAULT: Final = 3_600
+MIN_LIFE: Final = 10
+MAX_LIFE: Final = 86_400
+DEFAULT_LIFE: Final = 3_600
 
 _PREFIX: Final = "type=resource&ver=1&sig="
 _PURPOSE: Final = b"perseid resource token"  # sets the key apart from that of continuation tokens
@@ -63,13 +63,13 @@ class Grant(NamedTuple):
     path: tuple[str, ...]
     may_write: bool
     key: bytes | None  # as the partition key header would name it
-    holder: str  # for the audit log
+    caller: str  # for the audit log
 
 
 def check_lifetime(seconds: int) -> int:
-    if not SHORTEST <= seconds <= LONGEST:
+    if not MIN_LIFE <= seconds <= MAX_LIFE:
         raise BadRequest(
-            f"The header x-ms-documentdb-expiry-seconds must be from {SHORTEST} to {LONGEST},"
+            f"The header x-ms-documentdb-expiry-seconds must be from {MIN_LIFE} to {MAX_LIFE},"
             f" not {seconds}."
         )
     return seconds
@@ -98,8 +98,8 @@ def open_token(account: Account, header: str, now: float) -> Grant:
         raise Unauthorized(_MALFORMED)
     token = orjson.loads(payload)
     if now >= token["x"]:
-        raise Unauthorized(_EXPIRED.format(_shown(token["x"]), _shown(now)))
-    if not account.catalog.has(token["p"]):
+        raise Unauthorized(_EXPIRED.format(_http_date(token["x"]), _http_date(now)))
+    if not account.catalog.has_resource(token["p"]):
         raise Unauthorized(_REVOKED)
     permission = account.catalog.resource(token["p"])
     properties = permission.state["properties"]
@@ -131,13 +131,13 @@ def locate(catalog: Catalog, parts: Sequence[str]) -> tuple[str, ...]:
     parent = ""
     for feed, name in zip(parts[0::2], parts[1::2], strict=True):
         kind = _KINDS.get(feed)
-        found = catalog.find(kind, parent, name) if kind and (parent or not located) else None
-        parent = "" if found is None else found.rid
-        located += (feed, name if found is None else found.rid)
+        resource = catalog.find(kind, parent, name) if kind and (parent or not located) else None
+        parent = "" if resource is None else resource.rid
+        located += (feed, name if resource is None else resource.rid)
     return tuple(located)
 
 
-def confined_key(key: bytes, definition: KeyDefinition) -> Key | None:
+def confined_key(key: bytes, definition: KeyDefinition) -> PartitionKey | None:
     """The key a grant is confined to as one of that container; None if it cannot be one."""
     try:
         return parse_header(key, definition.levels)
@@ -145,12 +145,14 @@ def confined_key(key: bytes, definition: KeyDefinition) -> Key | None:
         return None
 
 
-def covers_key(confined: Key, given: Key) -> bool:
+def covers_key(confined: PartitionKey, given: PartitionKey) -> bool:
     """Whether what a request names, a partition or all below a prefix, lies inside."""
     return len(given) >= len(confined) and canonical(given[: len(confined)]) == canonical(confined)
 
 
-def covers_interval(confined: Key, definition: KeyDefinition, start: bytes, end: bytes) -> bool:
+def covers_interval(
+    confined: PartitionKey, definition: KeyDefinition, start: bytes, end: bytes
+) -> bool:
     """Whether an interval of effective keys lies inside: those below a prefix begin with its."""
     first, last = point_interval(effective(confined, definition))
     return bytes.fromhex(first) <= start < end <= bytes.fromhex(last)
@@ -161,5 +163,5 @@ def _mac(account: Account, payload: bytes) -> bytes:
     return hmac.digest(key, payload, "sha256")
 
 
-def _shown(seconds: float) -> str:
+def _http_date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")

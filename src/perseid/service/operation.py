@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.store.protocol import StaleCatalog, Store
-from perseid.ttl import Horizon
+from perseid.ttl import Cutoff
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Operation(NamedTuple):
     account: Account
     container: Container
     now: float
-    horizon: Horizon
+    cutoff: Cutoff
     written: int | None = None
 
     @property
@@ -36,10 +36,10 @@ class Operation(NamedTuple):
 
 
 def begin(account: Account, container: Container, now: float) -> Operation:
-    return Operation(account, container, now, account.horizon(container, now))
+    return Operation(account, container, now, account.cutoff(container, now))
 
 
-def at_its_turn(op: Operation) -> Operation:
+def rebase_to_now(op: Operation) -> Operation:
     """The operation at the moment in which a write is decided, which others may have held up.
 
     Whoever has died meanwhile may have been seen dead, so the time is that of this moment, as far
@@ -50,23 +50,23 @@ def at_its_turn(op: Operation) -> Operation:
         raise StaleCatalog
     next_second = int(op.now) + 1
     now = account.clock.now()
-    if now < next_second or account.clock_mark < next_second:
+    if now < next_second or account.durable_clock_limit < next_second:
         return op
-    now = min(now, account.clock_mark)
-    return op._replace(now=now, horizon=account.horizon(op.container, now))
+    now = min(now, account.durable_clock_limit)
+    return op._replace(now=now, cutoff=account.cutoff(op.container, now))
 
 
-async def confirm(op: Operation) -> None:
+async def check_catalog_version(op: Operation) -> None:
     """StaleCatalog unless the container is still what the request has begun with.
 
     What looks at items finds out by itself; this is for answers that rest on the container alone.
     """
-    await op.store.confirm()
+    await op.store.check_catalog_version()
     if op.account.catalog.container_by_rid(op.container.rid) is not op.container:
         raise StaleCatalog
 
 
-async def on_current(op: Operation, work: Callable[[Operation], Awaitable[T]]) -> T:
+async def retry_if_stale(op: Operation, work: Callable[[Operation], Awaitable[T]]) -> T:
     """Does one of the transactions of a request that has several.
 
     If the container has changed since the request began, this one is done with the container as it

@@ -4,8 +4,8 @@
 `applying` makes it so.
 """
 
-from perseid.start_file.applying import apply
-from perseid.start_file.declaring import Declaration, declare
-from perseid.start_file.reading import StartFileError, read
+from perseid.start_file.apply_changes import apply
+from perseid.start_file.declarations import Declaration, declare
+from perseid.start_file.parser import StartFileError, read
 
 __all__ = ["Declaration", "StartFileError", "apply", "declare", "read"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from perseid.clock import ClockSetting
-from perseid.conditions import Filter, Order, Path, Place
-from perseid.model import Container, ItemKey, Row, Usage
-from perseid.ttl import DAWN, EVERYTHING_LIVES, Horizon
+from perseid.conditions import Filter, Order, OrderPosition, PropertyPath
+from perseid.model import Container, ItemKey, Row, StorageUsage
+from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class StaleCatalog(Exception):
     """
 
 
-class PurgedElsewhere(Exception):
+class PurgeLeaseTaken(Exception):
     """Another front end removes the dead of the range; it is not for this one to do."""
 
 
@@ -77,7 +77,7 @@ class Remove(NamedTuple):
 
     row: Row
     expired: bool = False
-    spared: bool = False
+    expired_by_change: bool = False
 
 
 class View(NamedTuple):
@@ -89,11 +89,11 @@ class View(NamedTuple):
     """
 
     rows: Mapping[ItemKey, Row | None]
-    holders: Mapping[bytes, Row | None]
+    unique_key_owners: Mapping[bytes, Row | None]
     lsn: int  # of the transaction, if it writes anything
     size: int  # of the whole range, dead items included
     # The bytes of the live items of the logical partition; costs a look at each of them.
-    weigh: Callable[[bytes, Horizon], int]
+    partition_size: Callable[[bytes, Cutoff], int]
 
 
 class Decision(NamedTuple, Generic[T]):
@@ -124,7 +124,7 @@ class Decision(NamedTuple, Generic[T]):
                 yield from change.unique
 
 
-class Scan(NamedTuple):
+class Search(NamedTuple):
     """Which live items to list, in creation order within each range."""
 
     after: int = -1  # item number to continue behind
@@ -133,18 +133,20 @@ class Scan(NamedTuple):
     is_prefix: bool = False
     epk_min: bytes | None = None
     epk_max: bytes | None = None
-    horizon: Horizon = EVERYTHING_LIVES
+    cutoff: Cutoff = NOTHING_EXPIRED
     where: Filter | None = None
     # Paths that the indexing policy lets the store index, if it thinks that this pays.
-    indexable: frozenset[Path] = frozenset()
+    indexable: frozenset[PropertyPath] = frozenset()
     limit: int = 1000
     max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
 
-    def meeting(self, where: Filter | None, indexable: frozenset[Path], limit: int) -> Scan:
+    def with_filter(
+        self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int
+    ) -> Search:
         """The same for the first items that meet a condition; `_replace` takes twice as long."""
-        after, part, pk, is_prefix, epk_min, epk_max, horizon, _, _, _, max_bytes = self
-        return Scan(
-            after, part, pk, is_prefix, epk_min, epk_max, horizon,
+        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes = self
+        return Search(
+            after, part, pk, is_prefix, epk_min, epk_max, cutoff,
             where, indexable, limit, max_bytes,
         )  # fmt: skip
 
@@ -154,32 +156,32 @@ class Page(NamedTuple):
     has_more: bool
 
 
-class Walk(NamedTuple):
+class OrderedPage(NamedTuple):
     """Items in the order of a property, and where to go on if there are more."""
 
     rows: list[Row]
-    onward: Place | None
+    next_position: OrderPosition | None
 
 
-class Access(NamedTuple):
+class AccessPath(NamedTuple):
     """How items would be found: through which index or by a scan, and how many it looks at."""
 
-    way: Literal["key", "index", "order", "scan"]
-    path: Path | None
-    looked: int
+    method: Literal["key", "index", "order", "scan"]
+    path: PropertyPath | None
+    examined: int
 
 
-class ChangeScan(NamedTuple):
+class ChangeSearch(NamedTuple):
     """Which changes of one range to list, in the order of their transactions.
 
     `scope` says of which items, and how much fits on a page; a page ends between two transactions,
     so it may hold a little more, and at least one of them.
     """
 
-    scope: Scan
+    scope: Search
     range_index: int
     after: int  # LSN to continue behind
-    since: int = DAWN  # of what was written in an earlier second nothing is listed
+    since: int = BEFORE_ANY_TS  # of what was written in an earlier second nothing is listed
 
 
 class LatestPage(NamedTuple):
@@ -192,7 +194,7 @@ class LatestPage(NamedTuple):
     lsn: int
 
 
-class Change(NamedTuple):
+class LoggedChange(NamedTuple):
     """One line of the log that a container keeps of all its changes.
 
     `body` is what was written, or for a delete by a client what was removed.
@@ -213,12 +215,12 @@ class ChangePage(NamedTuple):
     Not `is_complete` when changes behind the position asked for are no longer kept.
     """
 
-    changes: list[Change]
+    changes: list[LoggedChange]
     lsn: int
     is_complete: bool
 
 
-class Span(NamedTuple):
+class ExpirySpan(NamedTuple):
     """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
 
     kind: Literal["inheriting", "own"]
@@ -226,7 +228,7 @@ class Span(NamedTuple):
     upto: int
 
 
-class Tally(NamedTuple):
+class ExpiryCount(NamedTuple):
     """How many items, their bytes, the first and last `_ts` among them, the highest base."""
 
     items: int
@@ -236,7 +238,7 @@ class Tally(NamedTuple):
     last: int | None
 
 
-class Ages(NamedTuple):
+class ExpiryAges(NamedTuple):
     """How old inheriting items were when they died: those written up to `until`, and later ones."""
 
     until: int
@@ -247,16 +249,16 @@ class Ages(NamedTuple):
         return self.before if ts <= self.until else self.after
 
 
-NO_AGES: Final = Ages(0, 0, 0)
+NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
 
 
-class Corpse(NamedTuple):
+class PurgedItem(NamedTuple):
     """A dead item about to be removed; `ended` is when it died."""
 
     number: int
     kind: Literal["inheriting", "own"]
     base: int
-    ended: int
+    expired_at: int
     size: int
     terms: int
 
@@ -269,19 +271,19 @@ class Cleared(NamedTuple):
 
     lsn: int
     live: list[tuple[int, int, int]]
-    dead: list[tuple[int, int, int]]
+    expired: list[tuple[int, int, int]]
 
     @classmethod
     def of(cls, lsn: int, groups: Iterable[tuple[int, int, int, int]]) -> Cleared:
         """From groups of both, each with a mark before it that tells whether they lived."""
         live: list[tuple[int, int, int]] = []
-        dead: list[tuple[int, int, int]] = []
+        expired: list[tuple[int, int, int]] = []
         for is_live, size, items, terms in groups:
-            (live if is_live else dead).append((size, items, terms))
-        return cls(lsn, live, dead)
+            (live if is_live else expired).append((size, items, terms))
+        return cls(lsn, live, expired)
 
 
-class Note(NamedTuple):
+class AuditEntry(NamedTuple):
     """A line of the audit log."""
 
     ts: int
@@ -293,26 +295,26 @@ class Store(Protocol):
     """Rows of one account. Every method may be called from many tasks at once."""
 
     @property
-    def epoch(self) -> int:
+    def catalog_generation(self) -> int:
         """Which reading of the metadata `resources` has given last; containers carry it."""
         ...
 
     async def close(self) -> None: ...
 
-    async def confirm(self) -> None:
+    async def check_catalog_version(self) -> None:
         """StaleCatalog unless the metadata, and the clock, are as `resources` gave them last.
 
         What looks at items finds out by itself; this is for requests that do not.
         """
         ...
 
-    async def share_clock(self, setting: ClockSetting) -> None:
+    async def publish_clock(self, setting: ClockSetting) -> None:
         """The clock was moved: other front ends show the same time from now on."""
         ...
 
     async def get_meta(self, name: str) -> str | None: ...
     async def put_meta(self, name: str, value: str) -> None: ...
-    async def keep_meta(self, name: str, value: str) -> str:
+    async def put_meta_if_absent(self, name: str, value: str) -> str:
         """Puts a value unless there is one; the one that counts."""
         ...
 
@@ -324,7 +326,7 @@ class Store(Protocol):
         """All of them, in order of creation."""
         ...
 
-    async def change(self, changes: Sequence[PutResource | RemoveResource | Note]) -> None:
+    async def change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
         """All or nothing; StaleResource if a row is not what the caller said.
 
         Putting a new container makes room for its items, removing one drops them. As long as its
@@ -333,7 +335,9 @@ class Store(Protocol):
         """
         ...
 
-    async def notes(self, container: str | None, after: int, limit: int) -> list[tuple[int, Note]]:
+    async def audit_entries(
+        self, container: str | None, after: int, limit: int
+    ) -> list[tuple[int, AuditEntry]]:
         """The audit log behind line `after`, of one container or of all."""
         ...
 
@@ -363,24 +367,24 @@ class Store(Protocol):
         """
         ...
 
-    async def scan(self, container: Container, scan: Scan) -> Page:
+    async def search(self, container: Container, search: Search) -> Page:
         """A page of live items that meet the condition, in the order of their numbers."""
         ...
 
-    async def walk(
+    async def ordered_search(
         self,
         container: Container,
-        scan: Scan,
+        search: Search,
         order: Order,
-        start: Place | None,
-    ) -> Walk | None:
+        start: OrderPosition | None,
+    ) -> OrderedPage | None:
         """The next of them in the order of a property, from `start` on, which is included.
 
         None where no index serves that, or where sorting what `scan` gives is the shorter way.
         """
         ...
 
-    def at_once(self, container: Container, scan: Scan, order: Order | None) -> Page | None:
+    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:
         """What `scan` would give, or the first items in an order, if that takes microseconds.
 
         None says nothing about the items. Of an order there are as many as the scan may give or
@@ -388,12 +392,12 @@ class Store(Protocol):
         """
         ...
 
-    async def combine(
+    async def count_groups(
         self,
         container: Container,
-        scan: Scan,
-        paths: Sequence[Path],
-        take: Callable[[int, dict[str, Any]], None],
+        search: Search,
+        paths: Sequence[PropertyPath],
+        on_group: Callable[[int, dict[str, Any]], None],
     ) -> None:
         """Calls `take` for each combination of values that the items have at the paths.
 
@@ -402,39 +406,43 @@ class Store(Protocol):
         """
         ...
 
-    async def access(
+    async def access_path(
         self,
         container: Container,
-        scan: Scan,
+        search: Search,
         order: Order | None,
-        combined: Sequence[Path] | None = None,
-    ) -> Access:
+        grouped_paths: Sequence[PropertyPath] | None = None,
+    ) -> AccessPath:
         """How `scan` would go about it, or `walk` if there is an order, or `combine` if values are
         combined; makes no index."""
         ...
 
-    async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
+    async def drop_disallowed_indexes(
+        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
+    ) -> None:
         """Drops the property indexes that the indexing policy no longer allows."""
         ...
 
-    async def latest(self, container: Container, scan: ChangeScan) -> LatestPage:
+    async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
         """The live items written behind a position, each once, as they are now."""
         ...
 
-    async def versions(self, container: Container, scan: ChangeScan, lost: int) -> ChangePage:
+    async def versions(
+        self, container: Container, search: ChangeSearch, trimmed_until: int
+    ) -> ChangePage:
         """The logged changes behind a position; those of the second `lost` and before count as
         no longer kept."""
         ...
 
-    async def forget(self, container: Container, lost: int, limit: int) -> int:
+    async def trim_change_log(self, container: Container, trimmed_until: int, limit: int) -> int:
         """Removes up to `limit` logged changes of the second `lost` and before; how many."""
         ...
 
-    async def usage(self, container: Container, range_index: int, horizon: Horizon) -> Usage:
+    async def usage(self, container: Container, range_index: int, cutoff: Cutoff) -> StorageUsage:
         """What the items of a range take up; costs no look at the living."""
         ...
 
-    async def count_keys(self, container: Container, range_index: int, horizon: Horizon) -> int:
+    async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
         """How many logical partitions have live items in a range."""
         ...
 
@@ -442,14 +450,14 @@ class Store(Protocol):
         self,
         container: Container,
         range_index: int,
-        horizon: Horizon,
+        cutoff: Cutoff,
         *,
         limit: int,
-        ages: Ages = NO_AGES,
-        spare: Horizon | None = None,
-        afford: Callable[[Sequence[Corpse]], int] | None = None,
-        takes_over: bool = False,
-    ) -> list[Corpse]:
+        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
+        previous_cutoff: Cutoff | None = None,
+        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
+        takes_lease: bool = False,
+    ) -> list[PurgedItem]:
         """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
 
         `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
@@ -459,13 +467,13 @@ class Store(Protocol):
         """
         ...
 
-    async def clear(
+    async def clear_partition(
         self,
         container: Container,
         range_index: int,
         pk: bytes,
-        horizon: Horizon,
-        spare: Horizon | None = None,
+        cutoff: Cutoff,
+        previous_cutoff: Cutoff | None = None,
     ) -> Cleared:
         """Removes all items of a logical partition at once, the dead too, whatever its size.
 
@@ -473,27 +481,29 @@ class Store(Protocol):
         """
         ...
 
-    async def reap(self, limit: int) -> bool:
+    async def purge_cleared(self, limit: int) -> bool:
         """Removes up to `limit` items that were hidden by `clear`; False if there were none."""
         ...
 
-    async def reclaim(self, pages: int) -> int:
+    async def free_disk_space(self, pages: int) -> int:
         """Gives up to that many free pages back to the file system; how many are still free."""
         ...
 
-    async def tally(self, container: Container, range_index: int, span: Span) -> Tally: ...
+    async def expiry_count(
+        self, container: Container, range_index: int, span: ExpirySpan
+    ) -> ExpiryCount: ...
     async def histogram(
-        self, container: Container, range_index: int, span: Span, origin: int, width: int
+        self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
         """Items and bytes by (base - origin - 1) // width, for the buckets that are not empty."""
         ...
 
     async def sample(
-        self, container: Container, range_index: int, span: Span, limit: int
+        self, container: Container, range_index: int, span: ExpirySpan, limit: int
     ) -> list[Row]:
         """The first few items of a span, without their bodies."""
         ...
 
-    async def invalid_ttls(self, container: Container, horizon: Horizon) -> int:
+    async def invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
         """Live items that carry a `ttl` which counts as absent."""
         ...

@@ -12,7 +12,7 @@ from perseid.service.catalog import build_container
 from perseid.store.protocol import (
     PutResource,
 )
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite.store import SqliteStore
 from tests.store.rows import (
     DATABASE,
     Run,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 

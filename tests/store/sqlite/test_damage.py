@@ -10,11 +10,11 @@ import apsw
 import pytest
 
 from perseid.config import Settings
-from perseid.store import schema
-from perseid.store.directory import DATABASE_FILE
 from perseid.store.protocol import (
     StoreError,
 )
+from perseid.store.sqlite import schema
+from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.raw import RawClient
 from tests.support.running import running
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from perseid.store.directory import DataDirectory, memory_directory
 from perseid.store.protocol import (
     StoreError,
 )
+from perseid.store.sqlite.files import DataDirectory, memory_directory
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
@@ -99,7 +99,7 @@ def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where memory directories go in this test, away from those of running servers."""
-    monkeypatch.setattr("perseid.store.directory.os.access", lambda *_: False)
+    monkeypatch.setattr("perseid.store.sqlite.files.os.access", lambda *_: False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 

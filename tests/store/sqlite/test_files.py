@@ -11,11 +11,11 @@ import apsw
 import pytest
 
 from perseid.model import Container
-from perseid.store import schema, sqlite
 from perseid.store.protocol import (
     StoreError,
 )
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite import schema
+from perseid.store.sqlite.store import SqliteStore
 from tests.store.rows import (
     Run,
     ids_in,
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one write
 def log_limit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> int:
     """From so many bytes on the write-ahead log is a large one."""
     limit = 100_000
-    monkeypatch.setattr(sqlite, "_LARGE_LOG", limit)
-    monkeypatch.setattr(sqlite, "_LOG_PATIENCE", 10)
+    monkeypatch.setattr(store, "_LARGE_LOG", limit)
+    monkeypatch.setattr(store, "_CHECKPOINT_WAIT", 10)
     store._log_limit = limit
     return limit
 
@@ -45,11 +45,11 @@ def test_a_large_log_is_folded_in(
     for each in range(10):
         run(insert(store, container, f"a{each}", body=b'{"x":"%b"}' % (b"x" * log_limit)))
     assert log.stat().st_size > 10 * log_limit
-    assert run(store.reclaim(1)) == 0
+    assert run(store.free_disk_space(1)) == 0
     assert log.stat().st_size == 0
     assert len(run(ids_in(store, container))) == 10
     run(insert(store, container, "1"))
-    assert run(store.reclaim(1)) == 0
+    assert run(store.free_disk_space(1)) == 0
     assert log.stat().st_size > 0  # a small one is left alone
 
 
@@ -65,11 +65,11 @@ def test_a_log_that_somebody_reads_is_folded_in_later(
         return log.stat().st_size
 
     size = grow("1")
-    run(store.reclaim(1))
+    run(store.free_disk_space(1))
     assert grow("2") > size  # writes go on, behind what is being read
     reader.close()
     grow("3")
-    run(store.reclaim(1))
+    run(store.free_disk_space(1))
     assert log.stat().st_size == 0
     assert run(ids_in(store, container)) == ["1", "2", "3"]
 

@@ -16,16 +16,16 @@ import pytest
 from perseid.errors import CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
-from perseid.store.directory import DataDirectory
 from perseid.store.protocol import (
     Decision,
     PutResource,
     Remove,
     RemoveResource,
-    Scan,
+    Search,
     StoreError,
 )
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite.files import DataDirectory
+from perseid.store.sqlite.store import SqliteStore
 from tests.store.rows import (
     DATABASE,
     Run,
@@ -74,7 +74,7 @@ def test_full_disk(store: SqliteStore, container: Container, run: Run[Any], path
     assert run(store.lsns(container)) == (len(kept), 0)
     with pytest.raises(InsufficientStorage):
         run(insert(store, container, "x", body=BIG))
-    (last,) = run(scanned(store, container, Scan(limit=1)))
+    (last,) = run(scanned(store, container, Search(limit=1)))
     run(store.write(container, 0, [], lambda view: Decision([Remove(last)], None)))  # still works
     limit_pages(store, 1000)
     (next_one,) = run(insert(store, container, "next", body=BIG))
@@ -106,7 +106,7 @@ def test_full_disk_in_a_group(
         if isinstance(each, BaseException):
             check_full(each)
     assert len(done) < 30
-    assert run(scanned(store, container, Scan(max_bytes=2**30))) == done
+    assert run(scanned(store, container, Search(max_bytes=2**30))) == done
     assert run(store.lsns(container)) == (len(done), 0)
     assert [each.lsn for each in done] == list(range(1, len(done) + 1))
     limit_pages(store, 1000)
@@ -166,11 +166,11 @@ def test_writes_go_on_after_a_disk_has_failed_for_a_moment(
 LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] = {
     "a setting": lambda store, _: store.get_meta("a"),
     "resources": lambda store, _: store.resources(),
-    "the audit log": lambda store, _: store.notes(None, 0, 10),
-    "free pages": lambda store, _: store.reclaim(1),
-    "changes": lambda store, container: store.forget(container, 1, 10),
+    "the audit log": lambda store, _: store.audit_entries(None, 0, 10),
+    "free pages": lambda store, _: store.free_disk_space(1),
+    "changes": lambda store, container: store.trim_change_log(container, 1, 10),
     "an item": lambda store, container: store.read(container, 0, key("1")),
-    "items": lambda store, container: store.scan(container, Scan()),
+    "items": lambda store, container: store.search(container, Search()),
 }
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
     tmp_path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """It would be acknowledged, and not there at the next start. Nor is another file read."""
-    monkeypatch.setattr("perseid.store.sqlite._GLANCE", 0)
+    monkeypatch.setattr("perseid.store.sqlite.store._IDENTITY_CHECK_INTERVAL", 0)
     path, elsewhere = tmp_path / "a" / "db", tmp_path / "b"
     path.parent.mkdir()
     store = SqliteStore(path, durability="off")
@@ -247,7 +247,7 @@ def test_a_removed_container_leaves_nothing_in_the_file(
     tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
     assert list(tables) == []
     assert set(store._write_db.execute("SELECT container FROM positions")) == {(8,)}
-    assert {number for number, _ in store._positions} == {8}
+    assert {number for number, _ in store._range_states} == {8}
 
 
 def test_a_write_and_the_end_of_its_container_in_one_group(

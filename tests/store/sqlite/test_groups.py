@@ -16,22 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perseid.conditions import NUMBER, Compared, Filter
+from perseid.conditions import NUMBER, Comparison, Filter
 from perseid.errors import Conflict, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store import sqlite_queries
 from perseid.store.protocol import (
     Decision,
     Put,
     PutResource,
     Remove,
-    Scan,
+    Search,
     View,
 )
-from perseid.store.sqlite import SqliteStore
-from perseid.store.writer import LARGEST_GROUP
-from perseid.ttl import EVERYTHING_LIVES
+from perseid.store.sqlite import queries
+from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.writer import LARGEST_GROUP
+from perseid.ttl import NOTHING_EXPIRED
 from tests.store.rows import (
     DATABASE,
     Run,
@@ -105,7 +105,7 @@ def test_one_failure_undoes_only_itself(
     assert [first[0].lsn, second[0].lsn, third[0].lsn] == [1, 2, 3]
     assert isinstance(refused, Conflict)
     assert isinstance(crashed, ZeroDivisionError)
-    assert run(scanned(store, container, Scan())) == [*first, *second, *third]
+    assert run(scanned(store, container, Search())) == [*first, *second, *third]
     assert run(store.lsns(container)) == (3, 0)
     assert len(commits) == 2
 
@@ -203,7 +203,7 @@ def deciding(doing: Doing) -> Callable[[View], Decision[Any]]:
         if what == "swap":
             return Decision([Remove(old), Put(new)], seen)
         if what == "weigh":
-            return Decision([], (seen, view.weigh(old.pk, EVERYTHING_LIVES)))
+            return Decision([], (seen, view.partition_size(old.pk, NOTHING_EXPIRED)))
         if what == "rename" and taken is None:
             return Decision([Put(new._replace(number=old.number, id=other.id), old)], seen)
         return Decision([Put(new._replace(number=old.number), old)], seen)
@@ -243,8 +243,8 @@ def test_a_group_does_what_its_jobs_would_one_by_one(doings: list[Doing], before
                 results += await asyncio.gather(*tasks)
         else:
             results += [await start(doing) for doing in doings[before:]]
-        rows = await scanned(store, container, Scan())
-        usage = await store.usage(container, 0, EVERYTHING_LIVES)
+        rows = await scanned(store, container, Search())
+        usage = await store.usage(container, 0, NOTHING_EXPIRED)
         assert usage.items == len(rows)
         assert usage.size == sum(each.size for each in rows)
         return results, rows, usage, await store.lsns(container)
@@ -275,7 +275,7 @@ def test_readers_do_not_see_an_open_group(
         await gate.entered()
         try:
             assert await store.read(container, 0, key("1")) == (None, 0)
-            assert await scanned(store, container, Scan()) == []
+            assert await scanned(store, container, Search()) == []
             assert await store.lsns(container) == (0, 0)
         finally:
             gate.open()
@@ -292,7 +292,7 @@ def test_what_ends_a_long_query_ends_nothing_else(
 ) -> None:
     """SQLite adds up the steps of each statement over all its runs: once in a while it is a BEGIN
     or a COMMIT that is asked whether the moment of the query before it is over."""
-    monkeypatch.setattr(sqlite_queries, "_MOMENT", 20)
+    monkeypatch.setattr(queries, "_LOOP_STEPS", 20)
     made = container_resource(7)
     container = build_container(made, DATABASE)
 
@@ -301,9 +301,9 @@ def test_what_ends_a_long_query_ends_nothing_else(
         await store.change([PutResource(made)])
         for turn in range(1, 30):
             (inserted,) = await asyncio.wait_for(insert(store, container, f"{turn}"), 10)
-            where = Filter(Compared(("n",), NUMBER, ">", 0), (1,))
-            scan = Scan(where=where, pk_prefix=inserted.pk)
-            assert len(await scanned(store, container, scan)) == turn
+            where = Filter(Comparison(("n",), NUMBER, ">", 0), (1,))
+            search = Search(where=where, pk_prefix=inserted.pk)
+            assert len(await scanned(store, container, search)) == turn
         await store.close()
 
     run(work())
@@ -314,11 +314,11 @@ def test_a_group_that_cannot_begin_fails_alone(
 ) -> None:
     async def work() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(store._queries, "let_go", fail)
+            patch.setattr(store._queries, "end_snapshot", fail)
             with pytest.raises(ServiceUnavailable):
                 await asyncio.wait_for(insert(store, container, "1"), 10)
         await asyncio.wait_for(insert(store, container, "2"), 10)
-        assert [row.id for row in await scanned(store, container, Scan())] == ["2"]
+        assert [row.id for row in await scanned(store, container, Search())] == ["2"]
 
     def fail() -> None:
         raise apsw.IOError("disk I/O error")

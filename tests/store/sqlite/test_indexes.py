@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from perseid.conditions import NUMBER, Compared, Filter, Order
+from perseid.conditions import NUMBER, Comparison, Filter, Order
 from perseid.model import Container
-from perseid.store import property_indexes
 from perseid.store.protocol import (
-    Scan,
+    Search,
 )
-from perseid.store.sqlite import SqliteStore
+from perseid.store.sqlite import indexes
+from perseid.store.sqlite.store import SqliteStore
 from tests.store.rows import (
     Run,
     insert,
@@ -28,9 +28,11 @@ def test_an_index_that_goes_before_it_is_used(
     store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one took its place, or the indexing policy has changed: it is done without."""
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     path = ("n",)
-    scan = Scan(where=Filter(Compared(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,)))
+    search = Search(
+        where=Filter(Comparison(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,))
+    )
     counted: list[tuple[int, dict[str, Any]]] = []
 
     def take(times: int, document: dict[str, Any]) -> None:
@@ -46,12 +48,12 @@ def test_an_index_that_goes_before_it_is_used(
     async def work() -> None:
         await insert(store, container, "1", "2")
         await lose_index()
-        assert [each.id for each in (await store.scan(container, scan)).rows] == ["1", "2"]
-        assert await store.walk(container, scan, Order(path, False), None) is None
-        await store.combine(container, scan, [], take)
-        await store.combine(container, scan, [path], take)
+        assert [each.id for each in (await store.search(container, search)).rows] == ["1", "2"]
+        assert await store.ordered_search(container, search, Order(path, False), None) is None
+        await store.count_groups(container, search, [], take)
+        await store.count_groups(container, search, [path], take)
         assert counted == [(2, {}), (2, {"n": 1.5})]
-        assert (await store.access(container, scan, None)).way == "scan"
+        assert (await store.access_path(container, search, None)).method == "scan"
 
     run(work())
 
@@ -60,8 +62,8 @@ def test_the_index_that_makes_way_is_forgotten_first(
     store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is sent to it between the commit and its answer."""
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
-    monkeypatch.setattr(property_indexes, "MOST_INDEXES", 1)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(indexes, "MOST_INDEXES", 1)
 
     async def work() -> None:
         await store._queries._index(container, ("a",))
@@ -81,12 +83,12 @@ def test_the_index_that_makes_way_is_forgotten_first(
 def test_paths_that_differ_in_case_have_an_index_each(
     store: SqliteStore, container: Container, run: Run[Any], path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     paths = {("v",), ("V",), ("a", "B]"), ("a", "b]")}
     names = {run(store._queries._index(container, each)) for each in paths}
     assert len(names) == len(paths)
     assert set(store._queries._indexes.paths(7)) == paths
-    run(store._queries.keep_indexes(container, lambda each: each != ("V",)))
+    run(store._queries.drop_disallowed_indexes(container, lambda each: each != ("V",)))
     run(store.close())
     reopened = SqliteStore(path, durability="off")
     assert set(reopened._queries._indexes.paths(7)) == paths - {("V",)}
@@ -96,15 +98,17 @@ def test_paths_that_differ_in_case_have_an_index_each(
 def test_queries_do_without_an_index_that_has_no_room(
     store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(property_indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     path = ("n",)
-    scan = Scan(where=Filter(Compared(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,)))
+    search = Search(
+        where=Filter(Comparison(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,))
+    )
     run(insert(store, container, "1", "2"))
     limit_pages(store, 0)
     for _ in range(2):
-        assert [each.id for each in run(store.scan(container, scan)).rows] == ["1", "2"]
+        assert [each.id for each in run(store.search(container, search)).rows] == ["1", "2"]
     assert store._queries._indexes.paths(7) == []
     limit_pages(store, 1000)
-    monkeypatch.setattr(property_indexes, "PAUSE", 0)
-    run(store.scan(container, scan))
+    monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
+    run(store.search(container, search))
     assert store._queries._indexes.paths(7) == [path]

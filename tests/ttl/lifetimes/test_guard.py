@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perseid.service import lifetimes
+from perseid.service.lifetimes import reports
 from tests.support.stores import Place
 from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
 from tests.ttl.lifetimes.admin import audit, change, configure, crowd, preview, status
@@ -181,4 +181,4 @@ def test_the_guard_stays_after_a_restart(place: Place) -> None:
     ],
 )
 def test_guards_in_numbers(text: str, living: int, limit: float) -> None:
-    assert lifetimes.parse_guard(text, living) == limit
+    assert reports.parse_guard(text, living) == limit

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from perseid.server import opened
-from perseid.service import containers, lifetimes
-from perseid.store.protocol import Note
+from perseid.service.lifetimes import reports
+from perseid.service.resources import containers
+from perseid.store.protocol import AuditEntry
 from tests.support.purging import Kept, container_at, set_default, stock
 from tests.support.stores import Place
 from tests.support.ttl_containers import Shelves, frozen_clock, serving
@@ -195,14 +196,16 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             write = account.store.change
 
             async def held_up(changes: Sequence[Any]) -> None:
-                if any(isinstance(c, Note) and c.entry["event"] == "figures" for c in changes):
+                if any(
+                    isinstance(c, AuditEntry) and c.entry["event"] == "figures" for c in changes
+                ):
                     await gate.wait()
                 await write(changes)
 
             monkeypatch.setattr(account.store, "change", held_up)
             await set_default(account, 50)
             undone = asyncio.create_task(
-                lifetimes.undo(account, container.rid, "primary", None, clock.now())
+                reports.undo(account, container.rid, "primary", None, clock.now())
             )
             await asyncio.wait((undone,), timeout=1)  # it may choose to wait for the count
             gate.set()

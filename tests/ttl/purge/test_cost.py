@@ -10,8 +10,8 @@ import pytest
 
 from perseid import charges
 from perseid.config import Settings
-from perseid.service.sweeper import STEP
-from perseid.store.sqlite import SqliteStore
+from perseid.service.lifetimes.sweeper import SMALL_STEP
+from perseid.store.sqlite.store import SqliteStore
 from tests.support.purging import Kept, container_at, drained, stock
 from tests.support.stores import Place
 from tests.support.ttl_containers import (
@@ -49,14 +49,14 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
         connection = account.store._write_db
         noted: list[dict[str, Any]] = []
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
-        horizon = account.horizon(container, clock.now())
-        corpses = await account.store.purge(container, 0, horizon, limit=STEP)
+        cutoff = account.cutoff(container, clock.now())
+        purged_items = await account.store.purge(container, 0, cutoff, limit=SMALL_STEP)
         connection.trace_v2(0)
         table = f"items_{container.number}"
         counters = [each["stmt_status"] for each in noted if table in each["sql"]]
         assert counters
         return Cost(
-            len(corpses),
+            len(purged_items),
             sum(each["SQLITE_STMTSTATUS_VM_STEP"] for each in counters),
             sum(each["SQLITE_STMTSTATUS_FULLSCAN_STEP"] for each in counters),
         )
@@ -77,8 +77,8 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
             connection = account.store._write_db
             noted: list[dict[str, Any]] = []
             connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
-            horizon = account.horizon(container, clock.now())
-            assert await account.store.purge(container, 0, horizon, limit=STEP) == []
+            cutoff = account.cutoff(container, clock.now())
+            assert await account.store.purge(container, 0, cutoff, limit=SMALL_STEP) == []
             connection.trace_v2(0)
             return sum(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"] for each in noted)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perseid.http import metrics
-from perseid.service.sweeper import Sweeper
-from perseid.store.directory import DATABASE_FILE
+from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.purging import Kept, backlog, container_at, drained, examine, set_default, stock
 from tests.support.raw import RawClient
 from tests.support.stores import Place
@@ -115,8 +115,12 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place
             await asyncio.gather(*account.background)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            notes = [note.entry for _, note in await account.store.notes(container.rid, 0, 100)]
-            counted = [note["diedAtOnce"]["items"] for note in notes if note["event"] == "figures"]
+            audit_entries = [
+                note.entry for _, note in await account.store.audit_entries(container.rid, 0, 100)
+            ]
+            counted = [
+                note["diedAtOnce"]["items"] for note in audit_entries if note["event"] == "figures"
+            ]
             assert len(counted) == 3
             return sum(counted)
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from perseid.model import Container, ItemKey, Row
-from perseid.service import containers, items
 from perseid.service.account import Account
-from perseid.service.sweeper import LARGE_STEP, STEP, Sweeper
-from perseid.store.protocol import Corpse
+from perseid.service.items import point_operations
+from perseid.service.lifetimes.sweeper import LARGE_STEP, SMALL_STEP, Sweeper
+from perseid.service.resources import containers
+from perseid.store.protocol import PurgedItem
 from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
 from tests.support.stores import Place
 from tests.support.ttl_containers import (
@@ -50,7 +51,7 @@ POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
 def test_the_longest_dead_goes_first(
     place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perseid.service.sweeper.STEP", 1)
+    monkeypatch.setattr("perseid.service.lifetimes.sweeper.STEP", 1)
 
     async def scenario() -> list[str]:
         clock = frozen_clock()
@@ -65,13 +66,17 @@ def test_the_longest_dead_goes_first(
             await asyncio.gather(*account.background)
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account).tick()
-            return [names[corpse.number] for _, corpses in steps for corpse in corpses]
+            return [
+                names[purged_item.number]
+                for _, purged_items in steps
+                for purged_item in purged_items
+            ]
 
     assert asyncio.run(scenario()) == ["a", "b", "c", "d", "e", "f"]
 
 
 async def stored(account: Account, container: Container, kept: Kept) -> Row:
-    place = items.place_of(container, '["p"]')
+    place = point_operations.logical_partition_of(container, '["p"]')
     row, _ = await account.store.read(container, 0, ItemKey(place.pk, kept.id))
     assert row is not None
     return row
@@ -86,10 +91,12 @@ def test_steps_are_small_while_requests_arrive(
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
             long_ago = int(clock.now()) - 1000
-            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5 * STEP)])
+            await stock(
+                account, container, [Kept(f"a{n}", long_ago) for n in range(5 * SMALL_STEP)]
+            )
             purge = account.store.purge
 
-            async def disturbed(*place: Any, **how: Any) -> list[Corpse]:
+            async def disturbed(*place: Any, **how: Any) -> list[PurgedItem]:
                 account.requests += 1
                 return await purge(*place, **how)
 
@@ -97,9 +104,9 @@ def test_steps_are_small_while_requests_arrive(
             account.requests += 1
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account, pace=1).tick()
-            return [len(corpses) for _, corpses in steps if corpses]
+            return [len(purged_items) for _, purged_items in steps if purged_items]
 
-    assert asyncio.run(scenario()) == [STEP] * 5
+    assert asyncio.run(scenario()) == [SMALL_STEP] * 5
 
 
 def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +123,7 @@ def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.Monk
                 await stock(account, container, dead)
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account).tick()
-            return [(name, len(corpses)) for name, corpses in steps if corpses]
+            return [(name, len(purged_items)) for name, purged_items in steps if purged_items]
 
     turns = ("c", "c2", "c", "c2", "c")
     assert asyncio.run(scenario()) == [(name, LARGE_STEP) for name in turns]

@@ -9,8 +9,8 @@ import pytest
 
 from perseid.errors import InsufficientStorage
 from perseid.server import opened
-from perseid.service.sweeper import Sweeper
-from perseid.store.sqlite import SqliteStore
+from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.store.sqlite.store import SqliteStore
 from tests.support.purging import (
     PATIENCE,
     Kept,
@@ -124,11 +124,11 @@ def test_a_full_disk_is_told_in_a_line(
         async with container_at(place.fresh(), frozen_clock(), 10) as (account, _):
             tried = asyncio.Event()
 
-            async def reclaim(_: SqliteStore, pages: int) -> int:
+            async def free_disk_space(_: SqliteStore, pages: int) -> int:
                 tried.set()
                 raise InsufficientStorage(f"no room to give {pages} pages back")
 
-            monkeypatch.setattr(SqliteStore, "reclaim", reclaim)
+            monkeypatch.setattr(SqliteStore, "free_disk_space", free_disk_space)
             sweeper = Sweeper(account)
             sweeper.wake()
             running = asyncio.create_task(sweeper.run())
@@ -173,7 +173,7 @@ def test_a_new_pace_ends_the_rest_of_the_old_one(place: Place) -> None:
         async with opened(place.fresh(), frozen_clock()) as account:
             sweeper = Sweeper(account, pace=1e-300)
             account.requests += 1  # somebody is there, so it rests after each step
-            resting = asyncio.create_task(sweeper._rest(0.001))
+            resting = asyncio.create_task(sweeper._pause_between_steps(0.001))
             for _ in range(10):
                 await asyncio.sleep(0)
             assert not resting.done()

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from perseid.documents import parse
-from perseid.service import items
+from perseid.service.items import point_operations
 from perseid.service.operation import begin
 from tests.support.purging import PATIENCE, Kept, backlog, container_at, drained, on_disk, stock
 from tests.support.raw import RawClient
@@ -29,7 +29,9 @@ from tests.support.ttl_containers import (
 
 @pytest.mark.only_on("sqlite", reason="holds up the one writer that only it has")
 @pytest.mark.parametrize("order", ["purge first", "create first", "both ways"])
-@pytest.mark.parametrize("write", [items.create, items.upsert], ids=["create", "upsert"])
+@pytest.mark.parametrize(
+    "write", [point_operations.create, point_operations.upsert], ids=["create", "upsert"]
+)
 def test_a_recreated_item_survives_a_queued_purge(
     place: Place, order: str, write: Callable[..., Any]
 ) -> None:
@@ -42,28 +44,30 @@ def test_a_recreated_item_survives_a_queued_purge(
             await stock(account, container, [Kept("a", now - 10), Kept("b", now - 11)])
             gate = Event()
 
-            horizon = account.horizon(container, clock.now())
+            cutoff = account.cutoff(container, clock.now())
             op = begin(account, container, clock.now())
-            draft = items.draft(container, parse(b'{"id":"a","pk":"p","is":"new"}'), '["p"]')
-            more = () if write is items.create else (None,)
+            checked_item = point_operations.checked_item(
+                container, parse(b'{"id":"a","pk":"p","is":"new"}'), '["p"]'
+            )
+            more = () if write is point_operations.create else (None,)
 
             def purge() -> asyncio.Task[Any]:
-                return asyncio.create_task(account.store.purge(container, 0, horizon, limit=10))
+                return asyncio.create_task(account.store.purge(container, 0, cutoff, limit=10))
 
             writer = account.store._writer  # type: ignore[attr-defined]
             held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []
             await asyncio.sleep(0)
-            queued.append(asyncio.create_task(write(op, draft, *more)))
+            queued.append(asyncio.create_task(write(op, checked_item, *more)))
             await asyncio.sleep(0)
             if order != "purge first":
                 queued.append(purge())
             await asyncio.sleep(0)
             gate.set()
             await asyncio.gather(held, *queued)
-            where = items.place_of(container, '["p"]')
-            row, _ = await items.read(begin(account, container, clock.now()), where, "a")
+            where = point_operations.logical_partition_of(container, '["p"]')
+            row, _ = await point_operations.read(begin(account, container, clock.now()), where, "a")
             assert row is not None
             assert orjson.loads(row.body)["is"] == "new"
             assert await on_disk(account, container) == 1

@@ -16,16 +16,17 @@ from typing import Any
 import apsw
 import pytest
 
-from perseid import cli
 from perseid.clock import MovableClock
+from perseid.commands import cli
 from perseid.config import Settings
 from perseid.partition import canonical
 from perseid.server import opened
-from perseid.service import containers, databases, imports
-from perseid.store.checking import Snapshot, snapshot
-from perseid.store.graves import AT_ONCE
+from perseid.service.items import imports
+from perseid.service.resources import containers, databases
 from perseid.store.protocol import Resource
-from perseid.ttl import EVERYTHING_LIVES
+from perseid.store.sqlite.check import Snapshot, snapshot
+from perseid.store.sqlite.tombstones import MAX_IMMEDIATE_REMOVALS
+from perseid.ttl import NOTHING_EXPIRED
 from tests.support.cli import decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -353,9 +354,9 @@ def test_a_clock_that_is_held(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", durability="off")
     with running(replace(settings, test_clock=True)) as ahead:
         shown(invoke(ahead.endpoint, "clock", "advance", "1h"))
-    with running(settings) as held:
-        _, found = steps(held.endpoint)
-        text = shown(invoke(held.endpoint, "clock", "show"))
+    with running(settings) as range_contents:
+        _, found = steps(range_contents.endpoint)
+        text = shown(invoke(range_contents.endpoint, "clock", "show"))
     assert "the clock is held until" in found["lifetimes"]["found"]
     assert "with --test-clock time runs on" in found["lifetimes"]["hint"]
     assert "held until the system's clock gets there, cannot be moved" in text
@@ -481,7 +482,10 @@ def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: 
 
 def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> None:
     """They are free at once, although the items that had them are removed in steps."""
-    lines = [b'{"id":"%d","pk":"p","u":%d}' % (number, number) for number in range(AT_ONCE + 1)]
+    lines = [
+        b'{"id":"%d","pk":"p","u":%d}' % (number, number)
+        for number in range(MAX_IMMEDIATE_REMOVALS + 1)
+    ]
 
     async def scenario() -> None:  # nobody sweeps here
         async with opened(Settings(data=tmp_path)) as account:
@@ -491,14 +495,18 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
             unique = {"uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/u"]}]}}
             body = {"id": "c", "partitionKey": key} | unique
             container = await containers.create(account, "d", body, None, now)
-            stored = await imports.store(account, container, lines, imports.Manner(), now)
-            assert stored.created == AT_ONCE + 1
-            await account.store.clear(container, 0, canonical(("p",)), EVERYTHING_LIVES)
+            stored = await imports.import_items(
+                account, container, lines, imports.ImportOptions(), now
+            )
+            assert stored.created == MAX_IMMEDIATE_REMOVALS + 1
+            await account.store.clear_partition(container, 0, canonical(("p",)), NOTHING_EXPIRED)
             other = [b'{"id":"x","pk":"p","u":7}']
-            again = await imports.store(account, container, other, imports.Manner(), now)
+            again = await imports.import_items(
+                account, container, other, imports.ImportOptions(), now
+            )
             assert again.created == 1
 
     asyncio.run(scenario())
     text = shown(check(tmp_path))
-    assert f"items: {AT_ONCE + 2:,} looked at, sound" in text
-    assert f"unique keys: {AT_ONCE + 1:,} looked at, sound" in text
+    assert f"items: {MAX_IMMEDIATE_REMOVALS + 2:,} looked at, sound" in text
+    assert f"unique keys: {MAX_IMMEDIATE_REMOVALS + 1:,} looked at, sound" in text

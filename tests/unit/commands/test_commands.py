@@ -20,9 +20,9 @@ from perseid import commands
 from perseid.clock import MovableClock
 from perseid.commands.admin_client import AdminClient
 from perseid.commands.clock import duration_text, instant_text, parse_duration, parse_instant
-from perseid.commands.connection import Connection, Refused, trust
+from perseid.commands.connection import Connection, Refused, ssl_context_for
+from perseid.commands.data_client import database_names
 from perseid.commands.ttl import parse_default_ttl
-from perseid.commands.wire_client import database_names
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -589,7 +589,7 @@ def test_https_with_a_server_that_has_none(run: Run, endpoint: str) -> None:
     ],
 )
 def test_only_this_machine_is_trusted_unseen(host: str, mode: ssl.VerifyMode) -> None:
-    context = trust(host)
+    context = ssl_context_for(host)
     assert context.verify_mode == mode
     assert context.check_hostname == (mode == ssl.CERT_REQUIRED)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from perseid.commands.admin_client import AdminClient
-from perseid.commands.query import Desk, parse_key, parse_parameter, table_of
-from perseid.commands.shell import COMMANDS, Shell
+from perseid.commands.query import QuerySession, parse_key, parse_parameter, table_of
+from perseid.commands.query_shell import COMMANDS, Shell
 from perseid.config import Settings
 from tests.support.cli import Run, decoded, invoke, shown
 from tests.support.raw import RawClient
@@ -221,7 +221,7 @@ def test_explain(run: Run, place: tuple[str, str]) -> None:
 def shell(endpoint: str, key: str, place: tuple[str, str]) -> Iterator[Shell]:
     client = AdminClient(endpoint, key)
     with client.connect() as connection:
-        yield Shell(Desk(client, connection, *place))
+        yield Shell(QuerySession(client, connection, *place))
 
 
 def say(shell: Shell, capsys: pytest.CaptureFixture[str], *lines: str) -> tuple[str, str]:
@@ -299,7 +299,7 @@ def test_the_shell_finds_its_way(
     for name in COMMANDS:
         assert name in out
     say(shell, capsys, ".quit")
-    assert shell.is_over
+    assert shell.is_finished
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
@@ -371,7 +371,7 @@ def test_completion_scripts(name: str) -> None:
 def test_completion_knows_commands_and_options() -> None:
     from click.shell_completion import ShellComplete
 
-    from perseid.cli import main
+    from perseid.commands.cli import main
 
     complete = ShellComplete(main, {}, "perseid", "_PERSEID_COMPLETE")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from perseid.commands import records
-from perseid.commands.records import Source, page_records
+from perseid.commands import item_files
+from perseid.commands.item_files import ItemFile, page_records
 from perseid.documents import LARGEST_BODY
 
 
@@ -20,9 +20,9 @@ def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
     """Number, line and text of each item; a file and a pipe must agree."""
     path = tmp_path / "items"
     path.write_bytes(content)
-    with closing(Source(path)) as source:
+    with closing(ItemFile(path)) as source:
         found = [record[:3] for record in source.records()]
-    assert found == [record[:3] for record in Source(None, io.BytesIO(content)).records()]
+    assert found == [record[:3] for record in ItemFile(None, io.BytesIO(content)).records()]
     return found
 
 
@@ -59,7 +59,7 @@ def test_items(content: bytes, expected: list[tuple[int, int, bytes]], tmp_path:
 def test_items_across_the_ends_of_chunks(
     form: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "_CHUNK", chunk)
+    monkeypatch.setattr(item_files, "_CHUNK", chunk)
     texts = [f'{{"id":"é{n}","n":{n}.5,"list":[{n},"}}"]}}'.encode() for n in range(30)]
     content = {
         "lines": b"\n".join(texts),
@@ -99,7 +99,7 @@ def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match=r"Cannot read .*nothing: No such file"):
-        Source(tmp_path / "nothing")
+        ItemFile(tmp_path / "nothing")
 
 
 def test_a_line_that_is_no_item_is_not_held_whole(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_line_that_is_no_item_is_not_held_whole(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     size = 40 * LARGEST_BODY
     path.write_bytes(b'{"id":"a"}\n{"all":["' + b"x" * size + b'"]}\n{"id":"b"}')
-    with closing(Source(path)) as source:
+    with closing(ItemFile(path)) as source:
         first, long, last = source.records()
     assert LARGEST_BODY < len(long.text) < size // 2
     assert (long.line, long.value) == (2, None)

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.commands.wire_client import feed_page
+from perseid.commands.data_client import feed_page
 from perseid.config import Settings
 from tests.support.cli import Run, decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import running
 
 START = 2_000_000_000
-SMALL_PAGE = "perseid.commands.exporting._PAGE"
+SMALL_PAGE = "perseid.commands.export_items._PAGE"
 
 
 @pytest.fixture(scope="module")
@@ -370,7 +370,7 @@ def interrupt_at_third_page(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(*arguments)
 
     monkeypatch.setattr(SMALL_PAGE, 100)
-    monkeypatch.setattr("perseid.commands.exporting.feed_page", failing)
+    monkeypatch.setattr("perseid.commands.export_items.feed_page", failing)
 
 
 def test_export_goes_on_where_it_ended(

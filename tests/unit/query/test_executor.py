@@ -337,7 +337,7 @@ def test_rows_without_value_do_not_count_for_limits() -> None:
     assert rows("SELECT VALUE c.x FROM c OFFSET 1 LIMIT 1", items) == [6]
 
 
-@pytest.mark.parametrize(("window", "expected"), [
+@pytest.mark.parametrize(("offset_limit", "expected"), [
     ("TOP 2 VALUE c.i FROM c", [0, 1]),
     ("TOP 0 VALUE c.i FROM c", []),
     ("VALUE c.i FROM c OFFSET 10 LIMIT 5", [10, 11]),
@@ -348,8 +348,8 @@ def test_rows_without_value_do_not_count_for_limits() -> None:
     ("TOP @two VALUE c.i FROM c OFFSET @three LIMIT @big", [3, 4]),
     ("DISTINCT TOP 2 VALUE c.x FROM c", ["b", 2]),
 ])  # fmt: skip
-def test_windows(window: str, expected: list[Any]) -> None:
-    assert rows(f"SELECT {window}", MIXED, two=2.0, three=3, big=2**32 - 1) == expected
+def test_windows(offset_limit: str, expected: list[Any]) -> None:
+    assert rows(f"SELECT {offset_limit}", MIXED, two=2.0, three=3, big=2**32 - 1) == expected
 
 
 @pytest.mark.parametrize(("clause", "code"), [("TOP", "SC2060"), ("LIMIT", "SC2061")])

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from perseid.query import compile_query
-from perseid.query.index_usage import Filtering, usage
+from perseid.query.index_usage import CompositeFilter, index_usage_of
 
 COMPUTED = (("low", "SELECT VALUE LOWER(c.name) FROM c"),)
 PARAMETERS = {"@name": "Ann", "@list": ["a", "b"], "@like": "%x"}
 
 
 def singles(text: str) -> list[tuple[Any, ...]]:
-    found = usage(compile_query(text, COMPUTED).bound, PARAMETERS).singles
+    found = index_usage_of(compile_query(text, COMPUTED).bound, PARAMETERS).singles
     return [(each.path, each.service, each.filter) for each in found]
 
 
@@ -69,9 +69,10 @@ A, B, C = ("a",), ("b",), ("c",)
 
 
 @pytest.mark.parametrize(("end", "filters", "sorting"), [
-    ("WHERE c.a = 1 AND c.b = 2", [Filtering((A, B), None)], None),
-    ("WHERE c.b > 1 AND c.a = 1 AND c.b < 5", [Filtering((A,), B)], None),
-    ("WHERE c.a = 1 AND c.b > 1 AND c.c > 1", [Filtering((A,), B), Filtering((A,), C)], None),
+    ("WHERE c.a = 1 AND c.b = 2", [CompositeFilter((A, B), None)], None),
+    ("WHERE c.b > 1 AND c.a = 1 AND c.b < 5", [CompositeFilter((A,), B)], None),
+    ("WHERE c.a = 1 AND c.b > 1 AND c.c > 1",
+     [CompositeFilter((A,), B), CompositeFilter((A,), C)], None),
     ("WHERE c.a = 1 AND c.a > 1", [], None),
     ("WHERE c.a > 1 AND c.b > 1", [], None),
     ("WHERE c.a = 1 AND c.low = 'x' AND ARRAY_CONTAINS(c.b, 1)", [], None),
@@ -79,6 +80,6 @@ A, B, C = ("a",), ("b",), ("c",)
     ("ORDER BY c.a, LOWER(c.b)", [], None),
 ])  # fmt: skip
 def test_indexes_of_several_paths(end: str, filters: list[Any], sorting: Any) -> None:
-    found = usage(compile_query(f"SELECT * FROM c {end}", COMPUTED).bound, {})
+    found = index_usage_of(compile_query(f"SELECT * FROM c {end}", COMPUTED).bound, {})
     assert list(found.filters) == filters
     assert found.sorting == sorting

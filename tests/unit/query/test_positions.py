@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from perseid.query import CallContext, compile_query, prepare
 from perseid.query.positions import (
-    LONGEST,
-    Found,
-    Position,
-    Selection,
-    last_cut,
-    position_at,
-    tie_of,
+    LONGEST_KEY,
+    ResultPosition,
+    ResultRow,
+    RowSelection,
+    end_position,
+    last_page_end,
+    tie_breaker_of,
 )
 from perseid.query.values import UNDEFINED, order_bytes, sort_key
 
-COMPLEMENTS = bytes(reversed(range(256)))
+INVERTED_BYTES = bytes(reversed(range(256)))
 SCALARS = (
     st.just(UNDEFINED)
     | st.none()
@@ -56,7 +56,7 @@ def test_several_keys_go_one_after_the_other(
 ) -> None:
     def joined(values: tuple[Any, Any]) -> bytes:
         return b"".join(
-            order_bytes(value).translate(COMPLEMENTS) if down else order_bytes(value)
+            order_bytes(value).translate(INVERTED_BYTES) if down else order_bytes(value)
             for value, down in zip(values, descending, strict=True)
         )
 
@@ -76,23 +76,25 @@ def test_one_of_each_in_order(smaller: Any, larger: Any) -> None:
 
 
 @pytest.mark.parametrize("position", [
-    Position(b"", b""), Position(b"\0\xff", None), Position(bytes(range(200)) * 2, b"\xff" * 16),
+    ResultPosition(b"", b""), ResultPosition(b"\0\xff", None),
+    ResultPosition(bytes(range(200)) * 2, b"\xff" * 16),
 ])  # fmt: skip
-def test_positions_are_short_and_can_be_written_down(position: Position) -> None:
+def test_positions_are_short_and_can_be_written_down(position: ResultPosition) -> None:
     written = orjson.dumps(position.to_json())
-    assert Position.from_json(orjson.loads(written)) == position
+    assert ResultPosition.from_json(orjson.loads(written)) == position
     assert len(written) < 600
 
 
 @pytest.mark.parametrize(("position", "key", "tie", "expected"), [
-    (Position(b"b", b"2"), b"a", b"9", False), (Position(b"b", b"2"), b"c", b"0", True),
-    (Position(b"b", b"2"), b"b", b"2", False), (Position(b"b", b"2"), b"b", b"3", True),
-    (Position(b"b", None), b"b", b"9", False), (Position(b"b", None), b"ba", b"0", True),
-    (Position(b"x" * LONGEST, b"2"), b"x" * LONGEST + b"a", b"3", True),
-    (Position(b"x" * LONGEST, b"2"), b"x" * LONGEST + b"z", b"1", False),
+    (ResultPosition(b"b", b"2"), b"a", b"9", False), (ResultPosition(b"b", b"2"), b"c", b"0", True),
+    (ResultPosition(b"b", b"2"), b"b", b"2", False), (ResultPosition(b"b", b"2"), b"b", b"3", True),
+    (ResultPosition(b"b", None), b"b", b"9", False),
+    (ResultPosition(b"b", None), b"ba", b"0", True),
+    (ResultPosition(b"x" * LONGEST_KEY, b"2"), b"x" * LONGEST_KEY + b"a", b"3", True),
+    (ResultPosition(b"x" * LONGEST_KEY, b"2"), b"x" * LONGEST_KEY + b"z", b"1", False),
 ])  # fmt: skip
 def test_what_lies_behind_a_position(
-    position: Position, key: bytes, tie: bytes, expected: bool
+    position: ResultPosition, key: bytes, tie: bytes, expected: bool
 ) -> None:
     assert position.is_before(key, tie) is expected
 
@@ -100,18 +102,18 @@ def test_what_lies_behind_a_position(
 def test_a_selection_keeps_little() -> None:
     numbers = list(range(20_000))
     random.Random(7).shuffle(numbers)
-    selection = Selection(Position(order_bytes(99), b""), 10)
+    selection = RowSelection(ResultPosition(order_bytes(99), b""), 10)
     added = 0
     for number in numbers:
-        if selection.wants(order_bytes(number), b""):
-            selection.add(Found(order_bytes(number), b"", number, None))
+        if selection.accepts(order_bytes(number), b""):
+            selection.add(ResultRow(order_bytes(number), b"", number, None))
             added += 1
     assert [found.value for found in selection.rows()] == list(range(100, 110))
     assert added < 10_000  # once it knows ten, it wants only better ones
 
 
 # Keys by letter; X and Y are two long ones that start alike.
-START = b"x" * LONGEST
+START = b"x" * LONGEST_KEY
 KEYS = {"a": b"a", "b": b"b", "X": START + b"1", "Y": START + b"2", "z": b"z"}
 
 
@@ -123,16 +125,16 @@ KEYS = {"a": b"a", "b": b"b", "X": START + b"1", "Y": START + b"2", "z": b"z"}
 def test_where_pages_can_end(
     rows: str, first: int, end: int, cut: int | None, tie: bytes | None
 ) -> None:
-    found = [Found(KEYS[letter], str(at).encode(), at, None) for at, letter in enumerate(rows)]
-    assert last_cut(found, first, end) == cut
+    found = [ResultRow(KEYS[letter], str(at).encode(), at, None) for at, letter in enumerate(rows)]
+    assert last_page_end(found, first, end) == cut
     end = end if cut is None else cut
-    assert position_at(found, end) == Position(found[end - 1].start, tie)
+    assert end_position(found, end) == ResultPosition(found[end - 1].start, tie)
 
 
 def test_ties_of_long_keys_differ() -> None:
-    assert tie_of(b"short") == tie_of(b"other") == b""
-    assert tie_of(KEYS["X"]) != tie_of(KEYS["Y"])
-    assert len(tie_of(KEYS["X"])) == 12
+    assert tie_breaker_of(b"short") == tie_breaker_of(b"other") == b""
+    assert tie_breaker_of(KEYS["X"]) != tie_breaker_of(KEYS["Y"])
+    assert len(tie_breaker_of(KEYS["X"])) == 12
 
 
 @pytest.mark.parametrize(("text", "paging", "streaming", "gives_items"), [
@@ -169,7 +171,7 @@ ITEMS = [{"i": i, "g": i % 3, "s": "ab"[i % 2]} for i in range(7)]
 def test_sorted_rows_come_as_they_do_in_one_piece(text: str) -> None:
     execution = prepare(compile_query(text), {}, CallContext(0.0, lambda: 0.0))
     whole = list(execution.rows(ITEMS))
-    selection = Selection(None, 100)
+    selection = RowSelection(None, 100)
     for number in reversed(range(len(ITEMS))):
         execution.sort_into(selection, number, ITEMS[number], None)
     assert [found.value for found in selection.rows()] == whole

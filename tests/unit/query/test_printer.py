@@ -17,6 +17,7 @@ from perseid.query.nodes import (
     Chain,
     Conditional,
     Expr,
+    FromSource,
     Identifier,
     In,
     Index,
@@ -29,7 +30,6 @@ from perseid.query.nodes import (
     Query,
     Select,
     SelectItem,
-    Source,
     Subquery,
     Unary,
 )
@@ -146,8 +146,8 @@ def queries(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Query]:
 
     paths = st.builds(path, WORDS, steps)
     sources = st.one_of(
-        st.builds(Source, paths, aliases, st.just(False)),
-        st.builds(Source, paths, WORDS, st.just(True)),
+        st.builds(FromSource, paths, aliases, st.just(False)),
+        st.builds(FromSource, paths, WORDS, st.just(True)),
     )
     windows = st.just((None, None)) | st.tuples(COUNTS, COUNTS)
     return st.builds(

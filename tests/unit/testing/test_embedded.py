@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from perseid import embedded
 from perseid.config import Settings
-from perseid.embedded import free_port, running
 from perseid.store.protocol import StoreError
+from perseid.testing import embedded_server
+from perseid.testing.embedded_server import free_port, running
 
 
 def servers() -> list[str]:
@@ -29,7 +29,7 @@ def test_ctrl_c_while_it_starts_leaves_no_server(monkeypatch: pytest.MonkeyPatch
 
     before = servers()
     replaced = SimpleNamespace(Event=Interrupted, Thread=threading.Thread)
-    monkeypatch.setattr(embedded, "threading", replaced)
+    monkeypatch.setattr(embedded_server, "threading", replaced)
     with pytest.raises(KeyboardInterrupt), running(Settings(memory=True)):
         pass
     assert servers() == before
@@ -59,7 +59,7 @@ def test_a_port_that_is_lost_again_is_another_one(monkeypatch: pytest.MonkeyPatc
         other.listen()
         taken = other.getsockname()[1]
         ports = itertools.chain((taken,), iter(free_port, None))
-        monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
+        monkeypatch.setattr(embedded_server, "free_port", lambda: next(ports))
         with running(Settings(memory=True)) as settings:
             assert settings.port != taken
     assert servers() == before

@@ -42,7 +42,7 @@ def test_ctrl_c_before_anything_has_begun() -> None:
         import runpy, sys
         class Interrupted:
             def find_spec(self, name, *rest):
-                if name == "perseid.cli":
+                if name == "perseid.commands.cli":
                     raise KeyboardInterrupt
         sys.meta_path.insert(0, Interrupted())
         runpy.run_module("perseid", run_name="__main__")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.server import Server, check_settings, claim_port
+from perseid.server import Server, check_settings, reserve_port
 from perseid.store.protocol import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -112,7 +112,7 @@ def test_port_of_somebody_else() -> None:
 def test_a_port_that_another_server_is_about_to_take() -> None:
     """Both would listen, since the listener shares its port, and each get some of the requests."""
     settings = Settings(memory=True, port=free_port())
-    with claim_port(settings), pytest.raises(StoreError, match="choose another --port"):
+    with reserve_port(settings), pytest.raises(StoreError, match="choose another --port"):
         asyncio.run(Server(settings).run())
 
 
@@ -138,7 +138,7 @@ def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(socket, "socket", Guarded)
     with pytest.raises(StoreError, match=":80: this user may not;"):
-        claim_port(Settings(memory=True, port=80))
+        reserve_port(Settings(memory=True, port=80))
 
 
 def test_data_directory_that_is_a_file(tmp_path: Path) -> None:

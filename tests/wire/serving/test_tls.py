@@ -167,7 +167,7 @@ def pair(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate and its key."""
     made = folder / name
     made.mkdir()
-    return certificates.provide(made, "localhost")
+    return certificates.ensure_certificate(made, "localhost")
 
 
 def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:

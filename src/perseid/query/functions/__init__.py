@@ -17,10 +17,10 @@ from perseid.query.functions import (
     strings,
     typechecks,
 )
-from perseid.query.functions.aggregates import AGGREGATES, Aggregate
+from perseid.query.functions.aggregates import AGGREGATES, Accumulator
 from perseid.query.functions.builtin import Builtin, CallContext
 
-__all__ = ["AGGREGATES", "BUILTINS", "Aggregate", "Builtin", "CallContext", "lookup"]
+__all__ = ["AGGREGATES", "BUILTINS", "Accumulator", "Builtin", "CallContext", "lookup"]
 
 _TABLES: Final = (arrays, conditional, conversions, dates, items, mathematics, strings, typechecks)
 

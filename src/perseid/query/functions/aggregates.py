@@ -16,7 +16,7 @@ from perseid.query.functions.totals import is_rankable
 from perseid.query.values import UNDEFINED, as_number, canonical, is_number, sort_key
 
 
-class Aggregate(ABC):
+class Accumulator(ABC):
     """The running state of one aggregate over one group."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Aggregate(ABC):
 _WAITING: Final = 4096
 
 
-class Count(Aggregate):
+class CountDefined(Accumulator):
     __slots__ = ("_count",)
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Count(Aggregate):
         return self._count
 
 
-class CountIf(Count):
+class CountIf(CountDefined):
     __slots__ = ()
 
     def add(self, value: Any, times: int = 1) -> None:
@@ -55,10 +55,10 @@ class CountIf(Count):
             self._count += times
 
 
-class Sum(Aggregate):
+class Sum(Accumulator):
     """Exact until it is rounded once, at the end; so the order of the values does not matter."""
 
-    __slots__ = ("_count", "_fractions", "_special", "_spoilt", "_waiting", "_whole")
+    __slots__ = ("_count", "_fractions", "_is_undefined", "_special", "_waiting", "_whole")
 
     def __init__(self) -> None:
         self._whole = 0
@@ -66,11 +66,11 @@ class Sum(Aggregate):
         self._waiting: list[float] = []
         self._special = 0.0  # infinities, and what comes of adding them
         self._count = 0
-        self._spoilt = False
+        self._is_undefined = False
 
     def add(self, value: Any, times: int = 1) -> None:
         if not is_number(value):
-            self._spoilt = self._spoilt or value is not UNDEFINED
+            self._is_undefined = self._is_undefined or value is not UNDEFINED
             return
         self._count += times
         number = as_number(value)
@@ -81,18 +81,18 @@ class Sum(Aggregate):
         elif times == 1:
             self._waiting.append(float(number))
             if len(self._waiting) >= _WAITING:
-                self._gather()
+                self._add_waiting()
         else:
             self._fractions = (self._fractions or Fraction()) + Fraction(number) * times
 
     def result(self) -> Any:
-        return UNDEFINED if self._spoilt else self._total()
+        return UNDEFINED if self._is_undefined else self._total()
 
     def _total(self) -> int | float:
         if self._special != 0:  # NaN too
             return self._special
         if self._waiting:
-            self._gather()
+            self._add_waiting()
         if self._fractions is None:
             return as_number(self._whole)
         try:
@@ -100,7 +100,7 @@ class Sum(Aggregate):
         except OverflowError:
             return math.inf if self._fractions + self._whole > 0 else -math.inf
 
-    def _gather(self) -> None:
+    def _add_waiting(self) -> None:
         """Folds the floats that wait into the exact total, a hundred times faster than singly."""
         total, rest = self._fractions or Fraction(), self._waiting
         try:
@@ -117,29 +117,29 @@ class Avg(Sum):
     __slots__ = ()
 
     def result(self) -> Any:
-        return UNDEFINED if self._spoilt or not self._count else self._total() / self._count
+        return UNDEFINED if self._is_undefined or not self._count else self._total() / self._count
 
 
-class Min(Aggregate):
-    __slots__ = ("_best", "_key", "_spoilt")
+class Min(Accumulator):
+    __slots__ = ("_best", "_is_undefined", "_key")
 
     def __init__(self) -> None:
         self._best: Any = UNDEFINED
         self._key: tuple[Any, ...] | None = None
-        self._spoilt = False
+        self._is_undefined = False
 
     def add(self, value: Any, _times: int = 1) -> None:
         if value is UNDEFINED:
             return
         if not is_rankable(value):
-            self._spoilt = True
+            self._is_undefined = True
             return
         key = sort_key(value)
         if self._key is None or self._is_better(key, self._key):
             self._best, self._key = value, key
 
     def result(self) -> Any:
-        return UNDEFINED if self._spoilt else self._best
+        return UNDEFINED if self._is_undefined else self._best
 
     def _is_better(self, key: tuple[Any, ...], best: tuple[Any, ...]) -> bool:
         return key < best
@@ -152,7 +152,7 @@ class Max(Min):
         return key > best
 
 
-class MakeList(Aggregate):
+class MakeList(Accumulator):
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class MakeList(Aggregate):
         return list(self._values)
 
 
-class MakeSet(Aggregate):
+class MakeSet(Accumulator):
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
@@ -180,9 +180,9 @@ class MakeSet(Aggregate):
         return list(self._values.values())
 
 
-AGGREGATES: Final[dict[str, type[Aggregate]]] = {
+AGGREGATES: Final[dict[str, type[Accumulator]]] = {
     "AVG": Avg,
-    "COUNT": Count,
+    "COUNT": CountDefined,
     "COUNTIF": CountIf,
     "MAKELIST": MakeList,
     "MAKESET": MakeSet,

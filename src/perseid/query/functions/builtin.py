@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.query.effort import HEAVY, Effort, steps_for
 from perseid.query.values import UNDEFINED, as_number, is_integer, is_number
+from perseid.query.work_limit import EXPENSIVE_STEPS, WorkLimit, steps_of_values
 
 # A kind gives the argument as the body wants it, or UNDEFINED to refuse it.
-Kind = Callable[[Any], Any]
+ArgumentType = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class CallContext:
 
     now: float
     random: Callable[[], float]
-    effort: Effort = field(default_factory=Effort)
+    work_limit: WorkLimit = field(default_factory=WorkLimit)
 
 
 def STRING(v: Any) -> Any:  # noqa: N802  # kinds read as constants in the tables
@@ -79,18 +79,18 @@ class Builtin:
     """
 
     name: str
-    takes: tuple[Kind, ...]
+    takes: tuple[ArgumentType, ...]
     body: Callable[..., Any]
-    optional: tuple[Kind, ...] = ()
-    rest: Kind | None = None
+    optional: tuple[ArgumentType, ...] = ()
+    rest: ArgumentType | None = None
     timed: bool = False
     random: bool = False
-    heavy: bool = False
+    expensive: bool = False
     aliases: tuple[str, ...] = ()
-    _kinds: tuple[Kind, ...] = field(init=False, repr=False, compare=False)
+    _argument_types: tuple[ArgumentType, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_kinds", self.takes + self.optional)
+        object.__setattr__(self, "_argument_types", self.takes + self.optional)
 
     @property
     def deterministic(self) -> bool:
@@ -103,27 +103,27 @@ class Builtin:
     @property
     def max_args(self) -> int | None:
         """None when there is no limit."""
-        return None if self.rest else len(self._kinds)
+        return None if self.rest else len(self._argument_types)
 
     def call(self, ctx: CallContext, args: Sequence[Any]) -> Any:
         """The result for `args`, whose number the binder has checked.
 
         It raises nothing but what the effort does, when all of it has been too much.
         """
-        kinds = self._kinds
-        if self.rest and len(args) > len(kinds):
-            kinds += (self.rest,) * (len(args) - len(kinds))
+        argument_types = self._argument_types
+        if self.rest and len(args) > len(argument_types):
+            argument_types += (self.rest,) * (len(args) - len(argument_types))
         accepted: list[Any] = [ctx] if self.timed or self.random else []
-        for kind, arg in zip(kinds, args, strict=False):
-            value = kind(arg)
-            if value is UNDEFINED and kind is not MAYBE:
+        for argument_type, arg in zip(argument_types, args, strict=False):
+            value = argument_type(arg)
+            if value is UNDEFINED and argument_type is not MAYBE:
                 return UNDEFINED
             accepted.append(value)
-        steps = steps_for(args)
-        if self.heavy:
-            steps += HEAVY
+        steps = steps_of_values(args)
+        if self.expensive:
+            steps += EXPENSIVE_STEPS
         if steps:
-            ctx.effort.spend(steps)
+            ctx.work_limit.spend(steps)
         try:
             return self.body(*accepted)
         except RecursionError:  # nested deeper than Python walks; no stored item is

@@ -82,5 +82,5 @@ FUNCTIONS: Final = (
     Builtin("StringToNull", (STRING,), string_to_null),
     Builtin("StringToNumber", (STRING,), string_to_number),
     Builtin("StringToObject", (STRING,), string_to_object),
-    Builtin("ToString", (ANY,), to_string, heavy=True),
+    Builtin("ToString", (ANY,), to_string, expensive=True),
 )

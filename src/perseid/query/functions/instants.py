@@ -63,10 +63,10 @@ def take_apart(ticks: int) -> Fields:
 
 def parse(text: str) -> int | None:
     """The ticks of a date, or a date and time, in the language's form."""
-    found = _FORM.fullmatch(text)
-    if found is None:
+    matched = _FORM.fullmatch(text)
+    if matched is None:
         return None
-    *numbers, fraction = found.groups(default="0")
+    *numbers, fraction = matched.groups(default="0")
     return combine(Fields(*map(int, (*numbers, fraction.ljust(7, "0")))))
 
 

@@ -22,7 +22,7 @@ _CONFLICTS: Final = frozenset(("40001", "40P01", "55P03"))
 _GONE: Final = ("08", "57P")
 # Nobody could be asked; whoever waited for that has waited long enough.
 _UNREACHABLE: Final = (PoolTimeout, PoolClosed, TooManyRequests)
-_UNSUITABLE: Final = ("22", "54")
+_VALUE_REJECTED: Final = ("22", "54")
 
 _UNSTORABLE: Final = (
     "The item holds something that PostgreSQL's JSON cannot: the character \\u0000, half of a"
@@ -30,7 +30,7 @@ _UNSTORABLE: Final = (
 )
 
 
-def is_repeatable(exc: BaseException) -> bool:
+def is_retryable(exc: BaseException) -> bool:
     """Whether a transaction that failed so, before COMMIT was sent, is worth another try."""
     if not isinstance(exc, psycopg.Error) or isinstance(exc, _UNREACHABLE):
         return False
@@ -40,7 +40,7 @@ def is_repeatable(exc: BaseException) -> bool:
     return state in _CONFLICTS or state.startswith(_GONE)
 
 
-def may_be_applied(exc: psycopg.OperationalError) -> bool:
+def may_have_committed(exc: psycopg.OperationalError) -> bool:
     """Whether a failure of what was sent with COMMIT leaves open if that was done: the server
     went away. Every other answer comes instead of the COMMIT's."""
     if isinstance(exc, _UNREACHABLE):  # nothing was sent
@@ -48,21 +48,21 @@ def may_be_applied(exc: psycopg.OperationalError) -> bool:
     return exc.sqlstate is None or exc.sqlstate.startswith(_GONE)
 
 
-def is_of_one(exc: BaseException) -> bool:
+def is_single_write_error(exc: BaseException) -> bool:
     """Whether one write of a group is to blame for its failure: for its values, or its key."""
-    return is_unsuitable(exc) or isinstance(exc, psycopg.IntegrityError)
+    return is_value_rejected(exc) or isinstance(exc, psycopg.IntegrityError)
 
 
-def is_unsuitable(exc: BaseException) -> bool:
+def is_value_rejected(exc: BaseException) -> bool:
     """Whether the values themselves were refused."""
     return (
         isinstance(exc, psycopg.Error)
         and exc.sqlstate is not None
-        and exc.sqlstate.startswith(_UNSUITABLE)
+        and exc.sqlstate.startswith(_VALUE_REJECTED)
     ) or (isinstance(exc, psycopg.DataError) and exc.sqlstate is None)
 
 
-def unstorable() -> BadRequest:
+def unstorable_item() -> BadRequest:
     return BadRequest(_UNSTORABLE)
 
 
@@ -80,8 +80,8 @@ def as_client_error(exc: BaseException) -> BaseException:
     if not isinstance(exc, psycopg.Error):
         return exc
     state = exc.sqlstate
-    if is_unsuitable(exc):
-        return _caused(unstorable(), exc)
+    if is_value_rejected(exc):
+        return _caused(unstorable_item(), exc)
     if state == "53100":
         return _caused(
             InsufficientStorage("The database's disk is full; nothing was written."), exc
@@ -92,8 +92,10 @@ def as_client_error(exc: BaseException) -> BaseException:
         )
     if state == "57014":
         return _caused(RequestTimeout("The database took too long; nothing was changed."), exc)
-    told = "lost" if state is None else f"reports {state}"
-    return _caused(ServiceUnavailable(f"The database cannot be used now: connection {told}."), exc)
+    reason = "lost" if state is None else f"reports {state}"
+    return _caused(
+        ServiceUnavailable(f"The database cannot be used now: connection {reason}."), exc
+    )
 
 
 def _caused(error: CosmosError, cause: BaseException) -> CosmosError:

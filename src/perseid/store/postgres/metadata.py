@@ -14,19 +14,19 @@ import orjson
 import psycopg
 
 from perseid.clock import ClockSetting
-from perseid.store.position import START
-from perseid.store.postgres.connecting import Connection, Pool, fetch_all, fetch_one
 from perseid.store.postgres.failures import as_client_error
-from perseid.store.postgres.schema import part_of
-from perseid.store.postgres.transactions import Rows, commit, execute, transact
+from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, fetch_one
+from perseid.store.postgres.schema import range_key
+from perseid.store.postgres.transactions import ResultRows, commit, execute, transact
 from perseid.store.protocol import (
-    Note,
+    AuditEntry,
     PutResource,
     RemoveResource,
     Resource,
     StaleCatalog,
     StaleResource,
 )
+from perseid.store.sql.range_state import EMPTY_RANGE
 
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
 _HIGHEST_CLOCK: Final = "highest_clock"
@@ -53,7 +53,7 @@ async def put_meta(pool: Pool, name: str, value: str) -> None:
     )
 
 
-async def keep_meta(pool: Pool, name: str, value: str) -> str:
+async def put_meta_if_absent(pool: Pool, name: str, value: str) -> str:
     await fetch_all(
         pool, "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", (name, value)
     )
@@ -108,28 +108,28 @@ async def read_all(pool: Pool) -> Reading:
     return Reading(number, resources, ClockSetting(offset, frozen))
 
 
-async def notes(
+async def audit_entries(
     pool: Pool, container: str | None, after: int, limit: int
-) -> list[tuple[int, Note]]:
+) -> list[tuple[int, AuditEntry]]:
     rows = await fetch_all(
         pool,
         "SELECT line, ts, container, entry FROM audit"
         " WHERE line > $1 AND ($2::text IS NULL OR container = $2) ORDER BY line LIMIT $3",
         (after, container, limit),
     )
-    return [(line, Note(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
+    return [(line, AuditEntry(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
 
-async def share_clock(pool: Pool, known: int, setting: ClockSetting) -> int:
+async def publish_clock(pool: Pool, known_version: int, setting: ClockSetting) -> int:
     """Stores the setting; the version that this makes. StaleCatalog if it was not `known`."""
 
-    async def work(db: Connection) -> int:
+    async def work(db: DatabaseConnection) -> int:
         await db.execute("BEGIN")
         rows = await execute(
             db,
             "UPDATE shared SET version = version + 1, clock_offset = $2, clock_frozen = $3"
             " WHERE version = $1 RETURNING version",
-            (known, setting.offset, setting.frozen),
+            (known_version, setting.offset, setting.frozen),
         )
         if not rows:
             raise StaleCatalog
@@ -143,35 +143,37 @@ async def share_clock(pool: Pool, known: int, setting: ClockSetting) -> int:
         raise as_client_error(exc) from exc
 
 
-Changes = Sequence[PutResource | RemoveResource | Note]
+Changes = Sequence[PutResource | RemoveResource | AuditEntry]
 
 
-async def change(pool: Pool, known: int, changes: Changes, holder: str, until: float) -> int:
+async def change(
+    pool: Pool, known_version: int, changes: Changes, purger: str, until: float
+) -> int:
     """Makes all the changes or none; the version after them.
 
     Whoever changes a container also becomes the one who removes its dead, until then: nobody
     removes what this front end is about to count.
     """
 
-    async def work(db: Connection) -> int:
+    async def work(db: DatabaseConnection) -> int:
         await db.execute("BEGIN")
-        attempt = _Change(db, holder, until)
-        await attempt.hold(changes)
-        made = await attempt.begin(known, changes)
+        attempt = _Change(db, purger, until)
+        await attempt.lock_ranges(changes)
+        new_version = await attempt.begin(known_version, changes)
         for each in changes:
             await attempt.apply(each)
         await commit(db)
-        return made
+        return new_version
 
     try:
         return await transact(pool, work)
     except psycopg.errors.UniqueViolation as exc:
-        raise StaleResource(_new_id(changes)) from exc
+        raise StaleResource(_created_id(changes)) from exc
     except psycopg.Error as exc:
         raise as_client_error(exc) from exc
 
 
-def _new_id(changes: Changes) -> str:
+def _created_id(changes: Changes) -> str:
     new = (c.resource.id for c in changes if isinstance(c, PutResource) and c.replaces is None)
     return next(new, "")
 
@@ -179,45 +181,45 @@ def _new_id(changes: Changes) -> str:
 class _Change:
     """One transaction over metadata."""
 
-    def __init__(self, db: Connection, holder: str, until: float) -> None:
+    def __init__(self, db: DatabaseConnection, purger: str, until: float) -> None:
         self._db = db
-        self._holder = holder
+        self._purger = purger
         self._until = until
         self._line = 0
 
-    async def _run(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+    async def _run(self, sql: str, values: Sequence[Any] = ()) -> ResultRows:
         return await execute(self._db, sql, values)
 
-    async def hold(self, changes: Changes) -> None:
+    async def lock_ranges(self, changes: Changes) -> None:
         """Waits for the writes to the containers that change, and lets no others begin."""
         for part in sorted(
             part
             for each in changes
             if _is_container(each) and getattr(each, "replaces", "") is not None
-            for part in _parts(each)
+            for part in _range_keys(each)
         ):
             await self._run("SELECT 1 FROM positions WHERE part = $1 FOR UPDATE", (part,))
 
-    async def begin(self, known: int, changes: Changes) -> int:
+    async def begin(self, known_version: int, changes: Changes) -> int:
         lines = len(changes)
-        if all(isinstance(each, Note) for each in changes):  # what is in memory stays right
+        if all(isinstance(each, AuditEntry) for each in changes):  # what is in memory stays right
             (found,) = await self._run(
                 "UPDATE shared SET line = line + $1 RETURNING version, line", (lines,)
             )
             self._line = found[1] - lines
-            return known
+            return known_version
         rows = await self._run(
             "UPDATE shared SET version = version + 1, line = line + $2"
             " WHERE version = $1 RETURNING version, line",
-            (known, lines),
+            (known_version, lines),
         )
         if not rows:
             raise StaleCatalog
-        made, line = rows[0]
+        new_version, line = rows[0]
         self._line = line - lines
-        return int(made)
+        return int(new_version)
 
-    async def apply(self, change: PutResource | RemoveResource | Note) -> None:
+    async def apply(self, change: PutResource | RemoveResource | AuditEntry) -> None:
         self._line += 1
         if isinstance(change, PutResource):
             await self._put(change)
@@ -248,28 +250,28 @@ class _Change:
                 raise StaleResource(resource.id)
         if resource.kind == "container":
             if change.replaces is None:
-                await self._make_room(change)
-            await self._follow_log(change)
+                await self._insert_range_states(change)
+            await self._update_change_log(change)
 
-    async def _make_room(self, change: PutResource) -> None:
+    async def _insert_range_states(self, change: PutResource) -> None:
         # LSNs go on from those of dropped containers: a client that still holds a session token of
         # a container of the same name is not told to wait for a future that never comes.
         found = await self._run("SELECT value FROM meta WHERE name = $1", (_HIGHEST_DROPPED,))
-        position = START._replace(lsn=int(found[0][0]) if found else 0)
-        for part in _parts(change):
+        range_state = EMPTY_RANGE._replace(lsn=int(found[0][0]) if found else 0)
+        for part in _range_keys(change):
             await self._run(
                 "INSERT INTO positions VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, NULL, 0)",
-                (part, *position),
+                (part, *range_state),
             )
 
-    async def _follow_log(self, change: PutResource) -> None:
+    async def _update_change_log(self, change: PutResource) -> None:
         """Begins a log or drops it, as the container's state says."""
         is_wanted = change.resource.state.get("keeps_versions", False)
-        for part in _parts(change):
+        for part in _range_keys(change):
             await self._run(
                 "UPDATE positions SET purger = $2, purged_until = $3,"
                 " floor = CASE WHEN $4 THEN COALESCE(floor, lsn) END WHERE part = $1",
-                (part, self._holder, self._until, is_wanted),
+                (part, self._purger, self._until, is_wanted),
             )
             if not is_wanted and change.replaces is not None:
                 await self._run("DELETE FROM log WHERE part = $1", (part,))
@@ -281,7 +283,7 @@ class _Change:
         if resource.kind != "container":
             return
         highest = 0
-        for part in _parts(change):
+        for part in _range_keys(change):
             gone = await self._run("DELETE FROM positions WHERE part = $1 RETURNING lsn", (part,))
             highest = max(highest, *(lsn for (lsn,) in gone), 0)
             await self._run("INSERT INTO dropped VALUES ($1)", (part,))
@@ -292,12 +294,12 @@ class _Change:
         )
 
 
-def _is_container(change: PutResource | RemoveResource | Note) -> bool:
-    return not isinstance(change, Note) and change.resource.kind == "container"
+def _is_container(change: PutResource | RemoveResource | AuditEntry) -> bool:
+    return not isinstance(change, AuditEntry) and change.resource.kind == "container"
 
 
-def _parts(change: PutResource | RemoveResource | Note) -> list[str]:
-    if isinstance(change, Note):
+def _range_keys(change: PutResource | RemoveResource | AuditEntry) -> list[str]:
+    if isinstance(change, AuditEntry):
         return []
     state = change.resource.state
-    return [part_of(state["number"], index) for index in range(state["ranges"])]
+    return [range_key(state["number"], index) for index in range(state["ranges"])]

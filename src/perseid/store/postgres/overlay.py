@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 from perseid.errors import ServiceUnavailable
 from perseid.model import ItemKey, Row
-from perseid.store.position import Position
-from perseid.store.postgres.failures import unstorable
+from perseid.store.postgres.failures import unstorable_item
 from perseid.store.protocol import Put, Remove
+from perseid.store.sql.range_state import RangeState
 
 _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
-class Logged(NamedTuple):
+class LogRow(NamedTuple):
     """A line of the log; the order is that of the table behind `part`."""
 
     lsn: int
@@ -33,13 +33,13 @@ class Logged(NamedTuple):
 class Overlay:
     """The rows of a range as the writes so far have left them, and what that changes."""
 
-    def __init__(self, position: Position, found: Iterable[Row]) -> None:
-        self.position = position
-        self.log: list[Logged] = []
+    def __init__(self, range_state: RangeState, found: Iterable[Row]) -> None:
+        self.range_state = range_state
+        self.log: list[LogRow] = []
         self.is_sent = False  # some of it is in the database already
         self._stored: dict[ItemKey, Row] = {row.key: row for row in found}
         self._rows: dict[ItemKey, Row | None] = {}  # what is not as it is stored
-        self._claims: dict[bytes, int] = {}  # entries of the unique-key index, by what was put
+        self._reserved: dict[bytes, int] = {}  # entries of the unique-key index, by what was put
         self._touched: set[int] = set()  # items whose stored entries no longer count
         self._unique: dict[int, tuple[bytes, ...]] = {}  # the entries of what was put
 
@@ -50,16 +50,16 @@ class Overlay:
     def row(self, key: ItemKey) -> Row | None:
         return self._rows[key] if key in self._rows else self._stored.get(key)
 
-    def holder(self, entry: bytes, stored: Row | None) -> Row | None:
+    def unique_key_owner(self, entry: bytes, stored: Row | None) -> Row | None:
         """Who holds the entry, given who holds it in the database."""
-        number = self._claims.get(entry)
+        number = self._reserved.get(entry)
         if number is not None:
             return next(
                 row for row in self._rows.values() if row is not None and row.number == number
             )
         return None if stored is None or stored.number in self._touched else stored
 
-    def take(self, changes: Sequence[Put | Remove], ts: int | None) -> None:
+    def add_changes(self, changes: Sequence[Put | Remove], ts: int | None) -> None:
         """Adds a decision's changes; with `ts` they are logged. Nothing is added if one of them
         cannot be stored."""
         left = [change.row if isinstance(change, Remove) else change.replaces for change in changes]
@@ -70,13 +70,13 @@ class Overlay:
                 key = change.row.key
                 if change.replaces is None and key not in keys and self.row(key) is not None:
                     raise ServiceUnavailable("A write to an item that was not asked for.")
-        lsn = self.position.lsn + 1
+        lsn = self.range_state.lsn + 1
         for entry, change in enumerate(changes):
             if ts is not None:
                 self.log.append(_logged(lsn, entry, ts, change))
             self._apply(change)
         if changes:
-            self.position = self.position.moved(changes)
+            self.range_state = self.range_state.after_write(changes)
 
     def _apply(self, change: Put | Remove) -> None:
         row = change.row
@@ -87,13 +87,13 @@ class Overlay:
             self._rows[replaced.key] = None
             self._touched.add(replaced.number)
             for entry in self._unique.pop(replaced.number, ()):
-                if self._claims.get(entry) == replaced.number:
-                    del self._claims[entry]
+                if self._reserved.get(entry) == replaced.number:
+                    del self._reserved[entry]
         if isinstance(change, Put):
             self._rows[row.key] = row
             if change.unique:
                 self._unique[row.number] = change.unique
-                self._claims.update(dict.fromkeys(change.unique, row.number))
+                self._reserved.update(dict.fromkeys(change.unique, row.number))
 
     # What to send
 
@@ -121,8 +121,8 @@ class Overlay:
         """Items whose entries are to be removed from the unique-key index."""
         return [*self._touched]
 
-    def claimed(self) -> list[tuple[bytes, int]]:
-        return [*self._claims.items()]
+    def reserved(self) -> list[tuple[bytes, int]]:
+        return [*self._reserved.items()]
 
     def sent(self) -> None:
         """All of it is in the database now, though not durable yet."""
@@ -133,20 +133,20 @@ class Overlay:
             else:
                 self._stored[key] = row
         self._rows.clear()
-        self._claims.clear()
+        self._reserved.clear()
         self._touched.clear()
         self._unique.clear()
         self.log.clear()
 
 
-def _logged(lsn: int, entry: int, ts: int, change: Put | Remove) -> Logged:
+def _logged(lsn: int, entry: int, ts: int, change: Put | Remove) -> LogRow:
     row = change.row
     old = row if isinstance(change, Remove) else change.replaces
     if isinstance(change, Remove):
         kind = "expire" if change.expired else "delete"
     else:
         kind = "create" if old is None else "replace"
-    return Logged(
+    return LogRow(
         lsn,
         entry,
         ts,
@@ -171,10 +171,10 @@ def check_storable(row: Row) -> None:
     for escape in _ESCAPE.finditer(row.body):
         code = -1 if escape[1] is None else int(escape[1], 16)
         if high and (escape.start() != end or not 0xDC00 <= code <= 0xDFFF):
-            raise unstorable()
+            raise unstorable_item()
         if code == 0 or (0xDC00 <= code <= 0xDFFF and not high):
-            raise unstorable()
+            raise unstorable_item()
         high = 0xD800 <= code <= 0xDBFF
         end = escape.end()
     if high:
-        raise unstorable()
+        raise unstorable_item()

@@ -13,71 +13,79 @@ from typing import Any
 
 import orjson
 
-from perseid.conditions import Order, Path, Place
+from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.model import Container
-from perseid.store import property_indexes
-from perseid.store.combining import put
-from perseid.store.leads import FEW, Lead, best_lead, leads, wanted_ids
-from perseid.store.postgres import searching
-from perseid.store.postgres.connecting import Pool
-from perseid.store.postgres.filters import held
-from perseid.store.postgres.freshness import Freshness
-from perseid.store.postgres.property_indexes import PropertyIndexes
-from perseid.store.postgres.source import Source
-from perseid.store.protocol import Access, Page, Scan, Walk
+from perseid.store.postgres import searches
+from perseid.store.postgres.catalog_version import CatalogVersion
+from perseid.store.postgres.indexes import PropertyIndexes
+from perseid.store.postgres.pool import Pool
+from perseid.store.postgres.query_target import QueryTarget
+from perseid.store.postgres.storable_filters import storable_filter
+from perseid.store.protocol import AccessPath, OrderedPage, Page, Search
+from perseid.store.sql.candidates import (
+    SORTED_UP_TO,
+    IndexCandidate,
+    best_candidate,
+    leads,
+    required_ids,
+)
+from perseid.store.sqlite import indexes
+from perseid.store.sqlite.group_counts import put
 
 
 class PostgresQueries:
     """See `store.protocol.Store`, whose methods of these names this is."""
 
-    def __init__(self, pool: Pool, freshness: Freshness) -> None:
+    def __init__(self, pool: Pool, freshness: CatalogVersion) -> None:
         self._pool = pool
-        self._freshness = freshness
+        self._catalog_version = freshness
         self._indexes = PropertyIndexes(pool)
 
     async def close(self) -> None:
         await self._indexes.close()
 
-    def _source(self, container: Container) -> Source:
-        return Source(self._pool, self._freshness, container)
+    def _target(self, container: Container) -> QueryTarget:
+        return QueryTarget(self._pool, self._catalog_version, container)
 
-    async def forget(self, number: int) -> None:
+    async def drop_container(self, number: int) -> None:
         """After a container is gone."""
-        await self._indexes.keep(number, lambda _: False)
+        await self._indexes.drop_disallowed(number, lambda _: False)
 
-    async def scan(self, container: Container, scan: Scan) -> Page:
-        scan = _held(scan)
-        found = await self._lead(container, scan)
+    async def search(self, container: Container, search: Search) -> Page:
+        search = _storable_search(search)
+        found = await self._candidate(container, search)
         if found is None:
-            return await searching.run_scan(self._source(container), scan)
-        return await searching.follow(self._source(container), scan, found)
+            return await searches.scan_items(self._target(container), search)
+        return await searches.search_by_index(self._target(container), search, found)
 
-    async def walk(
-        self, container: Container, scan: Scan, order: Order, start: Place | None
-    ) -> Walk | None:
-        if scan.pk_prefix is not None or order.path not in scan.indexable:
+    async def ordered_search(
+        self, container: Container, search: Search, order: Order, start: OrderPosition | None
+    ) -> OrderedPage | None:
+        if search.pk_prefix is not None or order.path not in search.indexable:
             return None
-        scan = _held(scan)
-        lead = await self._lead(container, scan)
-        if lead is not None and lead.path != order.path:
-            found = await searching.count_lead(self._source(container), scan, lead, FEW + 1)
-            if found <= FEW:
+        search = _storable_search(search)
+        candidate = await self._candidate(container, search)
+        if candidate is not None and candidate.path != order.path:
+            found = await searches.count_candidate(
+                self._target(container), search, candidate, SORTED_UP_TO + 1
+            )
+            if found <= SORTED_UP_TO:
                 return None
         if await self._index(container, order.path) is None:
             return None
-        return await searching.walk(self._source(container), scan, order, start)
+        return await searches.ordered_search(self._target(container), search, order, start)
 
-    async def combine(
+    async def count_groups(
         self,
         container: Container,
-        scan: Scan,
-        paths: Sequence[Path],
-        take: Callable[[int, dict[str, Any]], None],
+        search: Search,
+        paths: Sequence[PropertyPath],
+        on_group: Callable[[int, dict[str, Any]], None],
     ) -> None:
-        scan = _held(scan)
-        lead = await self._lead(container, scan)
+        search = _storable_search(search)
+        candidate = await self._candidate(container, search)
         if not paths:
-            take(await searching.count(self._source(container), scan, lead), {})
+            on_group(await searches.count(self._target(container), search, candidate), {})
             return
 
         def give(found: list[tuple[Any, ...]]) -> None:
@@ -86,59 +94,65 @@ class PostgresQueries:
                 for path, value in zip(paths, values, strict=True):
                     if value is not None:
                         put(document, path, orjson.loads(value))
-                take(times, document)
+                on_group(times, document)
 
-        batches = searching.combinations(self._source(container), scan, lead, paths)
+        batches = searches.combinations(self._target(container), search, candidate, paths)
         async with aclosing(batches):  # its cursor ends with us, whatever happens
             async for found in batches:
                 await asyncio.to_thread(give, found)
 
-    async def access(
+    async def access_path(
         self,
         container: Container,
-        scan: Scan,
+        search: Search,
         order: Order | None,
-        combined: Sequence[Path] | None = None,  # noqa: ARG002 -- from the items themselves
-    ) -> Access:
-        scan = _held(scan)
-        everything = scan._replace(where=None)
-        if scan.pk_prefix is not None:
-            within = scan if wanted_ids(scan) else everything
-            return Access("key", None, await searching.count(self._source(container), within))
-        known = set(await self._indexes.paths(container.number)) & scan.indexable
-        for lead in leads(scan.where.condition) if scan.where else ():
-            if lead.path in known:
-                looked = await searching.count_lead(self._source(container), scan, lead, None)
-                if order is None or lead.path == order.path or looked <= FEW:
-                    return Access("index", lead.path, looked)
-        looked = await searching.count(self._source(container), everything)
+        grouped_paths: Sequence[PropertyPath] | None = None,  # noqa: ARG002 -- from the items themselves
+    ) -> AccessPath:
+        search = _storable_search(search)
+        everything = search._replace(where=None)
+        if search.pk_prefix is not None:
+            within = search if required_ids(search) else everything
+            return AccessPath("key", None, await searches.count(self._target(container), within))
+        known = set(await self._indexes.paths(container.number)) & search.indexable
+        for candidate in leads(search.where.condition) if search.where else ():
+            if candidate.path in known:
+                examined = await searches.count_candidate(
+                    self._target(container), search, candidate, None
+                )
+                if order is None or candidate.path == order.path or examined <= SORTED_UP_TO:
+                    return AccessPath("index", candidate.path, examined)
+        examined = await searches.count(self._target(container), everything)
         if order is not None and order.path in known:
-            return Access("order", order.path, looked)
-        return Access("scan", None, looked)
+            return AccessPath("order", order.path, examined)
+        return AccessPath("scan", None, examined)
 
-    async def keep_indexes(self, container: Container, keep: Callable[[Path], bool]) -> None:
-        await self._indexes.keep(container.number, keep)
+    async def drop_disallowed_indexes(
+        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
+    ) -> None:
+        await self._indexes.drop_disallowed(container.number, is_allowed)
 
-    async def _lead(self, container: Container, scan: Scan) -> Lead | None:
+    async def _candidate(self, container: Container, search: Search) -> IndexCandidate | None:
         """The part of the condition to follow; its index is made if it pays."""
-        found = await best_lead(
-            scan,
+        found = await best_candidate(
+            search,
             lambda path: self._index(container, path),
-            lambda lead, _: searching.count_lead(self._source(container), scan, lead, FEW),
+            lambda candidate, _: searches.count_candidate(
+                self._target(container), search, candidate, SORTED_UP_TO
+            ),
         )
         return None if found is None else found[0]
 
-    async def _index(self, container: Container, path: Path) -> str | None:
+    async def _index(self, container: Container, path: PropertyPath) -> str | None:
         """The index over a path, made now if the container is large enough to need one."""
         name = await self._indexes.find(container.number, path)
         if name is not None:
             return name
-        least = property_indexes.LEAST_ITEMS
-        found = await searching.count(self._source(container), Scan(), most=least)
+        least = indexes.LEAST_ITEMS
+        found = await searches.count(self._target(container), Search(), most=least)
         if found < least:
             return None
         return await self._indexes.make(container.number, path)
 
 
-def _held(scan: Scan) -> Scan:
-    return scan if scan.where is None else scan._replace(where=held(scan.where))
+def _storable_search(search: Search) -> Search:
+    return search if search.where is None else search._replace(where=storable_filter(search.where))

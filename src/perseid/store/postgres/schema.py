@@ -21,7 +21,7 @@ _LOCK: Final = 0x7065727365696400  # "perseid": held while the tables are create
 
 
 @lru_cache(maxsize=4096)
-def part_of(number: int, range_index: int) -> str:
+def range_key(number: int, range_index: int) -> str:
     """The name of a container's range, by which its rows are kept together."""
     return f"{number}:{range_index}"
 

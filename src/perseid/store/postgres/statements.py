@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from perseid.model import Row
-from perseid.store.position import Position
-from perseid.store.postgres.documents import queryable
-from perseid.store.postgres.freshness import VERSION_SQL
-from perseid.store.postgres.overlay import Logged
+from perseid.store.postgres.catalog_version import VERSION_SQL
+from perseid.store.postgres.numbers import normalized_json
+from perseid.store.postgres.overlay import LogRow
+from perseid.store.sql.range_state import RangeState
 
 T = TypeVar("T")
 
@@ -44,14 +44,14 @@ FIND: Final = (
     " JOIN items ON items.pk = wanted.pk AND items.id = wanted.id WHERE items.part = $1"
 )
 FIND_ONE: Final = f"SELECT {COLUMNS} FROM items WHERE part = $1 AND pk = $2 AND id = $3"
-HOLDERS: Final = (
+UNIQUE_KEY_OWNERS: Final = (
     f"SELECT entries.entry, {_QUALIFIED} FROM entries JOIN items"
     " ON items.part = entries.part AND items.number = entries.number"
     " WHERE entries.part = $1 AND entries.entry = ANY($2)"
 )
 DELETE: Final = "DELETE FROM items WHERE part = $1 AND number = ANY($2)"
 RELEASE: Final = "DELETE FROM entries WHERE part = $1 AND number = ANY($2)"
-MOVE: Final = (
+UPDATE_RANGE_STATE: Final = (
     "UPDATE positions SET lsn = $2, items = $3, bytes = $4, purged_items = $5, purged_bytes = $6,"
     " spared = $7 WHERE part = $1"
 )
@@ -63,20 +63,20 @@ _UPDATED: Final = ", ".join(
 )
 
 
-def moved(part: str, position: Position) -> tuple[str, tuple[Any, ...]]:
-    return MOVE, (part, *position)
+def update_range_state(part: str, range_state: RangeState) -> tuple[str, tuple[Any, ...]]:
+    return UPDATE_RANGE_STATE, (part, *range_state)
 
 
 def inserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
-    for some in _in_lists(rows):
-        yield _insert_items(len(some)), _values(part, container, some)
+    for chunk in _in_lists(rows):
+        yield _insert_items(len(chunk)), _values(part, container, chunk)
 
 
 def upserts(part: str, container: int, rows: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
     """For rows that are there in an earlier version: it is the shortest way to replace several."""
-    for some in _in_lists(rows):
-        sql = f"{_insert_items(len(some))} ON CONFLICT (part, pk, id) DO UPDATE SET {_UPDATED}"
-        yield sql, _values(part, container, some)
+    for chunk in _in_lists(rows):
+        sql = f"{_insert_items(len(chunk))} ON CONFLICT (part, pk, id) DO UPDATE SET {_UPDATED}"
+        yield sql, _values(part, container, chunk)
 
 
 def _values(part: str, container: int, rows: Sequence[Row]) -> list[Any]:
@@ -84,25 +84,27 @@ def _values(part: str, container: int, rows: Sequence[Row]) -> list[Any]:
     for row in rows:
         values += row
         # The copy for conditions is made of the text there, unless it must differ.
-        copy = queryable(row.body)
+        copy = normalized_json(row.body)
         values.append(None if copy is row.body else copy.decode())
     return values
 
 
-def claims(part: str, claimed: Sequence[tuple[bytes, int]]) -> Iterator[tuple[str, list[Any]]]:
-    for some in _in_lists(claimed):
+def reserve_entries(
+    part: str, reserved: Sequence[tuple[bytes, int]]
+) -> Iterator[tuple[str, list[Any]]]:
+    for chunk in _in_lists(reserved):
         values: list[Any] = [part]
-        for claim in some:
-            values += claim
-        yield _insert("entries", 2, len(some)), values
+        for reservation in chunk:
+            values += reservation
+        yield _insert("entries", 2, len(chunk)), values
 
 
-def lines(part: str, logged: Sequence[Logged]) -> Iterator[tuple[str, list[Any]]]:
-    for some in _in_lists(logged):
+def log_inserts(part: str, logged: Sequence[LogRow]) -> Iterator[tuple[str, list[Any]]]:
+    for chunk in _in_lists(logged):
         values: list[Any] = [part]
-        for line in some:
+        for line in chunk:
             values += line
-        yield _insert("log", len(Logged._fields), len(some)), values
+        yield _insert("log", len(LogRow._fields), len(chunk)), values
 
 
 def _in_lists(rows: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -10,14 +10,14 @@ import psycopg
 from psycopg import AsyncRawCursor
 from psycopg.pq import TransactionStatus
 
-from perseid.store.postgres.connecting import Connection, Cursor, Pool
-from perseid.store.postgres.failures import is_repeatable, may_be_applied, unknown_outcome
+from perseid.store.postgres.failures import is_retryable, may_have_committed, unknown_outcome
+from perseid.store.postgres.pool import Cursor, DatabaseConnection, Pool
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Statement: TypeAlias = tuple[str, Sequence[Any]]
-Rows: TypeAlias = list[tuple[Any, ...]]
+ResultRows: TypeAlias = list[tuple[Any, ...]]
 
 _ATTEMPTS: Final = 5
 
@@ -26,7 +26,7 @@ class _OutcomeUnknown(Exception):
     """COMMIT was sent and its answer did not come."""
 
 
-async def transact(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def transact(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
     """Does work that begins a transaction, and ends it by `commit` or leaves it to be undone.
 
     It is done again if others were in the way or the connection was lost, as long as COMMIT was
@@ -38,14 +38,14 @@ async def transact(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
         except _OutcomeUnknown as exc:
             raise unknown_outcome() from exc
         except psycopg.Error as exc:
-            if attempt == _ATTEMPTS or not is_repeatable(exc):
+            if attempt == _ATTEMPTS or not is_retryable(exc):
                 raise
             log.info("a transaction is tried again: %s", exc.sqlstate or "connection lost")
             await pool.check()  # what was cut with this connection is not to be met again
     raise AssertionError("unreachable")
 
 
-async def _in_transaction(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def _in_transaction(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
     db = await pool.getconn()
     try:
         return await work(db)
@@ -58,14 +58,14 @@ async def _in_transaction(pool: Pool, work: Callable[[Connection], Awaitable[T]]
         await pool.putconn(db)
 
 
-async def execute(db: Connection, sql: str, values: Sequence[Any] = ()) -> Rows:
+async def execute(db: DatabaseConnection, sql: str, values: Sequence[Any] = ()) -> ResultRows:
     """The rows of one statement, whose values are written $1, $2, …"""
     cursor: Cursor = AsyncRawCursor(db)
     await cursor.execute(sql, values, binary=True)
     return [] if cursor.description is None else await cursor.fetchall()
 
 
-async def pipelined(db: Connection, *sent: Statement) -> list[Rows]:
+async def pipelined(db: DatabaseConnection, *sent: Statement) -> list[ResultRows]:
     """Runs statements in one round trip; the rows of each that gives any."""
     cursors: list[Cursor] = []
     async with db.pipeline():
@@ -76,11 +76,13 @@ async def pipelined(db: Connection, *sent: Statement) -> list[Rows]:
     return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
 
 
-async def commit(db: Connection, *sent: Statement, is_writing: bool = True) -> list[Rows]:
+async def commit(
+    db: DatabaseConnection, *sent: Statement, is_writing: bool = True
+) -> list[ResultRows]:
     """Runs the last statements and COMMIT in one round trip."""
     try:
         return await pipelined(db, *sent, ("COMMIT", ()))
     except psycopg.OperationalError as exc:
-        if is_writing and may_be_applied(exc):
+        if is_writing and may_have_committed(exc):
             raise _OutcomeUnknown from exc
         raise

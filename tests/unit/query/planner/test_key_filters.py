@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from perseid.query import compile_query
-from perseid.query.pins import alternatives, pinned
+from perseid.query.planner.key_filters import key_alternatives, key_filters
 
 A, B = ("a",), ("b", "c")
 PARAMETERS = {"@one": 1, "@list": [1, 2], "@yes": True}
 
 
-@pytest.mark.parametrize(("condition", "ways"), [
+@pytest.mark.parametrize(("condition", "alternatives"), [
     ("c.a = 1", [{A: 1}]),
     ("1 = c['a']", [{A: 1}]),
     ("c.a = @one AND c.b.c = 'x'", [{A: 1, B: "x"}]),
@@ -33,9 +33,9 @@ PARAMETERS = {"@one": 1, "@list": [1, 2], "@yes": True}
     ("c.a = [1]", [{}]), ("c.a = @list", [{}]), ("c.a IN (1, c.b)", [{}]), ("c.b = 1", [{}]),
     ("c.a[0] = 1", [{}]), ("ARRAY_CONTAINS(@list, c.a)", [{}]),
 ])  # fmt: skip
-def test_ways_to_pass(condition: str, ways: list[dict[Any, Any]]) -> None:
+def test_ways_to_pass(condition: str, alternatives: list[dict[Any, Any]]) -> None:
     bound = compile_query(f"SELECT * FROM c WHERE {condition}").bound
-    assert alternatives(bound, PARAMETERS, [A, B]) == ways
+    assert key_alternatives(bound, PARAMETERS, [A, B]) == alternatives
 
 
 @pytest.mark.parametrize("text", [
@@ -45,22 +45,22 @@ def test_ways_to_pass(condition: str, ways: list[dict[Any, Any]]) -> None:
 ])  # fmt: skip
 def test_queries_that_say_nothing_of_the_item(text: str) -> None:
     bound = compile_query(text).bound
-    assert alternatives(bound, {}, [A]) == [{}]
-    assert pinned(bound, {}) == {}
+    assert key_alternatives(bound, {}, [A]) == [{}]
+    assert key_filters(bound, {}) == {}
 
 
 def test_ways_do_not_multiply_without_end() -> None:
     numbers = ", ".join(map(str, range(900)))
     text = f"SELECT * FROM c WHERE c.a IN ({numbers}) AND c.b.c IN ({numbers})"
-    assert alternatives(compile_query(text).bound, {}, [A, B]) == [{A: n} for n in range(900)]
+    assert key_alternatives(compile_query(text).bound, {}, [A, B]) == [{A: n} for n in range(900)]
 
 
 def test_a_computed_property_is_no_stored_one() -> None:
     computed = (("a", "SELECT VALUE c.x FROM c"),)
     bound = compile_query("SELECT * FROM c WHERE c.a = 1", computed).bound
-    assert alternatives(bound, {}, [A]) == [{}]
+    assert key_alternatives(bound, {}, [A]) == [{}]
 
 
 def test_a_query_in_from_has_the_filter() -> None:
     bound = compile_query("SELECT * FROM (SELECT TOP 5 c.x FROM c WHERE c.a = 1) AS d").bound
-    assert alternatives(bound, {}, [A]) == [{A: 1}]
+    assert key_alternatives(bound, {}, [A]) == [{A: 1}]

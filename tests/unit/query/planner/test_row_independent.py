@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perseid.query import CallContext, compile_query, settle
+from perseid.query import CallContext, compile_query, evaluate_row_independent
 from perseid.query.values import UNDEFINED
 
 NOW = 1_900_000_000.0
@@ -35,21 +35,21 @@ PARAMETERS = {"@n": 3, "@who": {"name": "Ada", "tags": ["x"]}}
 ])  # fmt: skip
 def test_parts(condition: str, parts: dict[str, object]) -> None:
     compiled = compile_query(f"SELECT * FROM c WHERE {condition}")
-    found = settle(compiled, PARAMETERS, CallContext(now=NOW, random=lambda: 0.5))
+    found = evaluate_row_independent(compiled, PARAMETERS, CallContext(now=NOW, random=lambda: 0.5))
     text = compiled.text
     assert {text[part.start : part.end]: value for part, value in found.items()} == parts
 
 
-@pytest.mark.parametrize(("text", "is_timed"), [
+@pytest.mark.parametrize(("text", "depends_on_time"), [
     ("SELECT * FROM c WHERE c.at > DateTimeAdd('dd', -1, GetCurrentDateTime())", True),
     ("SELECT * FROM c WHERE NOW() > '2030'", True),
     ("SELECT * FROM c WHERE c.at > DateTimeAdd('dd', -1, @now)", False),
     ("SELECT c.id, GetCurrentTimestamp() AS now FROM c WHERE c.n = 1 + 1", False),
     ("SELECT * FROM c WHERE c.n = REPLICATE(NOW(), 2)", True),
 ])  # fmt: skip
-def test_time_makes_another_filter_of_it(text: str, is_timed: bool) -> None:
-    assert compile_query(text).is_timed is is_timed
+def test_time_makes_another_filter_of_it(text: str, depends_on_time: bool) -> None:
+    assert compile_query(text).depends_on_time is depends_on_time
 
 
 def test_a_query_without_a_filter_has_no_parts() -> None:
-    assert not compile_query("SELECT VALUE 1 + 1 FROM c").settled
+    assert not compile_query("SELECT VALUE 1 + 1 FROM c").row_independent

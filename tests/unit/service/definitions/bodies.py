@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perseid.errors import BadRequest
-from perseid.service.definitions import new_container, replaced_container
+from perseid.service.definitions.container import new_container, replaced_container
 
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 ETAG = {"path": '/"_etag"/?'}

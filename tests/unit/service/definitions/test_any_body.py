@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perseid.errors import BadRequest
-from perseid.service import definitions
-from perseid.service.definitions import new_container, replaced_container
+from perseid.service.definitions import container
+from perseid.service.definitions.container import new_container, replaced_container
 from tests.unit.service.definitions.bodies import FULL, accept_all, body, create
 
 _TEXTS = st.one_of(
@@ -100,6 +100,6 @@ def test_any_body_replaces_or_is_refused(sent: Any) -> None:
         definition = replaced_container(old, sent, computed_check=accept_all)
     except BadRequest:
         return
-    assert [definition[name] for name in definitions._IMMUTABLE] == [
-        old[name] for name in definitions._IMMUTABLE
+    assert [definition[name] for name in container._IMMUTABLE] == [
+        old[name] for name in container._IMMUTABLE
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perseid.errors import BadRequest
-from perseid.service.definitions import new_container
+from perseid.service.definitions.container import new_container
 from tests.unit.service.definitions.bodies import (
     INVALID,
     body,

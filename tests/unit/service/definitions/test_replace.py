@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perseid.service.definitions import new_container, replaced_container
+from perseid.service.definitions.container import new_container, replaced_container
 from tests.unit.service.definitions.bodies import (
     EMBEDDING,
     FULL,

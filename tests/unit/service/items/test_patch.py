@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perseid.errors import BadRequest, PreconditionFailed, QueryError
 from perseid.partition import KeyDefinition, parse_definition
-from perseid.service import patching
+from perseid.service.items import patches
 
 KEY = parse_definition({"paths": ["/pk"], "kind": "Hash", "version": 2})
 SYSTEM = b'"_rid":"r","_self":"s","_etag":"e","_attachments":"attachments/","_ts":5'
@@ -22,12 +22,12 @@ SYSTEM = b'"_rid":"r","_self":"s","_etag":"e","_attachments":"attachments/","_ts
 def patched(text: str, *operations: dict[str, Any]) -> str:
     """The text of an item after a patch."""
     body = text.encode()[:-1] + (b"," if text != "{}" else b"") + SYSTEM + b"}"
-    return patching.parse(json.dumps(operations).encode(), KEY).apply(body).decode()
+    return patches.parse(json.dumps(operations).encode(), KEY).apply(body).decode()
 
 
 def refusal(text: str, *operations: Any, key: KeyDefinition = KEY) -> str:
     with pytest.raises(BadRequest) as caught:
-        patching.parse(json.dumps(operations).encode(), key).apply(text.encode())
+        patches.parse(json.dumps(operations).encode(), key).apply(text.encode())
     return caught.value.message
 
 
@@ -109,7 +109,7 @@ def test_operations_see_what_those_before_them_did() -> None:
 
 
 def test_a_patch_can_be_applied_again() -> None:
-    patch = patching.parse(
+    patch = patches.parse(
         json.dumps([op("add", "/a", {"b": [1]}), op("add", "/a/b/-", 2)]).encode(), KEY
     )
     assert [patch.apply(b"{}") for _ in range(3)] == [b'{"a":{"b":[1,2]}}'] * 3
@@ -126,7 +126,7 @@ def test_numbers_keep_their_texts(number: str) -> None:
     text = f'{{"z":{number},"a":{{"deep":[{number}]}}}}'
     moved = f'[{{"op":"set","path":"/b","value":[{number}]}},'
     moved += '{"op":"move","from":"/z","path":"/y"}]'
-    found = patching.parse(moved.encode(), KEY).apply(text.encode())
+    found = patches.parse(moved.encode(), KEY).apply(text.encode())
     assert found.decode() == f'{{"a":{{"deep":[{number}]}},"b":[{number}],"y":{number}}}'
 
 
@@ -221,7 +221,7 @@ def test_no_part_of_a_nested_or_hierarchical_key_can_be_patched(path: str) -> No
     key = parse_definition({"paths": ["/a/b", "/c", '/"x/y"'], "kind": "MultiHash", "version": 2})
     assert "partition key" in refusal('{"a":{"b":1}}', op("set", path, 1), key=key)
     fine = json.dumps([op("set", "/a/d", 1)]).encode()
-    assert patching.parse(fine, key).apply(b'{"a":{"b":1}}') == b'{"a":{"b":1,"d":1}}'
+    assert patches.parse(fine, key).apply(b'{"a":{"b":1}}') == b'{"a":{"b":1,"d":1}}'
 
 
 @pytest.mark.parametrize("count", [0, 11, 50])
@@ -235,15 +235,15 @@ def test_there_are_one_to_ten_operations(count: int) -> None:
 )
 def test_a_body_of_another_shape(body: str) -> None:
     with pytest.raises(BadRequest, match="operations"):
-        patching.parse(body.encode(), KEY)
+        patches.parse(body.encode(), KEY)
 
 
 # Conditions --------------------------------------------------------------------------------------
 
 
-def with_condition(condition: Any) -> patching.Patch:
+def with_condition(condition: Any) -> patches.Patch:
     body = {"operations": [op("set", "/a", 1)], "condition": condition}
-    return patching.parse(json.dumps(body).encode(), KEY)
+    return patches.parse(json.dumps(body).encode(), KEY)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_patches_do_what_plain_python_does(
         after = expected(item, operations)
     except Refused:
         with pytest.raises(BadRequest):
-            patching.parse(sent, KEY).apply(body)
+            patches.parse(sent, KEY).apply(body)
     else:
-        found = patching.parse(sent, KEY).apply(body)
+        found = patches.parse(sent, KEY).apply(body)
         assert json.dumps(json.loads(found)) == json.dumps(after)

@@ -9,7 +9,7 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.server import opened
-from perseid.service.sweeper import Sweeper
+from perseid.service.lifetimes.sweeper import Sweeper
 
 
 @pytest.mark.parametrize("turns", range(4))

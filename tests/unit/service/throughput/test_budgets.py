@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perseid.service.budgets import (
-    CHEAPEST,
+from perseid.service.throughput.budgets import (
+    CHEAPEST_PURGE,
     Budget,
     Budgets,
     Payer,
-    Purse,
-    divide,
-    due_ms,
+    PurgeAllowance,
     hundredths,
+    milliseconds_until,
     scaled,
+    split_evenly,
 )
-from perseid.service.throughput_rules import autoscale, manual
+from perseid.service.throughput.rules import autoscale, manual
 
 RATE = 40_000  # 400 RU/s
 
@@ -49,11 +49,11 @@ def budget(balance: int = RATE, *, second: int = 100, rate: int = RATE) -> Budge
 def test_the_wait_ends_when_something_is_left(balance: int, seconds: int) -> None:
     one = budget(balance)
     assert one.wait() == seconds
-    one.reach(one.second + seconds)
+    one.advance_to(one.second + seconds)
     assert one.wait() == 0
     if seconds > 1:
         early = budget(balance)
-        early.reach(early.second + seconds - 1)
+        early.advance_to(early.second + seconds - 1)
         assert early.wait() == 1
 
 
@@ -73,7 +73,7 @@ def test_the_wait_ends_when_something_is_left(balance: int, seconds: int) -> Non
 )
 def test_a_second_grants_the_rate(before: int, passed: int, after: int) -> None:
     one = budget(before)
-    one.reach(one.second + passed)
+    one.advance_to(one.second + passed)
     assert one.balance == after
 
 
@@ -103,19 +103,19 @@ def test_another_rate_counts_from_this_second(old: int, balance: int, new: int, 
     ],
 )
 def test_milliseconds_until_a_second(now: float, seconds: int, wait: int) -> None:
-    assert due_ms(now, seconds) == wait
+    assert milliseconds_until(now, seconds) == wait
 
 
 @given(st.floats(1.7e9, 2.5e11), st.integers(1, 50))
 def test_who_waits_as_told_is_in_the_right_second(now: float, seconds: int) -> None:
-    wait = due_ms(now, seconds)
+    wait = milliseconds_until(now, seconds)
     assert int(now + wait / 1000) >= int(now) + seconds
     assert wait <= seconds * 1000 + 1
 
 
 @given(st.integers(0, 10_000_000), st.integers(1, 20))
 def test_shares_add_up(amount: int, parts: int) -> None:
-    shares = divide(amount, parts)
+    shares = split_evenly(amount, parts)
     assert sum(shares) == amount
     assert max(shares) - min(shares) <= 1
 
@@ -139,7 +139,7 @@ def spent(steps: list[tuple[int, int]], one: Budget) -> list[Paid]:
     second = one.second
     for wait, charge in steps:
         second += wait
-        one.reach(second)
+        one.advance_to(second)
         if one.wait() == 0:
             one.spend(charge)
             paid.append(Paid(second, charge))
@@ -166,7 +166,7 @@ def test_an_overdraft_is_paid_back_exactly(steps: list[tuple[int, int]]) -> None
         for _ in range(wait):
             model = min(RATE, model + RATE)  # second by second
         second += wait
-        one.reach(second)
+        one.advance_to(second)
         assert one.balance == model
         assert (one.wait() == 0) == (model > 0)
         if model > 0:
@@ -179,7 +179,7 @@ def test_who_always_asks_gets_the_rate_in_the_long_run(charges: list[int]) -> No
     one, total, second = budget(), 0, 100
     for charge in charges:
         second += one.wait()
-        one.reach(second)
+        one.advance_to(second)
         one.spend(charge)
         total += charge
     assert total - one.balance * (one.balance < 0) >= 0
@@ -206,14 +206,14 @@ def test_low_leaves_a_tenth_while_others_are_about() -> None:
 def test_low_leaves_what_the_others_took_before() -> None:
     one = budget()
     one.spend(30_000)
-    one.reach(101)
+    one.advance_to(101)
     assert one.wait(is_low=True) == 0
     one.spend(10_000, is_low=True)
     assert one.wait(is_low=True) == 1  # 300 RU are kept
     one.spend(30_000 - RATE // 10)  # taken by those they are kept for
     assert one.balance == RATE // 10
     assert (one.wait(is_low=True), one.wait()) == (1, 0)
-    one.reach(103)  # a second of silence
+    one.advance_to(103)  # a second of silence
     one.spend(RATE - 1, is_low=True)
     assert one.wait(is_low=True) == 0
 
@@ -226,13 +226,16 @@ def test_the_wait_of_low_priority_is_true(steps: list[tuple[int, int, bool]]) ->
     one, second = budget(), 100
     for wait, charge, is_low in steps:
         second += wait
-        one.reach(second)
+        one.advance_to(second)
         if one.wait(is_low=is_low) == 0:
             one.spend(charge, is_low=is_low)
         assert one.wait() <= one.wait(is_low=True)
         later = budget(one.balance, second=one.second)
-        later.high, later.high_before = one.high, one.high_before
-        later.reach(one.second + one.wait(is_low=True))
+        later.high_priority_used, later.high_priority_used_before = (
+            one.high_priority_used,
+            one.high_priority_used_before,
+        )
+        later.advance_to(one.second + one.wait(is_low=True))
         assert later.wait(is_low=True) == 0
 
 
@@ -240,7 +243,7 @@ def test_the_wait_of_low_priority_is_true(steps: list[tuple[int, int, bool]]) ->
 
 
 @pytest.mark.parametrize(
-    ("balance", "passed", "credit", "dry"),
+    ("balance", "passed", "credit", "exhausted_seconds"),
     [
         (RATE, 1, RATE, 0),
         (2_000, 1, 2_000, 0),  # T-131: 380 of 400 are used, 20 are left
@@ -254,15 +257,15 @@ def test_the_wait_of_low_priority_is_true(steps: list[tuple[int, int, bool]]) ->
     ],
 )
 def test_a_second_leaves_over_what_requests_did_not_take(
-    balance: int, passed: int, credit: int, dry: int
+    balance: int, passed: int, credit: int, exhausted_seconds: int
 ) -> None:
     one = budget(balance)
-    one.reach(one.second + passed)
-    assert (one.credit, one.dry) == (credit, dry)
+    one.advance_to(one.second + passed)
+    assert (one.credit, one.exhausted_seconds) == (credit, exhausted_seconds)
 
 
 @pytest.mark.parametrize(
-    ("credit", "prices", "count", "spent", "price"),
+    ("credit", "item_charges", "count", "spent", "needed_charge"),
     [
         (2_000, [700, 700, 700], 2, 1_400, 700),
         (2_100, [700, 700, 700], 3, 2_100, 0),
@@ -272,22 +275,26 @@ def test_a_second_leaves_over_what_requests_did_not_take(
     ],
 )
 def test_a_purse_pays_from_the_front(
-    credit: int, prices: list[int], count: int, spent: int, price: int
+    credit: int, item_charges: list[int], count: int, spent: int, needed_charge: int
 ) -> None:
-    purse = Purse(credit)
-    assert purse.afford(prices) == count
-    assert (purse.spent, purse.price, purse.seen) == (spent, price, len(prices))
-    assert count < purse.limit
+    purge_allowance = PurgeAllowance(credit)
+    assert purge_allowance.afford(item_charges) == count
+    assert (
+        purge_allowance.spent,
+        purge_allowance.needed_charge,
+        purge_allowance.candidates_seen,
+    ) == (spent, needed_charge, len(item_charges))
+    assert count < purge_allowance.limit
 
 
-def sweep(one: Budget, claimant: str, prices: list[int]) -> int:
+def sweep(one: Budget, claimant: str, item_charges: list[int]) -> int:
     """One visit of the sweeper; removes what it can pay from the front of `prices`."""
-    purse = one.purse(claimant)
-    if purse is None:
+    purge_allowance = one.purge_allowance(claimant)
+    if purge_allowance is None:
         return 0
-    count = purse.afford(prices[: purse.limit])
-    one.settle(claimant, purse)
-    del prices[:count]
+    count = purge_allowance.afford(item_charges[: purge_allowance.limit])
+    one.charge_purge(claimant, purge_allowance)
+    del item_charges[:count]
     return count
 
 
@@ -295,27 +302,27 @@ def test_who_cannot_pay_saves() -> None:
     """T-134: 400 RU/s, one item of 1250: after four idle seconds."""
     one, dead = budget(), [125_000]
     for second in range(100, 104):
-        one.reach(second)
+        one.advance_to(second)
         assert sweep(one, "a", dead) == 0
-    one.reach(104)
+    one.advance_to(104)
     assert sweep(one, "a", dead) == 1
     assert one.credit == 4 * RATE - 125_000
 
 
 def test_without_anyone_who_saves_nothing_is_kept() -> None:
     one = budget()
-    one.reach(110)
+    one.advance_to(110)
     assert one.credit == RATE
-    one.reach(1000)
+    one.advance_to(1000)
     assert one.credit == RATE
 
 
 def test_what_is_left_of_a_second_is_not_lost_while_someone_waits() -> None:
     one, dead = budget(-RATE + 2_000), [700] * 10
-    one.reach(102)  # 20 RU left over by the second before
+    one.advance_to(102)  # 20 RU left over by the second before
     assert [sweep(one, "a", dead), sweep(one, "a", dead)] == [2, 0]
     one.spend(RATE - 2_000)
-    one.reach(103)  # 20 more, and 6 were left
+    one.advance_to(103)  # 20 more, and 6 were left
     assert sweep(one, "a", dead) == 3
 
 
@@ -325,7 +332,7 @@ def test_claimants_take_turns() -> None:
     dead = {name: [RATE] * 100 for name in "abc"}
     served = ""
     for second in range(101, 110):
-        one.reach(second)
+        one.advance_to(second)
         for _ in range(3):  # more rounds than there is anything to share
             for name in "abc":
                 served += name * sweep(one, name, dead[name])
@@ -336,7 +343,7 @@ def test_a_dear_item_does_not_starve_among_cheap_ones() -> None:
     one = budget()
     cheap, dear = [500] * 100_000, [125_000]
     for second in range(101, 110):
-        one.reach(second)
+        one.advance_to(second)
         for name, dead in 3 * (("cheap", cheap), ("dear", dear)):
             sweep(one, name, dead)
     assert not dear
@@ -346,8 +353,8 @@ def test_a_dear_item_does_not_starve_among_cheap_ones() -> None:
 def test_a_saver_that_stays_away_loses_its_turn() -> None:
     one = budget(0)
     assert sweep(one, "gone", [500]) == 0
-    one.reach(101)
-    one.reach(102)
+    one.advance_to(101)
+    one.advance_to(102)
     dead = [500]
     assert sweep(one, "a", dead) == 0  # it may still come in this round
     assert sweep(one, "a", dead) == 1
@@ -355,7 +362,9 @@ def test_a_saver_that_stays_away_loses_its_turn() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2), st.integers(0, RATE + 5_000), st.integers(CHEAPEST, 60_000)),
+        st.tuples(
+            st.integers(0, 2), st.integers(0, RATE + 5_000), st.integers(CHEAPEST_PURGE, 60_000)
+        ),
         max_size=40,
     )
 )
@@ -364,18 +373,18 @@ def test_the_sweeper_spends_no_more_than_was_left_over(steps: list[tuple[int, in
     one, alone = budget(), budget()
     granted = swept = 0
     second = 100
-    for wait, charge, price in steps:
+    for wait, charge, needed_charge in steps:
         for _ in range(wait):
             granted += max(0, alone.balance)
             second += 1
-            alone.reach(second)
-            one.reach(second)
+            alone.advance_to(second)
+            one.advance_to(second)
         while True:
-            purse = one.purse("a")
-            assert purse is not None
-            paid = purse.afford([price])
-            one.settle("a", purse)
-            swept += purse.spent
+            purge_allowance = one.purge_allowance("a")
+            assert purge_allowance is not None
+            paid = purge_allowance.afford([needed_charge])
+            one.charge_purge("a", purge_allowance)
+            swept += purge_allowance.spent
             if not paid:
                 break
         assert swept <= granted
@@ -383,7 +392,7 @@ def test_the_sweeper_spends_no_more_than_was_left_over(steps: list[tuple[int, in
             if each.wait() == 0:
                 each.spend(charge)
         assert (one.balance, one.wait()) == (alone.balance, alone.wait())
-        assert one.dry == alone.dry
+        assert one.exhausted_seconds == alone.exhausted_seconds
 
 
 # Autoscale and the rest
@@ -413,12 +422,12 @@ def test_manual_throughput_does_not_scale() -> None:
 def test_the_peak_is_of_the_hour() -> None:
     one = budget(second=3600)
     one.spend(300)
-    one.reach(3601)
+    one.advance_to(3601)
     one.spend(100)
     assert (one.used, one.peak) == (100, 300)
-    one.reach(7199)
+    one.advance_to(7199)
     assert one.peak == 300
-    one.reach(7200)
+    one.advance_to(7200)
     assert one.peak == 0
 
 
@@ -428,10 +437,10 @@ def test_removed_resources_are_forgotten() -> None:
         budgets.ranges[rid, 0] = budget()
         budgets.meter(rid).consumed = 5
         budgets.payers[rid] = Payer(rid, None, RATE)
-    budgets.follow({"b", "c"}.__contains__)
+    budgets.refresh({"b", "c"}.__contains__)
     assert (set(budgets.ranges), set(budgets.meters), budgets.payers) == ({("b", 0)}, {"b"}, {})
 
 
 def test_charges_are_counted_in_hundredths() -> None:
     assert [hundredths(charge) for charge in (1.0, 10.29, 0.38, 1001.79)] == [100, 1029, 38, 100179]
-    assert math.isclose(hundredths(5.0), CHEAPEST)
+    assert math.isclose(hundredths(5.0), CHEAPEST_PURGE)

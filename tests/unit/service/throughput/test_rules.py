@@ -10,15 +10,15 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from perseid.errors import BadRequest
-from perseid.service.throughput_rules import (
-    DEFAULT,
+from perseid.service.throughput.rules import (
+    DEFAULT_THROUGHPUT,
     Throughput,
     autoscale,
     manual,
     minimum,
     offer_content,
-    replaced,
-    requested,
+    replaced_throughput,
+    throughput_from_headers,
 )
 
 INVALID = "One of the specified inputs is invalid"
@@ -30,7 +30,7 @@ def too_low(asked: int, least: int) -> str:
 
 def refusal(offer_throughput: str | None, autopilot: str | None) -> str:
     with pytest.raises(BadRequest) as caught:
-        requested(offer_throughput, autopilot)
+        throughput_from_headers(offer_throughput, autopilot)
     assert caught.value.listed
     return caught.value.message
 
@@ -74,7 +74,7 @@ def refusal(offer_throughput: str | None, autopilot: str | None) -> str:
 def test_requested(
     offer_throughput: str | None, autopilot: str | None, expected: Throughput | None
 ) -> None:
-    assert requested(offer_throughput, autopilot) == expected
+    assert throughput_from_headers(offer_throughput, autopilot) == expected
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_minimum(
 
 
 def test_manual_offer() -> None:
-    assert offer_content(DEFAULT) == {
+    assert offer_content(DEFAULT_THROUGHPUT) == {
         "offerThroughput": 400,
         "offerIsRUPerMinuteThroughputEnabled": False,
         "offerMinimumThroughputParameters": {
@@ -211,8 +211,8 @@ def settings(most: Any, percent: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("old", "content", "expected"),
     [
-        (DEFAULT, {"offerThroughput": 500}, manual(500)),
-        (DEFAULT, {"offerThroughput": 500, "offerAutopilotSettings": None}, manual(500)),
+        (DEFAULT_THROUGHPUT, {"offerThroughput": 500}, manual(500)),
+        (DEFAULT_THROUGHPUT, {"offerThroughput": 500, "offerAutopilotSettings": None}, manual(500)),
         (manual(50_000), {"offerThroughput": 500}, manual(500, highest_ever=50_000)),
         (
             autoscale(5000, 2),
@@ -229,29 +229,29 @@ def settings(most: Any, percent: Any = None) -> dict[str, Any]:
     ],
 )
 def test_replaced(old: Throughput, content: dict[str, Any], expected: Throughput) -> None:
-    assert replaced(old, offer(**content)) == expected
+    assert replaced_throughput(old, offer(**content)) == expected
 
 
 def test_replace_with_what_was_read_changes_nothing() -> None:
-    for old in (DEFAULT, autoscale(4000), autoscale(4000, 5, highest_ever=9000)):
-        assert replaced(old, {"content": offer_content(old)}) == old
+    for old in (DEFAULT_THROUGHPUT, autoscale(4000), autoscale(4000, 5, highest_ever=9000)):
+        assert replaced_throughput(old, {"content": offer_content(old)}) == old
 
 
 @pytest.mark.parametrize(
     ("old", "body", "fragment"),
     [
-        (DEFAULT, None, INVALID),
-        (DEFAULT, {}, INVALID),
-        (DEFAULT, {"content": []}, INVALID),
-        (DEFAULT, offer(), INVALID),
-        (DEFAULT, offer(offerThroughput="500"), INVALID),
-        (DEFAULT, offer(offerThroughput=True), INVALID),
-        (DEFAULT, offer(offerThroughput=-200), too_low(-200, 400)),
-        (DEFAULT, offer(offerThroughput=450), "increments of 100"),
-        (DEFAULT, offer(offerThroughput=1_000_100), "more than the maximum"),
+        (DEFAULT_THROUGHPUT, None, INVALID),
+        (DEFAULT_THROUGHPUT, {}, INVALID),
+        (DEFAULT_THROUGHPUT, {"content": []}, INVALID),
+        (DEFAULT_THROUGHPUT, offer(), INVALID),
+        (DEFAULT_THROUGHPUT, offer(offerThroughput="500"), INVALID),
+        (DEFAULT_THROUGHPUT, offer(offerThroughput=True), INVALID),
+        (DEFAULT_THROUGHPUT, offer(offerThroughput=-200), too_low(-200, 400)),
+        (DEFAULT_THROUGHPUT, offer(offerThroughput=450), "increments of 100"),
+        (DEFAULT_THROUGHPUT, offer(offerThroughput=1_000_100), "more than the maximum"),
         (manual(60_000), offer(offerThroughput=400), too_low(400, 600)),
         (
-            DEFAULT,
+            DEFAULT_THROUGHPUT,
             offer(offerAutopilotSettings=settings(4000)),
             "x-ms-cosmos-migrate-offer-to-autopilot must be supplied",
         ),
@@ -273,21 +273,21 @@ def test_replace_with_what_was_read_changes_nothing() -> None:
 )
 def test_refused_replaces(old: Throughput, body: Any, fragment: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        replaced(old, body)
+        replaced_throughput(old, body)
     assert fragment in caught.value.message
 
 
 def test_storage_and_containers_raise_the_minimum() -> None:
     with pytest.raises(BadRequest, match=too_low(500, 600)):
-        replaced(manual(1000), offer(offerThroughput=500), stored_gb=550)
+        replaced_throughput(manual(1000), offer(offerThroughput=500), stored_gb=550)
     with pytest.raises(BadRequest, match=too_low(500, 900)):
-        replaced(manual(1000), offer(offerThroughput=500), containers=30)
+        replaced_throughput(manual(1000), offer(offerThroughput=500), containers=30)
 
 
 @pytest.mark.parametrize(
     ("old", "expected"),
     [
-        (DEFAULT, autoscale(1000, highest_ever=400)),
+        (DEFAULT_THROUGHPUT, autoscale(1000, highest_ever=400)),
         (manual(2500), autoscale(3000, highest_ever=2500)),
         (manual(400, highest_ever=60_000), autoscale(6000, highest_ever=60_000)),
         (autoscale(4000, 5), autoscale(4000, 5)),
@@ -299,7 +299,7 @@ def test_storage_and_containers_raise_the_minimum() -> None:
 def test_migration_to_autoscale(
     old: Throughput, expected: Throughput, content: dict[str, Any]
 ) -> None:
-    assert replaced(old, offer(**content), migrate_to_autopilot=True) == expected
+    assert replaced_throughput(old, offer(**content), migrate_to_autopilot=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -307,17 +307,17 @@ def test_migration_to_autoscale(
     [
         (autoscale(4000, 5), manual(4000)),
         (autoscale(4000, highest_ever=9000), manual(4000, highest_ever=9000)),
-        (DEFAULT, DEFAULT),
+        (DEFAULT_THROUGHPUT, DEFAULT_THROUGHPUT),
     ],
 )
 def test_migration_to_manual(old: Throughput, expected: Throughput) -> None:
     body = offer(offerAutopilotSettings=settings(-1))
-    assert replaced(old, body, migrate_to_manual=True) == expected
+    assert replaced_throughput(old, body, migrate_to_manual=True) == expected
 
 
 def test_no_migration_both_ways() -> None:
     with pytest.raises(BadRequest):
-        replaced(DEFAULT, offer(offerThroughput=400), True, True)
+        replaced_throughput(DEFAULT_THROUGHPUT, offer(offerThroughput=400), True, True)
 
 
 # Whatever is sent --------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ JSON = st.recursive(
 
 @examples(deadline=None)
 @given(
-    st.sampled_from([DEFAULT, manual(60_000), autoscale(4000, 5)]),
+    st.sampled_from([DEFAULT_THROUGHPUT, manual(60_000), autoscale(4000, 5)]),
     JSON | st.builds(offer, offerThroughput=JSON, offerAutopilotSettings=JSON),
     st.booleans(),
     st.booleans(),
@@ -361,7 +361,7 @@ def test_any_body_gives_a_throughput_or_a_400(
     old: Throughput, body: Any, to_autopilot: bool, to_manual: bool
 ) -> None:
     try:
-        new = replaced(old, body, to_autopilot, to_manual)
+        new = replaced_throughput(old, body, to_autopilot, to_manual)
     except BadRequest:
         return
     assert new.highest_ever >= old.highest_ever
@@ -374,6 +374,6 @@ def test_any_headers_give_a_throughput_or_a_400(
     offer_throughput: str | None, autopilot: str | None
 ) -> None:
     try:
-        requested(offer_throughput, autopilot)
+        throughput_from_headers(offer_throughput, autopilot)
     except BadRequest:
         return

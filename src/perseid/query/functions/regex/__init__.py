@@ -19,7 +19,16 @@ from functools import cached_property, lru_cache
 from typing import Final, assert_never
 
 from perseid.query.functions.regex.machine import Machine
-from perseid.query.functions.regex.nodes import Chain, Char, Choice, Edge, Look, Loop, Node, Opaque
+from perseid.query.functions.regex.nodes import (
+    Char,
+    Choice,
+    Concatenation,
+    Edge,
+    Lookaround,
+    Loop,
+    Opaque,
+    PatternNode,
+)
 from perseid.query.functions.regex.parser import MODIFIERS, parse
 from perseid.query.values import UNDEFINED, Undefined
 
@@ -32,7 +41,7 @@ MAX_WORK: Final = 3_000_000
 class Pattern:
     """A pattern ready for searching."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PatternNode) -> None:
         self._node = node
         self._regex = re.compile(node.source)
         self._size = _size(node)
@@ -74,16 +83,16 @@ def compiled(pattern: str, modifiers: str = "") -> Pattern | None:
         return None
 
 
-def _size(node: Node) -> float:
+def _size(node: PatternNode) -> float:
     """How many parts the pattern has when every count is written out."""
     match node:
         case Char() | Edge():
             return 1
-        case Look():
+        case Lookaround():
             return 1 + _size(node.body)
         case Opaque():
             return 1 + (_size(node.body) if node.body else 0)
-        case Chain():
+        case Concatenation():
             return 1 + sum(map(_size, node.parts))
         case Choice():
             return 1 + sum(map(_size, node.branches))
@@ -93,12 +102,12 @@ def _size(node: Node) -> float:
             assert_never(node)
 
 
-def _ways(node: Node, length: int) -> float:
+def _ways(node: PatternNode, length: int) -> float:
     """In how many ways backtracking may match one piece of text of that length, at most."""
     match node:
-        case Char() | Edge() | Look() | Opaque():
+        case Char() | Edge() | Lookaround() | Opaque():
             return 1
-        case Chain():
+        case Concatenation():
             return math.prod(_ways(part, length) for part in node.parts)
         case Choice():
             return sum(_ways(branch, length) for branch in node.branches)
@@ -117,15 +126,15 @@ def _loop_ways(body: float, loop: Loop, length: int) -> float:
     return math.inf if rounds * math.log(body) > math.log(MAX_TRIES) else body**rounds * rounds
 
 
-def _inner_ways(node: Node, length: int) -> float:
+def _inner_ways(node: PatternNode, length: int) -> float:
     """The most ways within one assertion or atomic group: those are decided once, and apart."""
     match node:
         case Char() | Edge():
             return 1
-        case Look() | Opaque():
+        case Lookaround() | Opaque():
             body = node.body
             return _ways(body, length) * _inner_ways(body, length) if body else 1
-        case Chain():
+        case Concatenation():
             return max((_inner_ways(part, length) for part in node.parts), default=1)
         case Choice():
             return max(_inner_ways(branch, length) for branch in node.branches)
@@ -135,16 +144,16 @@ def _inner_ways(node: Node, length: int) -> float:
             assert_never(node)
 
 
-def _is_regular(node: Node) -> bool:
+def _is_regular(node: PatternNode) -> bool:
     """True when the linear matcher can run the pattern."""
     match node:
         case Char() | Edge():
             return True
-        case Look():
+        case Lookaround():
             return _is_regular(node.body)
         case Opaque():
             return False
-        case Chain():
+        case Concatenation():
             return all(map(_is_regular, node.parts))
         case Choice():
             return all(map(_is_regular, node.branches))

@@ -12,7 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from perseid.query.functions.regex.nodes import Chain, Char, Choice, Edge, Look, Loop, Node, Opaque
+from perseid.query.functions.regex.nodes import (
+    Char,
+    Choice,
+    Concatenation,
+    Edge,
+    Lookaround,
+    Loop,
+    Opaque,
+    PatternNode,
+)
 
 # Known ways are forgotten beyond this; most patterns need a few dozen.
 MAX_KNOWN: Final = 10_000
@@ -50,13 +59,13 @@ _ACCEPT: Final = 0
 class Machine:
     """The program of one pattern and the ways found so far."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PatternNode) -> None:
         self._steps: list[_Step] = [_Fork(())]  # step 0 accepts
         self._tests: dict[str, _Test] = {}
         self._edges: list[_Test] = []
         self._edge_numbers: dict[str, int] = {}
         self._start = self._emit(node, _ACCEPT)
-        self._forget()
+        self._clear_states()
 
     def search(self, text: str) -> bool:
         """True when some part of `text` matches."""
@@ -65,15 +74,15 @@ class Machine:
             if _ACCEPT in state:
                 return True
             edges = self._edges_at(text, at)
-            found = known.get((char, edges))
-            if found is None:
-                found = known[char, edges] = self._move(state, char, edges)
-            state, known = found
+            next_state = known.get((char, edges))
+            if next_state is None:
+                next_state = known[char, edges] = self._move(state, char, edges)
+            state, known = next_state
         return _ACCEPT in state
 
     # --- running
 
-    def _forget(self) -> None:
+    def _clear_states(self) -> None:
         self._known = 0
         # Each state: its threads, and for each character and outcome of the edges the next one.
         self._states: dict[frozenset[int], tuple[frozenset[int], dict[Any, Any]]] = {}
@@ -93,7 +102,7 @@ class Machine:
         threads = self._closure(reached, edges)
         self._known += 1
         if self._known > MAX_KNOWN:
-            self._forget()
+            self._clear_states()
         return self._states.setdefault(threads, (threads, {}))
 
     def _closure(self, pending: list[int], edges: tuple[bool, ...]) -> frozenset[int]:
@@ -118,13 +127,13 @@ class Machine:
 
     # --- building, from the end to the start so that each step knows what follows it
 
-    def _emit(self, node: Node, then: int) -> int:
+    def _emit(self, node: PatternNode, then: int) -> int:
         match node:
             case Char():
                 return self._add(_Take(self._test(node.source), then))
-            case Edge() | Look():
+            case Edge() | Lookaround():
                 return self._add(_Check(self._edge(node.source), then))
-            case Chain():
+            case Concatenation():
                 for part in reversed(node.parts):
                     then = self._emit(part, then)
                 return then

@@ -20,11 +20,11 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Lookaround:
     """Takes nothing; `body` has to match, or must not, before or after this place."""
 
     source: str
-    body: Node
+    body: PatternNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class Opaque:
     """What only a backtracking matcher can do; a `body` that has matched is not tried again."""
 
     source: str
-    body: Node | None = None
+    body: PatternNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Concatenation:
     """All parts, one after the other; with one part it is a group."""
 
     source: str
-    parts: tuple[Node, ...]
+    parts: tuple[PatternNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     source: str
-    branches: tuple[Node, ...]
+    branches: tuple[PatternNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Loop:
     """`body` from `low` to `high` times, without limit when `high` is None."""
 
     source: str
-    body: Node
+    body: PatternNode
     low: int
     high: int | None
 
 
-Node = Char | Edge | Look | Opaque | Chain | Choice | Loop
+PatternNode = Char | Edge | Lookaround | Opaque | Concatenation | Choice | Loop

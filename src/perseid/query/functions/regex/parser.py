@@ -11,7 +11,16 @@ import re
 from typing import Final
 
 from perseid.query.functions.regex import charsets
-from perseid.query.functions.regex.nodes import Chain, Char, Choice, Edge, Look, Loop, Node, Opaque
+from perseid.query.functions.regex.nodes import (
+    Char,
+    Choice,
+    Concatenation,
+    Edge,
+    Lookaround,
+    Loop,
+    Opaque,
+    PatternNode,
+)
 
 MODIFIERS: Final = frozenset("imsx")
 MAX_COUNT: Final = 65535  # PCRE's own limit for {n,m}
@@ -63,16 +72,16 @@ _OWN_SETS: Final = {
 _EDGES: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
-def parse(pattern: str, modifiers: str) -> Node:
+def parse(pattern: str, modifiers: str) -> PatternNode:
     """The nodes of `pattern` read with `modifiers`, letters of `MODIFIERS` in any number."""
-    reader = _Reader(pattern, frozenset(modifiers))
-    node = reader.choice()
-    if not reader.at_end():
+    parser = _PatternParser(pattern, frozenset(modifiers))
+    node = parser.choice()
+    if not parser.at_end():
         raise PatternError("a closing bracket without its opening one")
     return node
 
 
-class _Reader:
+class _PatternParser:
     def __init__(self, text: str, modifiers: frozenset[str]) -> None:
         self._text = text
         self._at = 0
@@ -100,10 +109,10 @@ class _Reader:
         return True
 
     def _match(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        found = form.match(self._text, self._at)
-        if found:
-            self._at = found.end()
-        return found
+        matched = form.match(self._text, self._at)
+        if matched:
+            self._at = matched.end()
+        return matched
 
     def _skip_ignored(self) -> None:
         if "x" in self._modifiers:
@@ -111,7 +120,7 @@ class _Reader:
 
     # --- structure
 
-    def choice(self) -> Node:
+    def choice(self) -> PatternNode:
         branches = [self._chain()]
         while self._skip("|"):
             branches.append(self._chain())
@@ -119,8 +128,8 @@ class _Reader:
             return branches[0]
         return Choice("|".join(branch.source for branch in branches), tuple(branches))
 
-    def _chain(self) -> Node:
-        parts: list[Node] = []
+    def _chain(self) -> PatternNode:
+        parts: list[PatternNode] = []
         self._skip_ignored()
         while self._next() not in ("", "|", ")"):
             units = self._units()
@@ -129,9 +138,9 @@ class _Reader:
                 units[-1] = self._quantified(units[-1])
                 self._skip_ignored()
             parts += units
-        return Chain("".join(part.source for part in parts), tuple(parts))
+        return Concatenation("".join(part.source for part in parts), tuple(parts))
 
-    def _units(self) -> list[Node]:
+    def _units(self) -> list[PatternNode]:
         """One unit, or all of quoted text, or nothing for comments and modifiers."""
         quoted = self._match(_QUOTED)
         if quoted:
@@ -139,17 +148,17 @@ class _Reader:
         unit = self._unit()
         return [] if unit is None else [unit]
 
-    def _quantified(self, node: Node) -> Node:
-        found = self._match(_QUANTIFIER)
-        if found is None:
+    def _quantified(self, node: PatternNode) -> PatternNode:
+        matched = self._match(_QUANTIFIER)
+        if matched is None:
             return node
-        low, high = _counts(found)
+        low, high = _counts(matched)
         body = node if isinstance(node, Char) else _group(node)
-        source = f"{body.source}{found[0]}"
+        source = f"{body.source}{matched[0]}"
         loop = Loop(source, node, low, high)
-        return Opaque(source, loop) if found[5] == "+" else loop
+        return Opaque(source, loop) if matched[5] == "+" else loop
 
-    def _unit(self) -> Node | None:
+    def _unit(self) -> PatternNode | None:
         char = self._take()
         match char:
             case "(":
@@ -169,7 +178,7 @@ class _Reader:
             case _:
                 return self._literal(ord(char))
 
-    def _literal(self, code: int) -> Node:
+    def _literal(self, code: int) -> PatternNode:
         return Char(self._cased(charsets.escape(code)))
 
     def _cased(self, source: str) -> str:
@@ -177,7 +186,7 @@ class _Reader:
 
     # --- parentheses
 
-    def _parenthesis(self) -> Node | None:
+    def _parenthesis(self) -> PatternNode | None:
         if self._next() == "*":
             raise PatternError("verbs are not supported")
         if self._match(_COMMENT):
@@ -198,7 +207,7 @@ class _Reader:
             raise PatternError("a kind of group that is not supported")
         return self._enclosed("(")
 
-    def _enclosed(self, opening: str) -> Node:
+    def _enclosed(self, opening: str) -> PatternNode:
         # Modifiers that a group switches on inside itself end with it.
         before = self._modifiers
         body = self.choice()
@@ -207,13 +216,13 @@ class _Reader:
             raise PatternError("a bracket that is not closed")
         source = f"{opening}{body.source})"
         if opening in ("(?=", "(?!", "(?<=", "(?<!"):
-            return Look(source, body)
-        return Opaque(source, body) if opening == "(?>" else Chain(source, (body,))
+            return Lookaround(source, body)
+        return Opaque(source, body) if opening == "(?>" else Concatenation(source, (body,))
 
-    def _modifier_group(self, found: re.Match[str]) -> Node | None:
+    def _modifier_group(self, matched: re.Match[str]) -> PatternNode | None:
         before = self._modifiers
-        self._modifiers = (before | set(found[1])) - set(found[2] or "")
-        if found[3] == ")":  # to the end of the group around it
+        self._modifiers = (before | set(matched[1])) - set(matched[2] or "")
+        if matched[3] == ")":  # to the end of the group around it
             return None
         node = self._enclosed("(?:")
         self._modifiers = before
@@ -221,7 +230,7 @@ class _Reader:
 
     # --- escapes and character classes
 
-    def _escape(self) -> Node:
+    def _escape(self) -> PatternNode:
         reference = self._match(_BACK_REFERENCE)
         if reference:
             return self._back_reference(reference[reference.lastindex or 0])
@@ -231,24 +240,24 @@ class _Reader:
             return Edge(edge)
         if self._skip("R"):
             return _group(Choice(rf"\r\n|{_LINE_END.source}", (_CRLF, _LINE_END)))
-        found = self._set_escape()
-        if found is not None:
-            return Char(self._cased(f"[{found}]"))
+        matched = self._set_escape()
+        if matched is not None:
+            return Char(self._cased(f"[{matched}]"))
         return self._literal(self._code_escape())
 
-    def _back_reference(self, name: str) -> Node:
+    def _back_reference(self, name: str) -> PatternNode:
         # Within a group of its own, so that a digit that follows stays a digit.
         source = rf"(?:\{name})" if name.isdigit() else f"(?P={name})"
         return Opaque(self._cased(source))
 
     def _set_escape(self) -> str | None:
         """A set of characters such as `\\d`, as it stands between brackets."""
-        found = self._match(_PROPERTY)
-        if found:
-            name = found[3] or found[4]
+        matched = self._match(_PROPERTY)
+        if matched:
+            name = matched[3] or matched[4]
             if name not in charsets.CATEGORIES:
                 raise PatternError("no such property")
-            return _set_source(charsets.category(name), (found[1] == "P") != bool(found[2]))
+            return _set_source(charsets.category(name), (matched[1] == "P") != bool(matched[2]))
         char = self._next()
         if char and char in _SHARED_SETS:
             return f"\\{self._take()}"
@@ -256,15 +265,15 @@ class _Reader:
 
     def _code_escape(self) -> int:
         """The code point that an escape such as `\\n` or `\\x41` stands for."""
-        found = self._match(_CODE)
-        if found is None:
+        matched = self._match(_CODE)
+        if matched is None:
             char = self._take()
             if char in _CONTROLS:
                 return _CONTROLS[char]
             if char.isascii() and char.isalnum():
                 raise PatternError("no such escape")
             return ord(char)
-        long_hex, hex_, long_octal, octal, control = found.groups()
+        long_hex, hex_, long_octal, octal, control = matched.groups()
         if control is not None:
             return ord(control.upper()) ^ 64
         digits = long_octal or octal
@@ -295,8 +304,8 @@ class _Reader:
             return self._class_range(8)
         if self._next() and self._next() in "QE":
             raise PatternError("quoting in a class is not supported")
-        found = self._set_escape()
-        return self._class_range(self._code_escape()) if found is None else found
+        matched = self._set_escape()
+        return self._class_range(self._code_escape()) if matched is None else matched
 
     def _class_range(self, first: int) -> str:
         """A single character, or the range that begins with it."""
@@ -317,18 +326,18 @@ class _Reader:
         return charsets.source(((first, last),))
 
 
-def _counts(found: re.Match[str]) -> tuple[int, int | None]:
-    if found[1]:
-        return _SIMPLE_COUNTS[found[1]]
-    low = int(found[2])
-    high = low if not found[3] else int(found[4]) if found[4] else None
+def _counts(matched: re.Match[str]) -> tuple[int, int | None]:
+    if matched[1]:
+        return _SIMPLE_COUNTS[matched[1]]
+    low = int(matched[2])
+    high = low if not matched[3] else int(matched[4]) if matched[4] else None
     if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
         raise PatternError("counts that are too large or out of order")
     return low, high
 
 
-def _group(node: Node) -> Node:
-    return Chain(f"(?:{node.source})", (node,))
+def _group(node: PatternNode) -> PatternNode:
+    return Concatenation(f"(?:{node.source})", (node,))
 
 
 def _set_source(ranges: charsets.Ranges, negated: bool) -> str:
@@ -336,4 +345,4 @@ def _set_source(ranges: charsets.Ranges, negated: bool) -> str:
 
 
 _LINE_END: Final = Char(f"[{charsets.source(charsets.VERTICAL)}]")
-_CRLF: Final = Chain(r"\r\n", (Char(r"\r"), Char(r"\n")))
+_CRLF: Final = Concatenation(r"\r\n", (Char(r"\r"), Char(r"\n")))

@@ -1,0 +1,157 @@
+"""The service's own routes for commands: containers, queries, feeds, as any client uses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import click
+
+from perseid.commands.connection import Connection, Refused, Reply
+
+SESSION: Final = "x-ms-session-token"
+_QUERY = {
+    "content-type": "application/query+json",
+    "x-ms-documentdb-isquery": "true",
+    "x-ms-documentdb-query-enablecrosspartition": "true",
+}
+
+
+class QueryPage(NamedTuple):
+    """A page of results: what it holds, what it cost, and where the next one starts."""
+
+    rows: list[Any]
+    charge: float
+    continuation: str | None
+
+
+class FeedPage(NamedTuple):
+    """A page of items as the server wrote them, and where the next one starts."""
+
+    body: bytes
+    continuation: str | None
+    session: str | None  # how far the container had come
+
+
+def read_container(connection: Connection, database: str, container: str) -> dict[str, Any]:
+    names = ("dbs", database, "colls", container)
+    return connection.checked_body(connection.request("GET", names, ("colls", "/".join(names))))
+
+
+def container_identity(connection: Connection, database: str, container: str) -> str:
+    """Tells whether a container is still the one that it was, whatever has been set since.
+
+    Its rid alone would not: servers that begin with nothing give the same ones again.
+    """
+    rid = read_container(connection, database, container)["_rid"]
+    owner = connection.request("GET", ("dbs", database), ("dbs", f"dbs/{database}"))
+    return f"{database}/{container} {rid} {connection.checked_body(owner)['_ts']}"
+
+
+def database_names(connection: Connection) -> list[str]:
+    return list(_names(connection, ("dbs",), "", "Databases"))
+
+
+def container_names(connection: Connection, database: str) -> list[str]:
+    return list(
+        _names(
+            connection, ("dbs", database, "colls"), f"dbs/{database}", "DocumentCollections"
+        )
+    )  # fmt: skip
+
+
+def _names(connection: Connection, path: tuple[str, ...], link: str, member: str) -> Iterator[str]:
+    token: str | None = None
+    while True:
+        headers = {} if token is None else {"x-ms-continuation": token}
+        reply = connection.request("GET", path, (path[-1], link), headers=headers)
+        yield from (each["id"] for each in connection.checked_body(reply)[member])
+        token = reply.headers.get("x-ms-continuation")
+        if token is None:
+            return
+
+
+def query_page(
+    connection: Connection,
+    database: str,
+    container: str,
+    text: str,
+    parameters: list[dict[str, Any]],
+    *,
+    partition_key: list[Any] | None,
+    page_size: int,
+    continuation: str | None,
+) -> QueryPage:
+    headers = _QUERY | _paging(page_size, continuation)
+    if partition_key is not None:
+        headers["x-ms-documentdb-partitionkey"] = json.dumps(partition_key)
+    body = json.dumps({"query": text, "parameters": parameters}).encode()
+    reply = _docs(connection, "POST", database, container, headers=headers, body=body)
+    rows = connection.checked_body(reply)["Documents"]
+    charge = float(reply.headers.get("x-ms-request-charge", "0"))
+    return QueryPage(rows, charge, reply.headers.get("x-ms-continuation"))
+
+
+def feed_page(
+    connection: Connection,
+    database: str,
+    container: str,
+    page_size: int,
+    continuation: str | None,
+    session: str | None = None,
+) -> FeedPage:
+    """A page of all live items, in the order of their creation.
+
+    Refused if the container has not come as far as `session` says.
+    """
+    headers = _paging(page_size, continuation)
+    if session is not None:
+        headers[SESSION] = session
+    reply = _docs(connection, "GET", database, container, headers=headers, body=None)
+    if reply.status != 200:
+        connection.checked_body(reply)
+    reply_headers = reply.headers
+    return FeedPage(reply.body, reply_headers.get("x-ms-continuation"), reply_headers.get(SESSION))
+
+
+def check_session(
+    connection: Connection, database: str, container: str, session: str | None, state: str
+) -> None:
+    """click.ClickException if the data has gone back since `state` was left.
+
+    Nothing can be told without a session: before the first answer there is none.
+    """
+    if session is None:
+        return
+    try:
+        feed_page(connection, database, container, 1, None, session)
+    except Refused as exc:
+        if exc.status != 404:
+            raise
+        raise click.ClickException(
+            f"{state} was left when the container held more than now: an older backup was restored"
+            " since. Start over with --restart."
+        ) from exc
+
+
+def _paging(page_size: int, continuation: str | None) -> dict[str, str]:
+    headers = {"x-ms-max-item-count": str(page_size)}
+    if continuation is not None:
+        headers["x-ms-continuation"] = continuation
+    return headers
+
+
+def _docs(
+    connection: Connection,
+    method: str,
+    database: str,
+    container: str,
+    *,
+    headers: dict[str, str],
+    body: bytes | None,
+) -> Reply:
+    owner = ("dbs", database, "colls", container)
+    return connection.request(
+        method, (*owner, "docs"), ("docs", "/".join(owner)), headers=headers, body=body
+    )

@@ -1,0 +1,288 @@
+"""Items in files: JSON lines, objects and arrays, plain or gzipped, item by item and to the byte.
+
+Nothing here holds a whole file. A reader hands out the text of each item as it stands in the
+file, so numbers and escapes arrive as they were; a writer appends whole pages.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, cast
+
+import click
+
+from perseid.commands.output import printable
+from perseid.documents import LARGEST_BODY
+
+_CHUNK: Final = 1024 * 1024
+# Room for the largest item with much white space in it; a "value" beyond is not an item.
+_LARGEST_ITEM: Final = 4 * LARGEST_BODY
+_SPACE: Final = " \t\r\n"
+_MAX_SHOWN: Final = 20  # characters of what is no item
+# Numbers stay text: nobody here computes with them, and some are longer than Python likes.
+_DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+class Record(NamedTuple):
+    """An item's text on one line, where it stands, and its value with numbers as texts.
+
+    `value` is None where the text is no JSON.
+    """
+
+    number: int  # of the items in the file, from 1
+    line: int  # of the file, from 1; 0 where nobody counts
+    text: bytes
+    value: Any
+
+
+class ItemFile:
+    """A file or standard input that is read once, from its beginning."""
+
+    def __init__(self, path: Path | None, stdin: IO[bytes] | None = None) -> None:
+        self._raw: IO[bytes]
+        if path is None:
+            self._raw = stdin or sys.stdin.buffer
+            self.name = "standard input"
+            self.size: int | None = None
+        else:
+            try:
+                self._raw = open(path, "rb")  # noqa: SIM115
+                self.size = path.stat().st_size if self._raw.seekable() else None
+            except OSError as exc:
+                raise click.ClickException(f"Cannot read {path}: {exc.strerror}.") from exc
+            self.name = str(path)
+        self._is_seekable = path is not None and self._raw.seekable()
+        start = self._peek(2)
+        # gzip tells itself; the name of a file need not.
+        self._stream = (
+            cast(IO[bytes], gzip.GzipFile(fileobj=self._with_start(start)))
+            if start == b"\x1f\x8b"
+            else self._with_start(start)
+        )
+
+    def position(self) -> int | None:
+        """How far the file has been read, in its own bytes."""
+        return self._raw.tell() if self._is_seekable else None
+
+    def records(self) -> Iterator[Record]:
+        """Every item; click.ClickException where the file breaks off or is no JSON at all."""
+        try:
+            yield from self._records()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
+            raise click.ClickException(f"{self.name} is damaged or cut off: {exc}.") from exc
+        except InvalidUtf8 as exc:
+            raise _file_error(self.name, exc.args[0], f"this is not UTF-8: {exc.args[1]}") from exc
+        except OSError as exc:
+            raise click.ClickException(f"Cannot read {self.name}: {exc.strerror or exc}.") from exc
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _records(self) -> Iterator[Record]:
+        text = TextReader(self._stream)
+        start = text.skip_space()
+        if start == "[":
+            yield from array_records(text, self.name)
+        elif start == "{" and _spans_several_lines(text):
+            yield from _objects(text, self.name)
+        elif start in ("{", ""):
+            yield from _lines(text)
+        else:
+            raise _file_error(self.name, text.line, _not_an_item(text.take_line()))
+
+    def _peek(self, count: int) -> bytes:
+        start = self._raw.read(count)
+        if self._is_seekable:
+            self._raw.seek(0)
+        return start
+
+    def _with_start(self, start: bytes) -> IO[bytes]:
+        return (
+            self._raw if self._is_seekable else cast(IO[bytes], _PrefixedStream(start, self._raw))
+        )
+
+
+class _PrefixedStream:
+    """A stream with the bytes put back that were looked at."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start = start
+        self._rest = rest
+
+    def read(self, count: int = -1) -> bytes:
+        if self._start:
+            start, self._start = self._start, b""
+            return start
+        return self._rest.read(count)
+
+
+class InvalidUtf8(Exception):
+    """Where bytes stand that are no text: line and reason."""
+
+
+class TextReader:
+    """Text that is read as it is needed; what lies behind is forgotten."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self.buffer = ""
+        self.at = 0
+        self.line = 1
+        self._is_at_end = False
+
+    def read_chunk(self) -> bool:
+        """Reads on; False at the end."""
+        if self._is_at_end:
+            return False
+        chunk = self._stream.read(_CHUNK)
+        self._is_at_end = not chunk
+        try:
+            decoded = self._decode(chunk, not chunk)
+        except UnicodeDecodeError as exc:
+            before = self.buffer.count("\n", self.at) + exc.object.count(b"\n", 0, exc.start)
+            raise InvalidUtf8(self.line + before, exc.reason) from exc
+        self.buffer = self.buffer[self.at :] + decoded
+        self.at = 0
+        return True
+
+    def move(self, to: int) -> None:
+        self.line += self.buffer.count("\n", self.at, to)
+        self.at = to
+
+    def skip_space(self) -> str:
+        """The next character that is not white space, not consumed; "" at the end."""
+        while True:
+            at = self.at
+            while at < len(self.buffer) and self.buffer[at] in _SPACE:
+                at += 1
+            self.move(at)
+            if at < len(self.buffer):
+                return self.buffer[at]
+            if not self.read_chunk():
+                return ""
+
+    def take_line(self) -> str:
+        """The rest of the line, consumed; of one that is too long for an item only its start."""
+        start = ""
+        while (end := self.buffer.find("\n", self.at)) < 0:
+            if start or len(self.buffer) - self.at > _LARGEST_ITEM:
+                start = start or self.buffer[self.at :]
+                self.at = len(self.buffer)
+            if not self.read_chunk():
+                end = len(self.buffer)
+                break
+        line_text = start or self.buffer[self.at : end + 1]
+        self.move(min(end + 1, len(self.buffer)))
+        return line_text
+
+
+def _lines(text: TextReader) -> Iterator[Record]:
+    number = 0
+    while text.skip_space():
+        number += 1
+        line = text.line
+        line_text = text.take_line().rstrip(_SPACE)
+        yield Record(number, line, line_text.encode(), _decoded(line_text))
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _spans_several_lines(text: TextReader) -> bool:
+    """Whether the object that is next is whole, but on several lines, as it is shown to people."""
+    while True:
+        try:
+            end = _DECODER.raw_decode(text.buffer, text.at)[1]
+        except (ValueError, RecursionError):
+            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.read_chunk():
+                return False
+        else:
+            return "\n" in text.buffer[text.at : end]
+
+
+def _objects(text: TextReader, name: str) -> Iterator[Record]:
+    """One behind the other, each on as many lines as it likes."""
+    number = 0
+    while text.skip_space():
+        number += 1
+        yield _take_object(text, name, number)
+
+
+def _not_an_item(line: str) -> str:
+    line = line.rstrip(_SPACE)
+    start = printable(line[:_MAX_SHOWN]) + "…" * (len(line) > _MAX_SHOWN)
+    return (
+        f"this begins with '{start}', and not with an item; items are JSON objects, one a line or"
+        " all in one array"
+    )
+
+
+def array_records(text: TextReader, name: str, *, is_whole: bool = True) -> Iterator[Record]:
+    """The elements of an array whose bracket is next; nothing may follow a whole one."""
+    text.move(text.at + 1)
+    number = 0
+    next_character = text.skip_space()
+    while next_character != "]":
+        number += 1
+        yield _take_object(text, name, number)
+        next_character = text.skip_space()
+        if next_character == ",":
+            text.move(text.at + 1)
+            next_character = text.skip_space()
+            if next_character == "]":
+                raise _file_error(name, text.line, "a comma is followed by the end of the array")
+        elif next_character != "]":
+            raise _file_error(
+                name, text.line, f"item {number} is followed by neither a comma nor ]"
+            )
+    text.move(text.at + 1)
+    if is_whole and text.skip_space():
+        raise _file_error(name, text.line, "something follows the end of the array")
+
+
+def _take_object(text: TextReader, name: str, number: int) -> Record:
+    """The object that is next, consumed."""
+    line = text.line
+    value, end = _element(text, name, number)
+    # White space between tokens is all that may hold a line break.
+    item_text = text.buffer[text.at : end].replace("\n", " ").replace("\r", " ")
+    text.move(end)
+    return Record(number, line, item_text.encode(), value)
+
+
+def _element(text: TextReader, name: str, number: int) -> tuple[Any, int]:
+    if text.buffer[text.at : text.at + 1] not in ("{", ""):
+        raise _file_error(name, text.line, f"item {number} is not an object")
+    while True:
+        try:
+            return _DECODER.raw_decode(text.buffer, text.at)
+        except (ValueError, RecursionError) as exc:
+            # The rest may not have been read yet.
+            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.read_chunk():
+                reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deeply"
+                raise _file_error(
+                    name, text.line, f"item {number} is not JSON, or cut off: {reason}"
+                ) from None
+
+
+def _file_error(name: str, line: int, reason: str) -> click.ClickException:
+    return click.ClickException(f"{name}, line {line}: {reason}.")
+
+
+def page_records(body: bytes) -> Iterator[Record]:
+    """The items of a page as a server answers it."""
+    text = TextReader(io.BytesIO(body[body.index(b"[") :]))
+    text.skip_space()
+    yield from array_records(text, "the answer", is_whole=False)

@@ -1,0 +1,149 @@
+"""Imports: many items in one request, each accepted or refused by itself, with an age if wanted.
+
+An import writes as any client does, with one difference: it may say when an item was written. So
+a copy keeps the lifetimes of the original, and a test starts with items of any age. What would
+have died already is not stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import orjson
+
+from perseid import documents, ttl
+from perseid.errors import BadRequest, Conflict, CosmosError
+from perseid.model import Container
+from perseid.service.account import Account
+from perseid.service.items import point_operations
+from perseid.service.items.transactions import CheckedItem
+from perseid.service.operation import Operation, begin, retry_if_stale
+from perseid.service.resources.databases import ALREADY_EXISTS
+
+ExistingMode = Literal["replace", "skip", "fail"]
+LifetimeMode = Literal["restart", "keep"]
+EXISTING_MODES: Final = ("replace", "skip", "fail")
+LIFETIME_MODES: Final = ("restart", "keep")
+# As many as share a commit; then others have their turn.
+_LINES_AT_A_TIME: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """How items are imported: over what is there, and how old they are."""
+
+    existing: ExistingMode = "replace"
+    lifetimes: LifetimeMode = "restart"
+    age: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedLine:
+    line: int  # of the request, from 1
+    id: Any  # as far as one could be read
+    status: int
+    message: str
+
+
+@dataclass(slots=True)
+class ImportResult:
+    """What became of the lines of an import."""
+
+    created: int = 0
+    replaced: int = 0
+    skipped: int = 0
+    expired: int = 0
+    refused: list[RejectedLine] = field(default_factory=list)
+
+
+async def import_items(
+    account: Account,
+    container: Container,
+    lines: list[bytes],
+    import_options: ImportOptions,
+    now: float,
+) -> ImportResult:
+    """Stores each line that is an item; blank lines do not count."""
+    op = begin(account, container, now)
+    if import_options.age > op.ts:
+        raise BadRequest(f"An age of {import_options.age} seconds reaches back beyond 1970.")
+    import_result = ImportResult()
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    for start in range(0, len(numbered), _LINES_AT_A_TIME):
+        await asyncio.gather(
+            *(
+                _store_line(op, number, line, import_options, import_result)
+                for number, line in numbered[start : start + _LINES_AT_A_TIME]
+            )
+        )
+    import_result.refused.sort(key=lambda rejected_line: rejected_line.line)
+    return import_result
+
+
+async def _store_line(
+    op: Operation,
+    number: int,
+    line: bytes,
+    import_options: ImportOptions,
+    import_result: ImportResult,
+) -> None:
+    try:
+        await retry_if_stale(op, lambda op: _store_item(op, line, import_options, import_result))
+    except CosmosError as error:
+        import_result.refused.append(
+            RejectedLine(number, _id_of(line), error.status, error.message)
+        )
+
+
+async def _store_item(
+    op: Operation, line: bytes, import_options: ImportOptions, import_result: ImportResult
+) -> None:
+    new = point_operations.checked_item(op.container, documents.parse(line), None)
+    written = _written_at(op, line, import_options)
+    if not ttl.is_live(written, new.ttl, op.cutoff):
+        current_cutoff = ttl.Policy(op.container.policy.default_ttl).cutoff(op.ts)
+        if not ttl.is_live(written, new.ttl, current_cutoff):
+            import_result.expired += 1
+            return
+        # An earlier setting has killed what was as old as this. That is final for those who were
+        # there, and no reason to lose one who was not: it is as old as the oldest who may live.
+        written = ttl.first_live_ts(new.ttl, op.cutoff)
+    await _write_item(op._replace(written=written), new, import_options.existing, import_result)
+
+
+async def _write_item(
+    op: Operation, new: CheckedItem, existing: ExistingMode, import_result: ImportResult
+) -> None:
+    if existing == "replace":
+        stored = await point_operations.upsert(op, new, None)
+        import_result.created += stored.old is None
+        import_result.replaced += stored.old is not None
+        return
+    try:
+        await point_operations.create(op, new)
+        import_result.created += 1
+    except Conflict as conflict:
+        if existing == "fail" or conflict.message != ALREADY_EXISTS:
+            raise
+        import_result.skipped += 1
+
+
+def _written_at(op: Operation, line: bytes, import_options: ImportOptions) -> int:
+    """The second that the item is stamped with; never one that is still to come."""
+    if import_options.lifetimes == "keep":
+        ts = orjson.loads(line).get("_ts")
+        if isinstance(ts, int) and not isinstance(ts, bool) and ts >= 0:
+            return min(ts, op.ts)
+        if ts is not None:
+            raise BadRequest("To keep an item's lifetime its _ts must be whole seconds since 1970.")
+    return op.ts - import_options.age
+
+
+def _id_of(line: bytes) -> Any:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return value.get("id") if isinstance(value, dict) else None

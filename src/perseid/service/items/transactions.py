@@ -1,0 +1,247 @@
+"""A transaction while it is decided: what its operations see, and what they have changed so far.
+
+One operation or a whole batch, the rules are the same: each sees the effects of those before it. A
+dead row counts as absent everywhere, and is swept along by the write that takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from perseid import charges, ids, ttl
+from perseid.documents import Document, seal
+from perseid.errors import Conflict, Forbidden, NotFound
+from perseid.model import ItemKey, Row, item_number
+from perseid.service.lifetimes import policies
+from perseid.service.operation import Operation, rebase_to_now
+from perseid.service.throughput import enforcement
+from perseid.store.protocol import Decision, Put, Remove, View
+
+T = TypeVar("T")
+
+_NOT_FOUND: Final = (
+    "Entity with the specified id does not exist in the system."
+    " More info: https://aka.ms/cosmosdb-tsg-not-found"
+)
+_UNIQUE: Final = "Unique index constraint violation."
+
+
+class LogicalPartition(NamedTuple):
+    """A logical partition: its stored key and the physical range that holds it."""
+
+    pk: bytes
+    range_index: int
+
+
+class CheckedItem(NamedTuple):
+    """A document that passed every check that needs no other document."""
+
+    id: str
+    logical_partition: LogicalPartition
+    epk: bytes
+    document: Document
+    ttl: int | None
+    terms: int
+    unique: tuple[bytes, ...]
+
+
+class WriteResult(NamedTuple):
+    """What an operation has done: the row as it is now (of a deleted item, as it was last).
+
+    `old` is the row it replaced and `draft` what was written, if anything was; `patches` counts
+    the operations of a patch.
+    """
+
+    status: int
+    row: Row
+    lsn: int
+    old: Row | None = None
+    checked_item: CheckedItem | None = None
+    patches: int = 0
+
+
+class ItemOperation(NamedTuple):
+    """One operation on items: the keys it looks at, and what it does in a transaction."""
+
+    logical_partition: LogicalPartition
+    keys: tuple[ItemKey, ...]
+    run: Callable[[Transaction], WriteResult]
+
+
+def write(
+    op: Operation,
+    range_index: int,
+    keys: Sequence[ItemKey],
+    decide: Callable[[View], Decision[T]],
+    *,
+    is_heavy: bool = False,
+) -> Awaitable[T]:
+    """Decides and applies in one transaction: see Store.write. Where removing the dead is metered,
+    so is removing those that had to make room."""
+    if enforcement.is_purge_metered(op.account):
+        return _write_metered(op, range_index, keys, decide, is_heavy=is_heavy)
+    return op.store.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
+
+
+async def _write_metered(
+    op: Operation,
+    range_index: int,
+    keys: Sequence[ItemKey],
+    decide: Callable[[View], Decision[T]],
+    *,
+    is_heavy: bool,
+) -> T:
+    changes: Sequence[Put | Remove] = ()
+
+    def decided(view: View) -> Decision[T]:
+        nonlocal changes
+        decision = decide(view)
+        changes = decision.changes
+        return decision
+
+    result = await op.store.write(op.container, range_index, keys, decided, is_heavy=is_heavy)
+    expired_rows = (
+        change.row for change in changes if isinstance(change, Remove) and change.expired
+    )
+    charge = sum(charges.delete(row.size, row.terms) for row in expired_rows)
+    enforcement.record_purge_charge(op.account, op.container, charge)
+    return result
+
+
+def item_not_found() -> NotFound:
+    """For an item that is absent or dead: nothing tells the two apart."""
+    return NotFound(_NOT_FOUND, charge=charges.MISS)
+
+
+class Transaction:
+    """The view of the store, and on top of it the changes made so far."""
+
+    __slots__ = (
+        "_changed_items",
+        "_growth",
+        "_puts",
+        "_reserved_entries",
+        "_rows",
+        "changes",
+        "op",
+        "view",
+    )
+
+    def __init__(self, op: Operation, view: View) -> None:
+        self.op = rebase_to_now(op)
+        self.view = view
+        self.changes: list[Put | Remove] = []
+        self._rows: dict[ItemKey, Row | None] = {}
+        self._reserved_entries: dict[bytes, Row] = {}  # entries of the unique-key index
+        self._changed_items: set[int] = set()  # items whose entries in the store no longer count
+        self._puts = 0
+        self._growth = 0  # bytes, of what is alive
+
+    def require_live(self, key: ItemKey) -> Row:
+        """The live row of the key; 404 without one."""
+        row = self._row(key)
+        if row is None or not self._is_live(row):
+            raise item_not_found()
+        return row
+
+    def remove_if_expired(self, key: ItemKey) -> Row | None:
+        """The live row of the key; a dead one is removed, to make room."""
+        row = self._row(key)
+        if row is not None and not self._is_live(row):
+            self._remove(row, expired=True)
+            return None
+        return row
+
+    def remove(self, row: Row) -> None:
+        self._growth -= row.size
+        self._remove(row, expired=False)
+
+    def put(self, key: ItemKey, new: CheckedItem, old: Row | None) -> Row:
+        """Writes `new` as the item of its key, in the place of `old` if there is one."""
+        if new.unique:
+            self._reserve_unique_keys(new.unique, old)
+        op, view = self.op, self.view
+        container = op.container
+        version = item_number(new.logical_partition.range_index, view.lsn, self._puts)
+        number = version if old is None else old.number
+        etag = ids.make_etag(op.ts, container.number << 60 | version)
+        rid = ids.child_rid(container.rid, "document", number)
+        body = seal(new.document.text, rid, container.docs_link, etag, op.ts)
+        size = new.document.size + len(body) - len(new.document.text)
+        row = Row(
+            number, new.logical_partition.pk, new.id, new.epk, op.ts, new.ttl,
+            view.lsn, etag, size, new.terms, body,
+        )  # fmt: skip
+        self._check_partition_size(row, old)
+        self._puts += 1
+        self._growth += size if old is None else size - old.size
+        if old is not None and old.id != new.id:
+            self._rows[old.key] = None
+        self._rows[key] = row
+        if new.unique:
+            self._release_unique_keys(number)
+            self._reserved_entries.update(dict.fromkeys(new.unique, row))
+        self.changes.append(Put(row, old, new.unique))
+        return row
+
+    def _row(self, key: ItemKey) -> Row | None:
+        rows = self._rows
+        return rows[key] if key in rows else self.view.rows[key]
+
+    def _is_live(self, row: Row) -> bool:
+        return ttl.is_live(row.ts, row.ttl, self.op.cutoff)
+
+    def _remove(self, row: Row, *, expired: bool) -> None:
+        self._rows[row.key] = None
+        self._release_unique_keys(row.number)
+        self.changes.append(
+            Remove(row, expired, expired and self._was_live_under_previous_policy(row))
+        )
+
+    def _was_live_under_previous_policy(self, row: Row) -> bool:
+        """Whether the policy before the last change would have let a dead row live: an undo cannot
+        bring it back any more."""
+        op = self.op
+        previous_cutoff = policies.previous_cutoff(op.account, op.container, op.now)
+        return previous_cutoff is not None and ttl.is_live(row.ts, row.ttl, previous_cutoff)
+
+    def _reserve_unique_keys(self, entries: tuple[bytes, ...], own: Row | None) -> None:
+        """Refuses values that a live item holds; those of dead items are free, and swept along."""
+        for entry in entries:
+            owner = self._unique_key_owner(entry)
+            if owner is None or (own is not None and owner.number == own.number):
+                continue
+            if self._is_live(owner):
+                raise Conflict(_UNIQUE, listed=True)
+            self._remove(owner, expired=True)
+
+    def _unique_key_owner(self, entry: bytes) -> Row | None:
+        if entry in self._reserved_entries:
+            return self._reserved_entries[entry]
+        row = self.view.unique_key_owners.get(entry)
+        return None if row is None or row.number in self._changed_items else row
+
+    def _release_unique_keys(self, number: int) -> None:
+        self._changed_items.add(number)
+        if self._reserved_entries:
+            self._reserved_entries = {
+                entry: row for entry, row in self._reserved_entries.items() if row.number != number
+            }
+
+    def _check_partition_size(self, row: Row, old: Row | None) -> None:
+        """403 when the logical partition would grow too large; the dead do not count."""
+        op, view = self.op, self.view
+        limit = op.account.settings.partition_limit
+        added = self._growth + row.size
+        if view.size + added <= limit:  # then no partition of the range can be near it
+            return
+        if (
+            view.partition_size(row.pk, op.cutoff) + added - (0 if old is None else old.size)
+            > limit
+        ):
+            raise Forbidden(
+                "Partition key reached maximum size of 20 GB. Learn more:"
+                " https://aka.ms/CosmosDB/sql/errors/full-pk",
+                sub_status=1014,
+            )

@@ -1,0 +1,92 @@
+"""Index metrics: which indexes of a container a query uses, and which it could use if they existed.
+
+All are told from the query and the indexing policy alone, as the service tells them; how this
+server finds items is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from perseid.model import Container
+from perseid.partition import split_path
+from perseid.query.index_usage import (
+    CompositeFilter,
+    CompositeIndex,
+    IndexPath,
+    SinglePathFilter,
+    index_usage_of,
+)
+from perseid.service.queries.plans import compile_for
+from perseid.service.queries.query_requests import QueryRequest
+
+_ALWAYS_INDEXED: Final = frozenset({("id",), ("_ts",)})
+_ETAG: Final = ("_etag",)
+
+
+class IndexMetrics(NamedTuple):
+    """Indexes of single paths and of several, those in use and those that would help."""
+
+    utilized: tuple[SinglePathFilter, ...]
+    potential: tuple[SinglePathFilter, ...]
+    utilized_composites: tuple[CompositeIndex, ...]
+    potential_composites: tuple[CompositeIndex, ...]
+
+
+def index_metrics(container: Container, query: QueryRequest) -> IndexMetrics:
+    policy = container.properties["indexingPolicy"]
+    needed = index_usage_of(compile_for(container, query.text).bound, query.parameters)
+    is_on = policy["indexingMode"] != "none"
+    utilized = [each for each in needed.singles if is_on and _covers(container, each)]
+    known = tuple(_composites(policy)) if is_on else ()
+    served = [(each.composite, _filtering(each, known)) for each in needed.filters]
+    if needed.sorting is not None:
+        served.append((needed.sorting, _sorting(needed.sorting, known)))
+    return IndexMetrics(
+        tuple(utilized),
+        tuple(each for each in needed.singles if each not in utilized),
+        tuple(dict.fromkeys(index for _, index in served if index is not None)),
+        tuple(dict.fromkeys(each for each, index in served if index is None)),
+    )
+
+
+def _covers(container: Container, single: SinglePathFilter) -> bool:
+    path = single.path
+    if path in _ALWAYS_INDEXED:
+        return True
+    if path == _ETAG:
+        included = container.properties["indexingPolicy"]["includedPaths"]
+        return any(split_path(each["path"])[0].name == "_etag" for each in included)
+    point = container.index
+    if single.is_computed and path[0] not in point.children:
+        return False  # wildcards do not speak for computed properties
+    for name in path:
+        point = point.child(name)
+    return point.scalar
+
+
+def _composites(policy: Mapping[str, Any]) -> Iterator[CompositeIndex]:
+    for entries in policy.get("compositeIndexes") or ():
+        yield tuple((_path(entry["path"]), entry["order"] == "descending") for entry in entries)
+
+
+def _path(text: str) -> IndexPath:
+    return tuple(None if name == "[]" and not quoted else name for name, quoted in split_path(text))
+
+
+def _filtering(needed: CompositeFilter, known: Iterable[CompositeIndex]) -> CompositeIndex | None:
+    """An index that begins with the paths that are equal, in any order, and goes on as wanted."""
+    count = len(needed.equal)
+    for index in known:
+        paths = [path for path, _ in index]
+        continues = needed.last is None or paths[count : count + 1] == [needed.last]
+        if set(paths[:count]) == set(needed.equal) and continues:
+            return index
+    return None
+
+
+def _sorting(needed: CompositeIndex, known: Iterable[CompositeIndex]) -> CompositeIndex | None:
+    """An index of exactly these paths, in these directions or all in the opposite ones."""
+    opposite = tuple((path, not descending) for path, descending in needed)
+    return next((index for index in known if index in (needed, opposite)), None)

@@ -1,0 +1,119 @@
+"""Offers: the provisioned throughput of databases and containers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from perseid.errors import BadRequest, NotFound
+from perseid.ids import offer_rid
+from perseid.model import Offer
+from perseid.service.account import Account
+from perseid.service.preconditions import check_if_match
+from perseid.service.throughput.rules import Throughput, offer_content, replaced_throughput
+from perseid.store.protocol import PutResource, Resource
+
+
+async def provision(
+    account: Account, link: str, resource_rid: str, throughput: Throughput, now: float
+) -> PutResource:
+    """The change that gives a new resource its throughput; for the caller's transaction."""
+    number = await account.store.next_number("offer")
+    rid = offer_rid(number)
+    return PutResource(
+        Resource(
+            rid=rid,
+            kind="offer",
+            parent="",
+            id=rid,
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state={
+                "number": number,
+                "link": link,
+                "resource_rid": resource_rid,
+                "throughput": asdict(throughput),
+            },
+        )
+    )
+
+
+def read_all(account: Account) -> list[Offer]:
+    """All of the account; a serverless one has none."""
+    if account.settings.serverless:
+        return []
+    return [_offer(r) for r in account.catalog.children("offer", "")]
+
+
+def read(account: Account, rid: str) -> Offer:
+    return _offer(_find(account, rid))
+
+
+def of_resource(account: Account, resource_rid: str) -> Offer | None:
+    return next((o for o in read_all(account) if o.resource_rid == resource_rid), None)
+
+
+def throughput_of(account: Account, resource_rid: str) -> Throughput | None:
+    """What a database or container has been given for itself."""
+    for resource in account.catalog.children("offer", ""):
+        if resource.state["resource_rid"] == resource_rid:
+            return Throughput(**resource.state["throughput"])
+    return None
+
+
+async def replace(
+    account: Account,
+    rid: str,
+    body: dict[str, Any],
+    if_match: str | None,
+    now: float,
+    *,
+    to_autoscale: bool = False,
+    to_manual: bool = False,
+) -> Offer:
+    async with account.metadata_lock:
+        old = _find(account, rid)
+        check_if_match(old.etag, if_match)
+        throughput = replaced_throughput(
+            Throughput(**old.state["throughput"]),
+            body,
+            to_autoscale,
+            to_manual,
+            containers=sharing(account, old.state["resource_rid"]),
+        )
+        resource = old._replace(
+            etag=await account.new_etag(now),
+            ts=int(now),
+            state=old.state | {"throughput": asdict(throughput)},
+        )
+        await account.change([PutResource(resource, replaces=old.etag)])
+        return _offer(resource)
+
+
+def sharing(account: Account, resource_rid: str) -> int:
+    """How many containers live on the throughput of a database; none on that of a container."""
+    owned = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
+    containers = account.catalog.children("container", resource_rid)
+    return sum(container.rid not in owned for container in containers)
+
+
+def _find(account: Account, rid: str) -> Resource:
+    if account.settings.serverless:
+        raise BadRequest("Reading or replacing offers is not supported for serverless accounts.")
+    resource = account.catalog.find("offer", "", rid)
+    if resource is None:
+        raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+    return resource
+
+
+def _offer(resource: Resource) -> Offer:
+    state = resource.state
+    return Offer(
+        number=state["number"],
+        rid=resource.rid,
+        resource=state["link"],
+        resource_rid=state["resource_rid"],
+        etag=resource.etag,
+        ts=resource.ts,
+        content=offer_content(Throughput(**state["throughput"])),
+    )

@@ -1,0 +1,167 @@
+"""Resources that are kept and given back as they are: users, permissions, scripts.
+
+One set of verbs serves every kind; what makes a body of a kind valid is the business of its own
+module, named in the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from perseid.errors import Conflict, NotFound, OwnerNotFound
+from perseid.ids import ResourceKind as KindName
+from perseid.ids import self_link
+from perseid.service.account import Account
+from perseid.service.preconditions import check_if_match
+from perseid.service.resources.databases import ALREADY_EXISTS
+from perseid.store.protocol import PutResource, RemoveResource, Resource
+
+_NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+_OWNER_MISSING = "Owner resource does not exist"
+
+Properties: TypeAlias = dict[str, Any]
+
+
+def _no_duplicates(account: Account, parent: str, properties: Properties, own: str | None) -> None:
+    """Only the id must be unique."""
+
+
+class RegistryKind(NamedTuple):
+    """What sets a kind apart: how its rids are made, which bodies are valid."""
+
+    name: KindName
+    make_rid: Callable[[str, int], str]
+    properties: Callable[[Properties], Properties]  # of a body; 400 if it is not valid
+    # 409 if a sibling other than `own` stands in the way, beyond having the same id.
+    check_duplicates: Callable[[Account, str, Properties, str | None], None] = _no_duplicates
+
+
+def read(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource:
+    """By id, else by rid."""
+    found = account.catalog.find(kind.name, parent, name)
+    if found is None:
+        raise NotFound(_NOT_FOUND)
+    return found
+
+
+def owner(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource:
+    """The resource around the one that is really wanted."""
+    found = account.catalog.find(kind.name, parent, name)
+    if found is None:
+        raise OwnerNotFound(_OWNER_MISSING)
+    return found
+
+
+def read_all(account: Account, kind: RegistryKind, parent: str) -> list[Resource]:
+    """In order of creation, whatever was renamed since."""
+    found = account.catalog.children(kind.name, parent)
+    return sorted(found, key=lambda resource: int(resource.state["number"]))
+
+
+async def create(
+    account: Account, kind: RegistryKind, parent: str, body: Properties, now: float
+) -> Resource:
+    properties = kind.properties(body)
+    async with account.metadata_lock:
+        if _named(account, kind, parent, properties["id"]) is not None:
+            raise Conflict(ALREADY_EXISTS)
+        return await _create(account, kind, parent, properties, now)
+
+
+async def upsert(
+    account: Account,
+    kind: RegistryKind,
+    parent: str,
+    body: Properties,
+    *,
+    if_match: str | None,
+    now: float,
+) -> tuple[Resource, bool]:
+    """Creates or replaces; and whether it was created."""
+    properties = kind.properties(body)
+    async with account.metadata_lock:
+        old = _named(account, kind, parent, properties["id"])
+        if old is None:
+            return await _create(account, kind, parent, properties, now), True
+        check_if_match(old.etag, if_match)
+        return await _replace(account, kind, old, properties, now), False
+
+
+async def replace(
+    account: Account,
+    kind: RegistryKind,
+    parent: str,
+    name: str,
+    body: Properties,
+    *,
+    if_match: str | None,
+    now: float,
+) -> Resource:
+    """Replaces the properties; the id may change to one that is free."""
+    async with account.metadata_lock:
+        old = read(account, kind, parent, name)
+        check_if_match(old.etag, if_match)
+        properties = kind.properties(body)
+        duplicate = _named(account, kind, parent, properties["id"])
+        if duplicate is not None and duplicate.rid != old.rid:
+            raise Conflict(ALREADY_EXISTS)
+        return await _replace(account, kind, old, properties, now)
+
+
+async def delete(
+    account: Account, kind: RegistryKind, parent: str, name: str, if_match: str | None
+) -> None:
+    """Removes the resource and everything below it."""
+    async with account.metadata_lock:
+        old = read(account, kind, parent, name)
+        check_if_match(old.etag, if_match)
+        await account.change([RemoveResource(r) for r in account.catalog.with_descendants(old.rid)])
+
+
+def link_of(account: Account, resource: Resource) -> str:
+    """The `_self` of any resource, by the rids on the way to it."""
+    catalog = account.catalog
+    above = link_of(account, catalog.resource(resource.parent)) if resource.parent else ""
+    kind: Any = resource.kind
+    return self_link(above, kind, resource.rid)
+
+
+async def _create(
+    account: Account, kind: RegistryKind, parent: str, properties: Properties, now: float
+) -> Resource:
+    if not account.catalog.has_resource(parent):  # deleted while this request waited for its turn
+        raise OwnerNotFound(_OWNER_MISSING)
+    kind.check_duplicates(account, parent, properties, None)
+    number = await account.store.next_number("resource")
+    resource = Resource(
+        rid=kind.make_rid(parent, number),
+        kind=kind.name,
+        parent=parent,
+        id=properties["id"],
+        etag=await account.new_etag(now),
+        ts=int(now),
+        state={"number": number, "properties": properties},
+    )
+    await account.change([PutResource(resource)])
+    return resource
+
+
+async def _replace(
+    account: Account, kind: RegistryKind, old: Resource, properties: Properties, now: float
+) -> Resource:
+    kind.check_duplicates(account, old.parent, properties, old.rid)
+    resource = old._replace(
+        id=properties["id"],
+        etag=await account.new_etag(now),
+        ts=int(now),
+        state=old.state | {"properties": properties},
+    )
+    await account.change([PutResource(resource, replaces=old.etag)])
+    return resource
+
+
+def _named(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource | None:
+    """By id only: the rid of a sibling is a fine id."""
+    found = account.catalog.find(kind.name, parent, name)
+    return found if found is not None and found.id == name else None

@@ -1,0 +1,168 @@
+"""Throughput enforcement: who pays for a container, who is admitted, what the sweeper may spend.
+
+Only with --enforce-throughput: an account without budgets never comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perseid.model import Container
+from perseid.service.account import Account
+from perseid.service.resources import offers
+from perseid.service.throughput.budgets import (
+    UNIT,
+    Budget,
+    Budgets,
+    Payer,
+    PurgeAllowance,
+    hundredths,
+    milliseconds_until,
+    scaled,
+    split_evenly,
+)
+from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, SERVERLESS_RATE
+
+# What metrics show while nothing is metered; then there is always something left over.
+UNMETERED: Final[dict[str, Any]] = {
+    "consumedTotal": None,
+    "throttledTotal": None,
+    "provisionedThroughput": None,
+    "scaledThroughput": None,
+    "billedThroughput": None,
+    "secondsWithoutLeftover": 0,
+}
+
+
+def wait_ms(
+    account: Account,
+    container: Container,
+    range_indexes: Sequence[int],
+    now: float,
+    *,
+    is_low: bool,
+) -> int:
+    """0 if a request over these ranges is admitted, else in how many milliseconds it would be.
+
+    It needs something left in each of them.
+    """
+    budgets = _budgets(account)
+    seconds = max(
+        _budget(account, container, part, now).wait(is_low=is_low) for part in range_indexes
+    )
+    if not seconds:
+        return 0
+    budgets.meter(container.rid).throttled += 1
+    return milliseconds_until(now, seconds)
+
+
+def allowance(
+    account: Account, container: Container, range_indexes: Sequence[int], now: float
+) -> float:
+    """The request units that each of the ranges has left in this second."""
+    return min(_budget(account, container, part, now).balance for part in range_indexes) / UNIT
+
+
+def book(
+    account: Account,
+    container: Container,
+    range_indexes: Sequence[int],
+    charge: float,
+    now: float,
+    *,
+    is_low: bool,
+) -> None:
+    """Takes what a request has cost from the ranges it has touched, in equal shares."""
+    amount = hundredths(charge)
+    for part, share in zip(range_indexes, split_evenly(amount, len(range_indexes)), strict=True):
+        _budget(account, container, part, now).spend(share, is_low=is_low)
+    _budgets(account).meter(container.rid).consumed += amount
+
+
+def open_purge_allowance(
+    account: Account, container: Container, part: int, now: float
+) -> PurgeAllowance | None:
+    """What the sweeper may spend on the dead of a range now; None: it is another's turn."""
+    return _budget(account, container, part, now).purge_allowance((container.rid, part))
+
+
+def charge_purge(
+    account: Account, container: Container, part: int, purge_allowance: PurgeAllowance, now: float
+) -> None:
+    """Takes what a step of the sweeper has spent. Requests never pay for it."""
+    _budget(account, container, part, now).charge_purge((container.rid, part), purge_allowance)
+
+
+def is_purge_metered(account: Account) -> bool:
+    """In a serverless account removing the dead is metered like deleting; elsewhere it is free."""
+    return account.budgets is not None and account.settings.serverless
+
+
+def record_purge_charge(account: Account, container: Container, charge: float) -> None:
+    """The dead were removed where that is metered, by the sweeper or by a request."""
+    _budgets(account).meter(container.rid).consumed += hundredths(charge)
+
+
+def figures(account: Account, container: Container, now: float) -> dict[str, Any]:
+    """What the container's requests have consumed, and what its throughput comes to."""
+    if account.budgets is None:
+        return UNMETERED
+    payer = _payer(account, container)
+    ranges = [_budget(account, container, part.index, now) for part in container.ranges]
+    meter = account.budgets.meter(container.rid)
+    return {
+        "consumedTotal": meter.consumed / UNIT,
+        "throttledTotal": meter.throttled,
+        "provisionedThroughput": None if payer.throughput is None else payer.throughput.ceiling,
+        "scaledThroughput": scaled(payer, max(budget.used for budget in ranges)),
+        "billedThroughput": scaled(payer, max(budget.peak for budget in ranges)),
+        "secondsWithoutLeftover": sum(budget.exhausted_seconds for budget in ranges),
+    }
+
+
+def exhausted_seconds_total(account: Account, now: float) -> int:
+    """Of all budgets together, each of which counts once, whoever shares it."""
+    if account.budgets is None:
+        return 0
+    for container in account.catalog.containers():
+        for part in container.ranges:
+            _budget(account, container, part.index, now)
+    return sum(budget.exhausted_seconds for budget in account.budgets.ranges.values())
+
+
+def _budgets(account: Account) -> Budgets:
+    assert account.budgets is not None  # noqa: S101  (the callers looked)
+    return account.budgets
+
+
+def _budget(account: Account, container: Container, part: int, now: float) -> Budget:
+    """The budget of a range, in the second of `now`."""
+    payer = _payer(account, container)
+    ranges = _budgets(account).ranges
+    budget = ranges.get((payer.rid, part))
+    if budget is None:
+        budget = ranges[payer.rid, part] = Budget(payer.rate, int(now), payer.rate)
+    budget.advance_to(int(now))
+    if budget.rate != payer.rate:
+        budget.change_rate(payer.rate)
+    return budget
+
+
+def _payer(account: Account, container: Container) -> Payer:
+    payers = _budgets(account).payers
+    payer = payers.get(container.rid)
+    if payer is None:
+        payer = payers[container.rid] = _find_payer(account, container)
+    return payer
+
+
+def _find_payer(account: Account, container: Container) -> Payer:
+    if account.settings.serverless:
+        return Payer(container.rid, None, SERVERLESS_RATE * UNIT)
+    own = offers.throughput_of(account, container.rid)
+    shared = offers.throughput_of(account, container.database.rid) if own is None else None
+    if shared is not None:  # all its containers have one range, and share one budget
+        return Payer(container.database.rid, shared, shared.ceiling * UNIT)
+    used = own or DEFAULT_THROUGHPUT
+    return Payer(container.rid, used, used.ceiling * UNIT // len(container.ranges))

@@ -1,0 +1,186 @@
+"""Connections to PostgreSQL: where to, how they are set up, and what is told when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from perseid.store.postgres import schema
+from perseid.store.postgres.failures import as_client_error, may_have_committed
+from perseid.store.protocol import StoreError
+
+DatabaseConnection: TypeAlias = AsyncConnection[Any]
+Pool: TypeAlias = AsyncConnectionPool[DatabaseConnection]
+Cursor: TypeAlias = AsyncRawCursor[Any]
+
+_made: Final[WeakKeyDictionary[Pool, WeakSet[DatabaseConnection]]] = WeakKeyDictionary()
+_CONNECTIONS: Final = 16
+_CONNECT_TIMEOUT: Final = 5.0  # seconds in which a connection must come about
+_STATEMENT_SECONDS: Final = 30
+# A machine or a network that falls silent looks like a statement that takes long: who is asked
+# for a sign of life and gives none for so long is gone. The address may say otherwise.
+_KEEPALIVE_OPTIONS: Final[dict[str, Any]] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+_SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
+
+
+def dsn_without_secrets(dsn: str) -> str:
+    """Where a DSN leads to, without its password or anything else that is secret."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "postgresql"
+    host = str(parts.get("host") or "localhost")
+    port = parts.get("port")
+    user = parts.get("user")
+    address = f"{user}@{host}" if user else host
+    if port:
+        address += f":{port}"
+    return f"postgresql://{address}/{parts.get('dbname') or user or ''}"
+
+
+async def connect(dsn: str, durability: str) -> Pool:
+    """A pool of connections to a database whose tables are there; StoreError if that fails."""
+    check(dsn)
+    given = conninfo_to_dict(dsn)
+    kwargs = {name: each for name, each in _KEEPALIVE_OPTIONS.items() if name not in given}
+    # A schema that the address names itself is as good as ours.
+    path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
+
+    made: WeakSet[DatabaseConnection] = WeakSet()
+
+    async def configure(db: DatabaseConnection) -> None:
+        made.add(db)
+        db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
+        await db.execute(
+            f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
+            " SET idle_in_transaction_session_timeout TO '60s';"
+            f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
+            " SET TimeZone TO 'UTC'; SET jit TO off"
+        )
+
+    try:
+        first: DatabaseConnection = await AsyncConnection.connect(
+            dsn, autocommit=True, connect_timeout=int(_CONNECT_TIMEOUT), **kwargs
+        )
+    except psycopg.Error as exc:
+        raise StoreError(
+            f"cannot connect to {dsn_without_secrets(dsn)}: {_reason(exc, dsn)}"
+        ) from None
+    try:
+        await configure(first)
+        await schema.prepare(first)
+    except psycopg.Error as exc:
+        raise StoreError(f"cannot use {dsn_without_secrets(dsn)}: {_reason(exc, dsn)}") from None
+    finally:
+        await first.close()
+
+    pool: Pool = AsyncConnectionPool(
+        dsn,
+        kwargs={"autocommit": True, **kwargs},
+        configure=configure,
+        min_size=2,
+        max_size=_CONNECTIONS,
+        timeout=_CONNECT_TIMEOUT,
+        reconnect_timeout=_CONNECT_TIMEOUT,  # then whoever asks next makes it try again
+        name="perseid",
+        open=False,
+    )
+    _made[pool] = made
+    try:
+        await pool.open(wait=True, timeout=2 * _CONNECT_TIMEOUT)
+    except PoolTimeout:
+        await pool.close()
+        raise StoreError(
+            f"{dsn_without_secrets(dsn)} gives only one connection; perseid needs some"
+        ) from None
+    return pool
+
+
+def abort_connections(pool: Pool) -> None:
+    """Ends all connections as a network would: whoever waits for an answer is told that none
+    comes. To be cancelled does not help them, since they ask the database to stop and wait."""
+    for db in [*_made.get(pool, ())]:
+        if not db.closed:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as link:
+                link.shutdown(socket.SHUT_RDWR)
+
+
+def check(dsn: str) -> None:
+    """StoreError unless the text is one that PostgreSQL's clients understand."""
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise StoreError(
+            "--store is not a PostgreSQL address; it looks like"
+            " postgresql://user:password@host:5432/database"
+        ) from None
+
+
+def _reason(exc: psycopg.Error, dsn: str) -> str:
+    """The driver's words in one line, without the password should they quote it."""
+    text = " ".join(str(exc).split()) or type(exc).__name__
+    password = conninfo_to_dict(dsn).get("password")
+    return text.replace(str(password), "***") if password else text
+
+
+@asynccontextmanager
+async def pooled_connection(pool: Pool) -> AsyncIterator[DatabaseConnection]:
+    """A connection for a while; one that is left in a transaction is cleaned by the pool.
+
+    The driver's errors leave as what the client is to be told.
+    """
+    try:
+        async with pool.connection() as db:
+            yield db
+    except (psycopg.Error, OSError) as exc:
+        raise as_client_error(exc) from exc
+
+
+async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of one statement, whose values are written $1, $2, …
+
+    It is run once more if the connection was lost, so it must be one that may run twice.
+    """
+    try:
+        return await _fetch_all(pool, sql, values)
+    except psycopg.OperationalError as exc:
+        if not may_have_committed(exc):
+            raise as_client_error(exc) from exc
+        await pool.check()  # what was cut with this connection is not to be met again
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
+    try:
+        return await _fetch_all(pool, sql, values)
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
+
+
+async def _fetch_all(pool: Pool, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    db = await pool.getconn()
+    try:
+        cursor: Cursor = AsyncRawCursor(db)
+        await cursor.execute(sql, values, binary=True)
+        return await cursor.fetchall() if cursor.description is not None else []
+    finally:
+        await pool.putconn(db)
+
+
+async def fetch_one(pool: Pool, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+    rows = await fetch_all(pool, sql, values)
+    return rows[0] if rows else None

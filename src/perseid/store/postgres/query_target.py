@@ -1,0 +1,19 @@
+"""A container's items for one request: every look at them makes sure of the metadata as well."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from perseid.model import Container
+from perseid.store.postgres.catalog_version import CatalogVersion
+from perseid.store.postgres.pool import Pool
+
+
+class QueryTarget(NamedTuple):
+    pool: Pool
+    freshness: CatalogVersion
+    container: Container
+
+    def check_catalog_version(self, version: int) -> None:
+        """StaleCatalog unless the version, read with the items, is the one in memory."""
+        self.freshness.check(version, self.container)

@@ -1,0 +1,35 @@
+"""Pages of the change feed: whole transactions, up to a number and a size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Generic, TypeVar
+
+from perseid.model import Row
+from perseid.store.protocol import LoggedChange, Search
+
+# A page holds whole transactions, so what is removed by one must fit on a page.
+MAX_LOGGED_REMOVALS: Final = 100
+
+T = TypeVar("T", Row, LoggedChange)
+
+
+class TransactionPageBuilder(Generic[T]):
+    """A page on its way."""
+
+    def __init__(self, page: list[T], scope: Search) -> None:
+        self._page: list[T] = page
+        self._limit = scope.limit
+        self._room = scope.max_bytes
+
+    def add_transactions(self, found: Iterable[T]) -> bool:
+        """Takes whole transactions until the page is full; whether there was more."""
+        page = self._page
+        for each in found:
+            size = len(each.body or b"")
+            is_full = len(page) >= self._limit or size > self._room
+            if page and is_full and each.lsn != page[-1].lsn:
+                return True
+            page.append(each)
+            self._room -= size
+        return False

@@ -1,0 +1,167 @@
+"""Looks at a database file without changing it: for `perseid check`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import apsw
+
+from perseid.model import RANGE_SHIFT, Row
+from perseid.store.protocol import Resource, StoreError
+from perseid.store.sql.range_state import RangeState
+from perseid.store.sqlite import metadata, schema
+from perseid.store.sqlite.scans import COLUMNS
+
+_TABLE: Final = re.compile(r"(items|unique|standing|changes)_(\d+)")
+_MOST_FINDINGS: Final = 100
+
+
+class RangeContents(NamedTuple):
+    """What a range of a container really holds."""
+
+    items: int
+    size: int
+    highest_lsn: int
+
+
+class Snapshot:
+    """One state of a file, however much a server goes on writing meanwhile."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def damage(self, *, is_quick: bool) -> list[str]:
+        """What SQLite itself finds wrong with the file."""
+        pragma = "quick_check" if is_quick else "integrity_check"
+        found = [str(text) for (text,) in self._db.execute(f"PRAGMA {pragma}({_MOST_FINDINGS})")]
+        return [] if found == ["ok"] else found
+
+    def resources(self) -> list[Resource]:
+        return metadata.resources(self._db)
+
+    def tables(self, kind: str) -> set[int]:
+        """The numbers of the containers that have a table or view of this kind."""
+        names = [name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")]
+        found = [_TABLE.fullmatch(name) for name in names]
+        return {int(match[2]) for match in found if match is not None and match[1] == kind}
+
+    def range_states(self) -> dict[tuple[int, int], RangeState]:
+        columns = "container, range, lsn, items, bytes, purged_items, purged_bytes, spared"
+        return {
+            (container, part): RangeState(*range_state)
+            for container, part, *range_state in self._db.execute(
+                f"SELECT {columns} FROM positions"
+            )
+        }
+
+    def range_contents(self, number: int) -> dict[int, RangeContents]:
+        """By range."""
+        sql = (
+            f"SELECT number >> {RANGE_SHIFT}, COUNT(*), SUM(size), MAX(lsn)"
+            f" FROM items_{number} GROUP BY 1"
+        )
+        return {part: RangeContents(*figures) for part, *figures in self._db.execute(sql)}
+
+    def rows(self, number: int) -> Iterator[Row]:
+        """Every item of a container whose body can be read."""
+        sql = f"SELECT {COLUMNS} FROM items_{number} WHERE json_valid(body, 8)"
+        yield from map(Row._make, self._db.execute(sql))
+
+    def unreadable(self, number: int) -> dict[int, str]:
+        """The numbers and ids of items whose body cannot be read."""
+        sql = f"SELECT number, id FROM items_{number} WHERE NOT json_valid(body, 8)"
+        return {item: str(id_) for item, id_ in self._db.execute(sql)}
+
+    def entries(self, number: int) -> dict[int, set[bytes]]:
+        """The entries in the unique-key index by the item that claims them."""
+        found: dict[int, set[bytes]] = {}
+        for item, entry in self._db.execute(f"SELECT number, entry FROM unique_{number}"):
+            found.setdefault(item, set()).add(entry)
+        return found
+
+    def hidden(self, number: int) -> set[int]:
+        """The numbers of items that were cleared with their partition and are yet to be removed."""
+        if number not in self.tables("standing"):  # a layout from before there were any
+            return set()
+        sql = f"SELECT number FROM items_{number} EXCEPT SELECT number FROM standing_{number}"
+        return {item for (item,) in self._db.execute(sql)}
+
+    def logs(self) -> set[int]:
+        """The numbers of the containers that keep a log, in a file of a layout that has views."""
+        return self.tables("changes") & self.tables("standing")
+
+    def logged(self, number: int) -> Iterator[tuple[str, bytes | None]]:
+        """The id and body of each entry."""
+        yield from self._db.execute(f"SELECT id, body FROM changes_{number}")
+
+    def log_problems(self, number: int) -> Iterator[str]:
+        """Where a log contradicts the items or the counters."""
+        log = f"changes_{number} AS logged"
+        # The others go from an item or an entry to the log of its range.
+        floors = f"change_logs ON change_logs.container = {number} AND change_logs.range ="
+        same = "logged.pk = items.pk AND logged.id = items.id"
+        for text, sql in (
+            (
+                "the last write of '{}' is not in the log",
+                f"SELECT id FROM standing_{number} AS items"
+                f" JOIN {floors} items.number >> {RANGE_SHIFT} WHERE lsn > floor"
+                f" AND NOT EXISTS (SELECT 1 FROM {log} WHERE logged.range = change_logs.range"
+                f" AND logged.lsn = items.lsn AND {same} AND kind IN ('create', 'replace'))",
+            ),
+            (
+                "'{}' is there, and gone according to the log",
+                f"SELECT items.id FROM {log} JOIN standing_{number} AS items ON {same}"
+                " AND items.lsn <= logged.lsn WHERE kind IN ('delete', 'expire')"
+                # One transaction may remove an item and write another one of its id.
+                f" AND NOT EXISTS (SELECT 1 FROM changes_{number} AS later"
+                " WHERE later.range = logged.range AND later.lsn = logged.lsn"
+                " AND later.entry > logged.entry AND later.pk = items.pk AND later.id = items.id"
+                " AND later.kind IN ('create', 'replace'))",
+            ),
+            (
+                "a change of '{}' is logged before the log begins or ahead of its range",
+                f"SELECT id FROM {log} JOIN {floors} logged.range"
+                f" JOIN positions ON positions.container = {number}"
+                " AND positions.range = logged.range"
+                " WHERE logged.lsn NOT BETWEEN floor AND positions.lsn",
+            ),
+        ):
+            for (id_,) in self._db.execute(f"{sql} LIMIT {_MOST_FINDINGS}"):
+                yield text.format(id_)
+
+
+def state_at_rest(path: Path) -> tuple[int, int] | None:
+    """Changes with the file; None if there is a log, so that a server may be using it."""
+    log, shared = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    if log.exists() and (log.stat().st_size or shared.exists()):
+        return None
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+@contextlib.contextmanager
+def snapshot(path: Path) -> Iterator[Snapshot]:
+    """Opens a file for reading; StoreError if that is impossible or it is somebody else's."""
+    if not path.exists():
+        raise StoreError(f"there is no database at {path}")
+    # A file without a log is complete by itself, and reading it so leaves no trace beside it.
+    mode = "mode=ro" if state_at_rest(path) is None else "mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        db = apsw.Connection(f"file:{quote(str(path.resolve()))}?{mode}", flags=flags)
+        with contextlib.closing(db):
+            db.set_busy_timeout(10_000)
+            schema.check(db)
+            if db.pragma("application_id") != schema.APPLICATION_ID:
+                raise StoreError(f"the file {path} holds nothing of perseid")
+            db.execute("BEGIN")
+            yield Snapshot(db)
+    except apsw.Error as exc:
+        raise StoreError(f"the file {path} cannot be read as a database: {exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise StoreError(f"the file {path} is damaged: it holds a text that is none") from exc

@@ -1,0 +1,156 @@
+"""The data directory: one server at a time, and throw-away directories for --memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+from perseid.store.protocol import StoreError
+
+DATABASE_FILE: Final = "perseid.sqlite3"
+_LOCK_FILE: Final = "perseid.lock"
+_MEMORY_PREFIX: Final = "perseid-memory-"
+
+
+class DataDirectory:
+    """A directory held exclusively by this process until it is released."""
+
+    def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
+        self.path = path
+        self.is_temporary = is_temporary
+        _refuse_no_text(path)  # SQLite would, when the directory is there
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            # Opened for appending, so a second server does not wipe the first one's process id.
+            self._lock = open(path / _LOCK_FILE, "a+")  # noqa: SIM115
+        except OSError as exc:
+            raise StoreError(f"cannot use {path} as data directory: {exc.strerror}") from exc
+        self._folder: int | None = None
+        try:
+            if not _try_lock(self._lock):
+                self._lock.seek(0)
+                raise _in_use(path, self._lock.read().strip())
+            self._folder = _hold_folder(self.database)
+            _refuse_second_name(self.database)
+        except StoreError:
+            self._close_files()
+            raise
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
+
+    @property
+    def database(self) -> Path:
+        return self.path / DATABASE_FILE
+
+    def release(self) -> None:
+        if self.is_temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+        self._close_files()
+
+    def _close_files(self) -> None:
+        if self._folder is not None:
+            os.close(self._folder)
+        self._lock.close()
+
+    def __enter__(self) -> DataDirectory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def memory_directory() -> DataDirectory:
+    """A directory in memory where the system has such a place, else in the temporary folder.
+
+    What a killed server left behind is removed by the next one: its lock is free.
+    """
+    shared = Path("/dev/shm")  # noqa: S108
+    parent = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
+    for leftover in parent.glob(f"{_MEMORY_PREFIX}*"):
+        with contextlib.suppress(StoreError, OSError):
+            DataDirectory(leftover, is_temporary=True).release()
+    # Under another name until it is locked, or someone else's cleaning would take it for left over.
+    made = Path(tempfile.mkdtemp(prefix="perseid-new-", dir=parent))
+    directory = DataDirectory(made, is_temporary=True)
+    directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
+    return directory
+
+
+def _refuse_no_text(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as exc:
+        shown = os.fsencode(path).decode(errors="replace")
+        raise StoreError(
+            f"cannot use {shown} as data directory: the name is not valid UTF-8"
+        ) from exc
+
+
+def _in_use(path: Path, owner_pid: str) -> StoreError:
+    return StoreError(
+        f"{path} is in use by another perseid server (process {owner_pid or 'unknown'});"
+        " stop it, or give this one another --data directory"
+    )
+
+
+def _hold_folder(database: Path) -> int | None:
+    """Locks the folder in which the database file really is, where systems can: somebody may have
+    removed the lock file of a running server, or have linked its database to another directory."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    folder = database.resolve().parent
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as exc:
+        raise StoreError(f"cannot use {folder} as data directory: {exc.strerror}") from exc
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        try:
+            owner_pid = (folder / _LOCK_FILE).read_text().strip()
+        except OSError:
+            owner_pid = ""
+        raise _in_use(folder, owner_pid) from None
+    except OSError:
+        pass  # a file system that cannot lock folders has the lock file alone
+    return held
+
+
+def _refuse_second_name(database: Path) -> None:
+    """Each name of a file gets a write-ahead log of its own: what one has, the other lacks."""
+    with contextlib.suppress(OSError):  # there is no file yet
+        if database.stat().st_nlink > 1:
+            raise StoreError(
+                f"{database} has a second name (a hard link), and changes would damage what that"
+                " one stands for; replace one of them by a copy"
+            )
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

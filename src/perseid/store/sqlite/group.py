@@ -1,0 +1,151 @@
+"""The open group of writes: what it has read and what it will write, many items to a statement.
+
+A statement gives the interpreter away while SQLite works, and under load getting it back takes
+longer than the work. So the rows that a group's decisions need are read together, later decisions
+see what earlier ones have made of them, and what has come of it is written together at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Final
+
+import apsw
+
+from perseid.model import ItemKey, Row
+from perseid.store.protocol import Put, Remove
+from perseid.store.sqlite import schema
+from perseid.store.sqlite.scans import COLUMNS
+
+NeededKeys = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
+
+# The others are for texts and bodies of a damaged file that are none.
+DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError, json.JSONDecodeError)
+_LARGEST: Final = 64  # items in one statement
+
+
+class Group:
+    """Rows as the decisions of a group see them, and the changes that were put off."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self._known: dict[tuple[int, ItemKey], Row | None] = {}
+        # By container: rows by item number, and numbers of items.
+        self._puts: dict[int, dict[int, Row]] = {}
+        self._removed: dict[int, list[int]] = {}
+
+    def read(self, needed: Iterable[NeededKeys]) -> None:
+        """Reads what the decisions to come will ask for, as far as that is possible."""
+        keys: dict[int, dict[ItemKey, None]] = {}
+        for number, item_keys in needed:
+            keys.setdefault(number, {}).update(dict.fromkeys(item_keys))
+        for number, distinct in keys.items():
+            try:
+                found = self._find(number, [*distinct])
+            except DRIVER_ERRORS:
+                if not self._db.in_transaction:
+                    raise
+                continue  # a dropped container, a damaged item: each will be told when it asks
+            for key in distinct:
+                self._known[number, key] = found.get(key)
+
+    def row(self, number: int, key: ItemKey) -> Row | None:
+        """The item as the group has left it."""
+        cache_key = (number, key)
+        if cache_key not in self._known:
+            self.flush()
+            self._known[cache_key] = self._find(number, [key]).get(key)
+        return self._known[cache_key]
+
+    def defer(self, number: int, changes: Iterable[Put | Remove]) -> None:
+        """Takes changes that leave the ids of items as they are. What was put off and cannot be
+        made is the whole group's failure."""
+        puts = self._puts.setdefault(number, {})
+        for change in changes:
+            row = change.row
+            if isinstance(change, Put):
+                puts[row.number] = row
+            else:
+                puts.pop(row.number, None)
+                self._removed.setdefault(number, []).append(row.number)
+            self._record(number, change)
+
+    def write(self, number: int, change: Put | Remove) -> None:
+        """Makes a change at once; nothing may be put off at that time."""
+        if isinstance(change, Put):
+            self._db.execute(_put_sql(number, 1), change.row)
+        else:
+            schema.remove_items(self._db, number, [change.row.number], has_unique_keys=False)
+
+    def record_all(self, number: int, changes: Iterable[Put | Remove]) -> None:
+        """Hears of changes that were made and will stay."""
+        for change in changes:
+            self._record(number, change)
+
+    def flush(self) -> None:
+        """Makes the changes that were put off. Removals first, since they make room."""
+        if self._removed:
+            for number, removed_numbers in self._removed.items():
+                schema.remove_items(self._db, number, removed_numbers, has_unique_keys=False)
+            self._removed.clear()
+        if self._puts:
+            for number, puts in self._puts.items():
+                rows = [*puts.values()]
+                while rows:
+                    size = min(_LARGEST, 1 << len(rows).bit_length() - 1)
+                    self._db.execute(
+                        _put_sql(number, size), tuple(chain.from_iterable(rows[:size]))
+                    )
+                    del rows[:size]
+            self._puts.clear()
+
+    def clear(self) -> None:
+        """Forgets everything: the group has ended, one way or the other."""
+        self._known.clear()
+        self._puts.clear()
+        self._removed.clear()
+
+    def _find(self, number: int, keys: list[ItemKey]) -> dict[ItemKey, Row]:
+        found = {}
+        for start in range(0, len(keys), _LARGEST):
+            part = keys[start : start + _LARGEST]
+            # To a round number, so that there are few statements: the same key twice is harmless.
+            size = 1 << (len(part) - 1).bit_length()
+            part += part[-1:] * (size - len(part))
+            for columns in self._db.execute(_read_sql(number, size), (*chain.from_iterable(part),)):
+                row = Row._make(columns)
+                found[row.key] = row
+        return found
+
+    def _record(self, number: int, change: Put | Remove) -> None:
+        row = change.row
+        if isinstance(change, Remove):
+            self._known[number, row.key] = None
+            return
+        old = change.replaces
+        if old is not None and old.id != row.id:
+            self._known[number, old.key] = None
+        self._known[number, row.key] = row
+
+
+@lru_cache(maxsize=1024)
+def _read_sql(number: int, size: int) -> str:
+    # From the view, so that nobody sees partitions that were cleared. Keys first, whatever the
+    # planner thinks of it.
+    return (
+        f"SELECT {COLUMNS} FROM (VALUES {','.join(['(?,?)'] * size)}) AS wanted"
+        f" CROSS JOIN standing_{number} WHERE pk = wanted.column1 AND id = wanted.column2"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _put_sql(number: int, size: int) -> str:
+    values = ",".join(["(?,?,?,?,?,?,?,?,?,?,jsonb(?))"] * size)
+    return (
+        f"INSERT INTO items_{number} VALUES {values} ON CONFLICT (number) DO UPDATE SET"
+        " id = excluded.id, ts = excluded.ts, ttl = excluded.ttl, lsn = excluded.lsn,"
+        " etag = excluded.etag, size = excluded.size, terms = excluded.terms, body = excluded.body"
+    )

@@ -1,0 +1,71 @@
+"""Counts items, and the combinations of values that they have at a few paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+import orjson
+
+from perseid.conditions import ARRAY, FALSE, NULL, TRUE, UNDEFINED, PropertyPath
+from perseid.store.protocol import Search
+from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sql, value_sql
+from perseid.store.sqlite.indexes import indexed_by
+from perseid.store.sqlite.scans import scope_sql
+from perseid.store.sqlite.schema import visible_sql
+
+_CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
+
+
+def count(db: apsw.Connection, number: int, search: Search, index: str | None) -> int:
+    """How many live items meet the condition."""
+    source, values = _source(number, search, index)
+    return int(db.execute(f"SELECT COUNT(*) {source}", values).get)
+
+
+def count_groups(
+    db: apsw.Connection,
+    number: int,
+    search: Search,
+    index: str | None,
+    paths: Sequence[PropertyPath],
+    on_group: Callable[[int, dict[str, Any]], None],
+) -> None:
+    """See `store.protocol.Store.combine`."""
+    source, values = _source(number, search, index)
+    columns = ", ".join(f"{rank_sql(path)}, {value_sql(path)}" for path in paths)
+    places = ", ".join(str(3 + place) for place in range(2 * len(paths)))
+    sql = f"SELECT COUNT(*), MIN(number), {columns} {source} GROUP BY {places} ORDER BY 2"
+    for times, _, *found in db.execute(sql, values):
+        document: dict[str, Any] = {}
+        for path, rank, value in zip(paths, found[0::2], found[1::2], strict=True):
+            if rank != UNDEFINED:
+                put(document, path, _decoded(rank, value))
+        on_group(times, document)
+
+
+def _source(number: int, search: Search, index: str | None) -> tuple[str, dict[str, Any]]:
+    scope, values = scope_sql(search)
+    if search.where is not None:
+        scope = f"{condition_sql(search.where.condition)} AND {scope}"
+        values |= bindings(search.where)
+    if index is None:
+        return f"FROM standing_{number} WHERE {scope}", values
+    return (
+        f"FROM items_{number} {indexed_by(index)} WHERE {scope} AND {visible_sql(number)}",
+        values,
+    )
+
+
+def _decoded(rank: int, value: Any) -> Any:
+    if rank >= ARRAY:
+        return orjson.loads(value)
+    return _CONSTANTS.get(rank, value)
+
+
+def put(document: dict[str, Any], path: PropertyPath, value: Any) -> None:
+    """No path is the beginning of another, so what is in between is made of objects."""
+    for name in path[:-1]:
+        document = document.setdefault(str(name), {})
+    document[str(path[-1])] = value

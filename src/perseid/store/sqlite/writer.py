@@ -1,0 +1,302 @@
+"""One writing connection: whatever arrives while a commit waits for the disk shares the next one.
+
+So durable writes cost a fraction of a disk flush each. Jobs run on the event loop, microseconds
+apiece, and only the commit is handed to a thread: handing over each statement instead would make
+two threads fight for the interpreter's lock. Work that takes longer runs in that thread, alone.
+One that fails does so alone: writes of items are decided before anything is written (`group.py`),
+and other jobs have a savepoint each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable
+from perseid.store.sqlite.group import DRIVER_ERRORS, Group, NeededKeys
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Bounds how long the event loop is busy with one group.
+LARGEST_GROUP: Final = 64
+_DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
+_LOOP_TURNS: Final = 4  # of the event loop before a group starts
+_SINGLE_ITEM_ERRORS: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
+
+
+class _Job:
+    __slots__ = (
+        "error",
+        "future",
+        "is_alone",
+        "is_heavy",
+        "is_outside_transaction",
+        "needs",
+        "result",
+        "run",
+    )
+
+    def __init__(
+        self,
+        run: Callable[[], Any],
+        future: asyncio.Future[Any],
+        needs: NeededKeys | None,
+        is_heavy: bool,
+        is_outside_transaction: bool,
+    ) -> None:
+        self.run = run
+        self.future = future
+        self.needs = needs
+        self.is_heavy = is_heavy
+        self.is_outside_transaction = is_outside_transaction
+        self.is_alone = is_heavy
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class GroupCommitWriter:
+    """Runs jobs on the writing connection in groups, one group at a time.
+
+    `begin` is called on the event loop before a group is run, `before_commit` may add last
+    statements to the transaction. Once it is durable, and before
+    anyone is answered, `committed` is called on the event loop; after a failure `undone` is, and
+    also when a heavy job has failed, which is alone in its group.
+    """
+
+    def __init__(
+        self,
+        db: apsw.Connection,
+        group: Group,
+        *,
+        begin: Callable[[], None],
+        before_commit: Callable[[], None],
+        committed: Callable[[], None],
+        rolled_back: Callable[[], None],
+    ) -> None:
+        self._db = db
+        self._group = group
+        self._begin = begin
+        self._before_commit = before_commit
+        self._committed = committed
+        self._rolled_back = rolled_back
+        self._jobs: deque[_Job] = deque()
+        self._is_busy = False
+        # Whether the file cannot change as long as the event loop is not given a turn.
+        self.is_file_unchanging = True
+        self._idle: list[asyncio.Future[None]] = []
+        self._thread_queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="perseid-writer", daemon=True)
+        self._thread.start()
+
+    def submit(
+        self,
+        run: Callable[[], T],
+        *,
+        needs: NeededKeys | None = None,
+        is_heavy: bool = False,
+        is_outside_transaction: bool = False,
+    ) -> asyncio.Future[T]:
+        """Runs the job in the next group; gives its result once that group is durable.
+
+        `wants` are the items that a job decides about through the group; such a job leaves nothing
+        behind when it fails, others get a savepoint.
+        A heavy one takes so long that the event loop must not wait for it; a bare one is heavy and
+        cannot be part of a transaction.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.append(
+            _Job(run, future, needs, is_heavy or is_outside_transaction, is_outside_transaction)
+        )
+        if not self._is_busy:
+            self._is_busy = True
+            loop.call_soon(self._gather, _LOOP_TURNS)
+        return future
+
+    async def close(self) -> None:
+        """Finishes everything that was submitted, then ends the thread."""
+        if self._is_busy:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
+        self._thread_queue.put(None)
+        self._thread.join()
+
+    # On the event loop
+
+    def _gather(self, turns: int) -> None:
+        """Lets the loop take in what clients have sent meanwhile: larger groups, fewer commits."""
+        if turns and len(self._jobs) < LARGEST_GROUP:
+            asyncio.get_running_loop().call_soon(self._gather, turns - 1)
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        group = self._next_group()
+        try:
+            self._begin()
+        except BaseException as exc:  # else nothing would be written any more
+            self._finish(group, exc)
+            return
+        if group[0].is_heavy:
+            self._hand_over(group, lambda: self._run_and_commit(group))
+            return
+        before = self._db.total_changes()
+        try:
+            self._run(group)
+            has_changed = self._db.total_changes() != before
+            if not has_changed:  # all were refused: nothing to flush
+                self._db.execute("COMMIT")
+        except BaseException as exc:
+            self._roll_back()
+            if isinstance(exc, _SINGLE_ITEM_ERRORS) and not group[0].is_alone:
+                self._retry_one_by_one(group, exc)
+            else:
+                self._finish(group, exc)
+        else:
+            if has_changed:
+                self._hand_over(group, lambda: self._db.execute("COMMIT"))
+            else:
+                self._finish(group, None)
+
+    def _next_group(self) -> list[_Job]:
+        jobs = self._jobs
+        group = [jobs.popleft()]
+        while jobs and len(group) < LARGEST_GROUP:
+            if group[0].is_alone or jobs[0].is_alone:
+                break
+            group.append(jobs.popleft())
+        return group
+
+    def _retry_one_by_one(self, group: list[_Job], failure: Exception) -> None:
+        """Runs each job again, alone, so that it fails alone if it was the reason."""
+        log.warning("a group of %d writes is written one by one: %s", len(group), failure)
+        self._rolled_back()
+        for job in reversed(group):
+            job.is_alone = True
+            job.error = None
+            self._jobs.appendleft(job)
+        asyncio.get_running_loop().call_soon(self._gather, 0)
+
+    def _hand_over(self, group: list[_Job], work: Callable[[], Any]) -> None:
+        loop = asyncio.get_running_loop()
+        self.is_file_unchanging = False
+
+        def run() -> None:
+            failure: BaseException | None = None
+            try:
+                work()
+            except BaseException as exc:
+                failure = exc
+                self._roll_back()
+            loop.call_soon_threadsafe(self._finish, group, failure)
+
+        self._thread_queue.put(run)
+
+    def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
+        self.is_file_unchanging = True
+        if failure is None:
+            self._committed()
+        else:
+            log.error("a group of %d writes was rolled back: %s", len(group), failure)
+            self._rolled_back()
+            client_error = as_client_error(failure)
+            for job in group:
+                job.error = job.error or client_error
+        # The next group starts before this one's answers are sent, so that its commit is on its
+        # way to the disk meanwhile.
+        if self._jobs:
+            asyncio.get_running_loop().call_soon(self._gather, _LOOP_TURNS)
+        else:
+            self._is_busy = False
+            while self._idle:
+                self._idle.pop().set_result(None)
+        for job in group:
+            if job.future.done():  # the client has gone; the write stands
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+
+    # On either
+
+    def _run_and_commit(self, group: list[_Job]) -> None:
+        if group[0].is_outside_transaction:
+            group[0].result = group[0].run()
+            return
+        self._run(group)
+        self._db.execute("COMMIT")
+
+    def _run(self, group: list[_Job]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        self._group.read([job.needs for job in group if job.needs is not None])
+        for job in group:
+            self._run_job(job)
+        self._group.flush()
+        self._before_commit()
+
+    def _run_job(self, job: _Job) -> None:
+        db = self._db
+        has_savepoint = job.needs is None
+        if has_savepoint:
+            self._group.flush()
+            db.execute("SAVEPOINT job")
+        try:
+            job.result = job.run()
+        except BaseException as exc:
+            if not db.in_transaction:
+                raise  # a full disk can end the whole transaction; nobody in it may be told "done"
+            if has_savepoint:
+                db.execute("ROLLBACK TO job")
+            if job.is_heavy:
+                self._rolled_back()
+            job.error = as_client_error(exc)
+        if has_savepoint:
+            db.execute("RELEASE job")
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:  # else the engine has undone it already
+            try:
+                self._db.execute("ROLLBACK")
+            except apsw.Error as exc:  # the next group cannot begin, and comes here again
+                log.error("a transaction could not be rolled back: %s", exc)
+
+    # In the thread
+
+    def _work(self) -> None:
+        while (run := self._thread_queue.get()) is not None:
+            run()
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """The block's driver errors in the client's terms."""
+    try:
+        yield
+    except DRIVER_ERRORS as exc:
+        raise as_client_error(exc) from exc
+
+
+def as_client_error(exc: BaseException) -> BaseException:
+    """Driver errors in the client's terms; everything else as it is."""
+    if isinstance(exc, apsw.FullError):
+        return InsufficientStorage("The disk that holds the data is full; nothing was written.")
+    if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
+        return OwnerNotFound("Owner resource does not exist")  # dropped a moment ago
+    if isinstance(exc, DRIVER_ERRORS):
+        failure = ServiceUnavailable(f"The database file could not be used: {exc}")
+        failure.__cause__ = exc
+        return failure
+    return exc
