@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -13,8 +14,9 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
-from tests.support.running import running
+from tests.support.servers import RunningServer, Servers
 from tests.support.stores import CITUS, CITUS_DSN, SQLITE, STORES, Place, Stores
 
 # How long an example takes is the machine's business, and machines are shared.
@@ -103,34 +105,52 @@ def place(stores: Stores) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="session")
-def clock() -> MovableClock:
-    """The clock of the shared server; tests move it forward, never back."""
-    return MovableClock()
+def servers(stores: Stores) -> Iterator[Servers]:
+    """Starts servers that the tests of a process share: `servers(no_sweeper=True)`."""
+    with Servers(stores) as shared:
+        yield shared
+
+
+# A suite overrides `server` alone. What follows it is made for each test, because pytest keeps a
+# wider fixture although the one it was made from is overridden elsewhere.
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    """The server of the test, with the default flags unless its suite chooses others."""
+    return servers()
+
+
+@pytest.fixture
+def settings(server: RunningServer) -> Settings:
+    return server.settings
+
+
+@pytest.fixture
+def clock(server: RunningServer) -> MovableClock:
+    """The clock of the test's server; tests move it forward, never back.
+
+    One that stands still does so at the beginning of a second.
+    """
+    if server.is_frozen:
+        server.clock.set(math.ceil(server.clock.now()))
+    return server.clock
 
 
 @pytest.fixture
 def frozen(clock: MovableClock) -> Iterator[MovableClock]:
-    """The same clock, standing still but for `advance`: for whoever looks at single seconds."""
+    """The same clock; it stands still during the test except for `advance` and `set`."""
     clock.freeze()
     yield clock
     clock.resume()
 
 
-@pytest.fixture(scope="session")
-def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
-    """A server that all tests of a process share."""
-    with stores.place() as place, running(place.fresh(), clock) as found:
-        yield found
+@pytest.fixture
+def endpoint(server: RunningServer) -> str:
+    return server.endpoint
 
 
-@pytest.fixture(scope="session")
-def endpoint(settings: Settings) -> str:
-    return settings.endpoint
-
-
-@pytest.fixture(scope="session")
-def key(settings: Settings) -> str:
-    return settings.key
+@pytest.fixture
+def key(server: RunningServer) -> str:
+    return server.key
 
 
 @pytest.fixture
@@ -158,7 +178,7 @@ def database(raw: RawClient, name: str) -> Iterator[str]:
 @pytest.fixture
 def container(raw: RawClient, database: str) -> str:
     """The path of a fresh container with the key /pk, `/dbs/…/colls/c`."""
-    body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "c", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
     return f"{database}/colls/c"
 

@@ -34,9 +34,9 @@ from tests.model.world import (
     World,
     is_number,
 )
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
-KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 UNIQUE: Final = {"uniqueKeys": [{"paths": ["/n"]}]}
 ABSENT: Final = object()
 
@@ -268,7 +268,7 @@ class Machine(RuleBasedStateMachine):
     def create_container(
         self, database: str, name: str, default_ttl: int | None, is_unique: bool
     ) -> None:
-        body: Document = {"id": name, "partitionKey": KEY}
+        body: Document = {"id": name, "partitionKey": PARTITION_KEY}
         if default_ttl is not None:
             body["defaultTtl"] = default_ttl
         if is_unique:

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.ttl_containers import frozen_clock
+from tests.support.servers import frozen_clock
 
 
 class Hands(Protocol):

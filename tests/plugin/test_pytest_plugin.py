@@ -410,7 +410,7 @@ def test_the_environment_is_for_other_servers(
 
 def test_nothing_is_imported_before_it_is_needed() -> None:
     code = (
-        "import sys, perseid.pytest_plugin;"
+        "import sys, perseid.testing.pytest_plugin;"
         "heavy = {'granian', 'apsw', 'azure', 'click', 'rich', 'orjson', 'asyncio.base_events'};"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )

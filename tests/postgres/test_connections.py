@@ -18,12 +18,12 @@ import pytest
 from perseid.config import Settings
 from perseid.store.postgres import pool as postgres_pool
 from tests.support import postgres
+from tests.support.builders import PARTITION_KEY
 from tests.support.postgres import Postgres
 from tests.support.purging import until
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
-from tests.support.ttl_containers import KEY
 
 pytestmark = pytest.mark.only_on("postgres", reason="breaks its connections")
 
@@ -36,7 +36,7 @@ UNSURE = {449, 503}
 
 def furnish(raw: RawClient) -> None:
     assert raw.post("/dbs", {"id": "d"}).status == 201
-    assert raw.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     body = {"id": "counter", "pk": "p", "n": 0}
     assert raw.post(DOCS, body, pk='["p"]').status == 201
 

@@ -27,6 +27,7 @@ from perseid.store.postgres.expiry import LEASE
 from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
+from tests.support.builders import PARTITION_KEY
 from tests.support.operations import codes, create
 from tests.support.purging import (
     Kept,
@@ -39,8 +40,8 @@ from tests.support.purging import (
 )
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import KEY, frozen_clock
 
 pytestmark = pytest.mark.only_on("postgres", reason="several servers on one database")
 
@@ -83,7 +84,7 @@ def pair(shared: Settings) -> Iterator[tuple[RawClient, RawClient]]:
             for found in [stack.enter_context(running(shared)) for _ in range(2)]
         )
         assert first.post("/dbs", {"id": "d"}).status == 201
-        assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+        assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
         yield first, second
 
 
@@ -93,7 +94,7 @@ def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, Raw
     first.post("/_perseid/clock/freeze", {})
     assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
     second.post("/_perseid/clock/advance", {"seconds": 100})
-    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    definition: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY}
     for turn in range(10):
         changing, asked = (first, second) if turn % 2 else (second, first)
         changed = changing.put("/dbs/d/colls/c", definition | {"defaultTtl": 1000 + turn})
@@ -120,7 +121,7 @@ def test_another_throughput_counts_everywhere(place: Place) -> None:
             for found in [stack.enter_context(running(settings)) for _ in range(2)]
         )
         assert first.post("/dbs", {"id": "d"}).status == 201
-        made = {"id": "c", "partitionKey": KEY}
+        made = {"id": "c", "partitionKey": PARTITION_KEY}
         assert first.post("/dbs/d/colls", made, throughput="400").status == 201
         assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
         (offer,) = first.get("/offers").json["Offers"]
@@ -190,7 +191,7 @@ def test_the_first_look_after_a_change_is_right(
         assert first.post(DOCS, body, pk=json.dumps([key])).status == 201
     assert LOOKS[look](second) == 2
     first.post("/_perseid/clock/advance", {"seconds": 100})
-    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    definition: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY}
     assert LOOKS[look](second) == 2
     assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 200}).status == 200
     assert LOOKS[look](second) == 2
@@ -244,7 +245,7 @@ def test_a_container_made_again_is_another_for_both(pair: tuple[RawClient, RawCl
     for client in pair:
         assert client.get(f"{DOCS}/a", pk='["p"]').status == 404
         assert client.post(DOCS, {"id": "b", "pk": "p"}, pk='["p"]').status == 404
-    assert first.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert first.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
     assert second.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
     assert first.get(f"{DOCS}/a", pk='["p"]').status == 200
@@ -273,7 +274,7 @@ def test_a_container_dropped_elsewhere_is_gone_for_those_who_look_at_no_item(
     assert known.status in (200, 304)
     assert second.delete("/dbs/d/colls/c").status == 204
     assert GLANCES[glance](first).status == 404
-    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     assert GLANCES[glance](first).status == known.status
 
 
@@ -281,7 +282,7 @@ def test_now_is_a_position_of_the_container_there_is(pair: tuple[RawClient, RawC
     first, second = pair
     assert from_now(first).status == 304
     assert second.delete("/dbs/d/colls/c").status == 204
-    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     assert second.post(DOCS, {"id": "before", "pk": "p"}, pk='["p"]').status == 201
     now = from_now(first).headers["etag"]
     assert from_now(first, if_none_match=now).status == 304
@@ -302,7 +303,7 @@ def test_a_bulk_request_is_refused_by_the_definition_in_force_only(
     """Its operations are read before any of them comes to the store."""
     first, second = pair
     items = [{"id_": key, "pk": key, "ttl": 0} for key in "pq"]
-    definition: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    definition: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY}
     assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 100}).status == 200
     assert bulk(first, *items) == [400, 400]
     assert second.put("/dbs/d/colls/c", definition).status == 200
@@ -314,7 +315,7 @@ def test_a_bulk_request_is_read_with_the_key_in_force(pair: tuple[RawClient, Raw
     first, second = pair
     assert first.get(DOCS).status == 200
     assert second.delete("/dbs/d/colls/c").status == 204
-    moved = {"id": "c", "partitionKey": KEY | {"paths": ["/id"]}}
+    moved = {"id": "c", "partitionKey": PARTITION_KEY | {"paths": ["/id"]}}
     assert second.post("/dbs/d/colls", moved).status == 201
     assert bulk(first, {"id_": "p", "pk": "p"}, {"id_": "q", "pk": "p"}) == [201, 201]
 
@@ -325,7 +326,7 @@ def test_a_bulk_request_that_waits_for_a_change_is_read_again(
     """Of the same front end: its reading of the metadata is the same before and after."""
     assert shared.store is not None
     first, _ = pair
-    definition = {"id": "c", "partitionKey": KEY, "defaultTtl": 100}
+    definition = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 100}
     with (
         ThreadPoolExecutor(2) as pool,
         closing(RawClient(first.endpoint)) as other,
@@ -461,7 +462,10 @@ def test_front_ends_that_start_at_once_on_an_empty_database() -> None:
             with ThreadPoolExecutor(4) as pool:
                 first, second, *others = pool.map(start, [shared] * 4)
             assert first.post("/dbs", {"id": "d"}).status == 201
-            assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY}).status == 201
+            assert (
+                second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status
+                == 201
+            )
             assert others[0].post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
             for each in (first, second, *others):
                 assert each.get(f"{DOCS}/a", pk='["p"]').status == 200
@@ -589,7 +593,7 @@ def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:
         assert first.post("/dbs", {"id": "d"}).status == 201
         body = {
             "id": "c",
-            "partitionKey": KEY,
+            "partitionKey": PARTITION_KEY,
             "defaultTtl": 10,
             "changeFeedPolicy": {"retentionDuration": 60},
         }

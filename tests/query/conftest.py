@@ -11,14 +11,14 @@ import pytest
 from hypothesis import settings
 
 from tests.query.engines import ENGINES, PLAIN, PUSHED, Engine
-from tests.query.shelves import Shelf, stock
+from tests.query.shelves import FilledContainer, stock
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import SQLITE, Stores
 
 settings.register_profile("soak", max_examples=20_000, print_blob=True)
 
-Stocked: TypeAlias = Callable[..., Shelf]
+Stocked: TypeAlias = Callable[..., FilledContainer]
 Storable: TypeAlias = Callable[[Any], Any]
 
 
@@ -98,7 +98,7 @@ def library(stores: Stores, engine: Engine) -> Iterator[RawClient]:
 @pytest.fixture(scope="session")
 def stocked(library: RawClient, engine: Engine) -> Stocked:
     """Fills a container, or finds the one that was filled under that name before."""
-    known: dict[tuple[str, int], Shelf] = {}
+    known: dict[tuple[str, int], FilledContainer] = {}
     numbers = itertools.count()
 
     def fill(
@@ -106,7 +106,7 @@ def stocked(library: RawClient, engine: Engine) -> Stocked:
         documents: Sequence[Mapping[str, Any]],
         ranges: int = 1,
         properties: Mapping[str, Any] | None = None,
-    ) -> Shelf:
+    ) -> FilledContainer:
         if (name, ranges) not in known:
             known[name, ranges] = stock(
                 library, "/dbs/q", f"s{next(numbers)}", documents, engine, ranges, properties

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tests.query.engines import Engine
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
 SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
@@ -25,7 +26,7 @@ class Problem(NamedTuple):
     end: int
 
 
-class Shelf(NamedTuple):
+class FilledContainer(NamedTuple):
     """A container of one engine's server."""
 
     raw: RawClient
@@ -70,11 +71,11 @@ def stock(
     engine: Engine,
     ranges: int = 1,
     properties: Mapping[str, Any] | None = None,
-) -> Shelf:
+) -> FilledContainer:
     """A new container with the key /pk and these documents, in this order."""
     body = {
         "id": name,
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         **(properties or {}),
     }
     made = raw.post(f"{database}/colls", body, throughput=THROUGHPUT[ranges])
@@ -85,7 +86,7 @@ def stock(
         reply = raw.post(f"{path}/docs", kept, pk=json.dumps([kept["pk"]]))
         assert reply.status == 201, reply
     engine.prepare(raw, path)
-    return Shelf(raw, path, engine)
+    return FilledContainer(raw, path, engine)
 
 
 def problems(reply: Reply) -> list[Problem]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from contextlib import closing
 from typing import Any, Final
 
 import orjson
@@ -19,10 +18,10 @@ from perseid.errors import BadRequest
 from perseid.query import CallContext, compile_query, run
 from tests.query.conftest import Storable
 from tests.query.engines import Engine
-from tests.query.shelves import Shelf, plain, stock
+from tests.query.shelves import FilledContainer, plain, stock
 from tests.query.strategies import RandomQuery, documents, queries, shelves
 from tests.support.raw import RawClient
-from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import Stores
 
 CONTEXT: Final = CallContext(now=1_700_000_000.0, random=lambda: 0.5)
@@ -42,7 +41,7 @@ def examples(count: int) -> settings:
     )
 
 
-def feed(shelf: Shelf) -> list[Any]:
+def feed(shelf: FilledContainer) -> list[Any]:
     """The items as the server has them, in its order."""
     reply = shelf.raw.get(f"{shelf.path}/docs", count="-1")
     assert reply.status == 200, reply
@@ -74,7 +73,7 @@ class Reading:
     def is_done(self) -> bool:
         return self.token is None
 
-    def step(self, shelf: Shelf) -> None:
+    def step(self, shelf: FilledContainer) -> None:
         """Reads one page."""
         if self.expected is None:
             reply = shelf.query(self.query.text, self.query.parameters)
@@ -101,7 +100,7 @@ class Reading:
 
 def filled(
     raw: RawClient, engine: Engine, ranges: int, found: list[dict[str, Any]]
-) -> tuple[Shelf, list[Any]]:
+) -> tuple[FilledContainer, list[Any]]:
     numbered = [{"id": f"i{number}", **each} for number, each in enumerate(found)]
     shelf = stock(raw, "/dbs/q", f"r{next(_names)}", numbered, engine, ranges)
     return shelf, feed(shelf)
@@ -156,13 +155,13 @@ def test_paging_goes_on_after_a_restart(
     with stores.place() as place:
         kept = place.lasting(**engine.settings)
         for steps in (*restarts, None):
-            with running(kept) as server, closing(RawClient(server.endpoint)) as raw:
+            with serving(kept) as raw:
                 if not path:
                     assert raw.post("/dbs", {"id": "q"}).status == 201
                     shelf, items = filled(raw, engine, ranges, storable(found))
                     path = shelf.path
                     readings = [Reading(query, size, items) for query, size in asked]
-                shelf = Shelf(raw, path, engine)
+                shelf = FilledContainer(raw, path, engine)
                 for reading in readings:
                     for _ in itertools.count() if steps is None else range(steps):
                         if reading.is_done:

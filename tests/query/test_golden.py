@@ -13,7 +13,7 @@ from perseid.query import lexer
 from tests.query.conftest import Stocked, Storable, only
 from tests.query.engines import PUSHED
 from tests.query.golden import FILES, Golden, is_ordered
-from tests.query.shelves import Shelf, plain, problems
+from tests.query.shelves import FilledContainer, plain, problems
 from tests.support.stores import SQLITE, Stores
 
 SIZES: Final = (1000, 3, 1)
@@ -70,7 +70,7 @@ def test_case(
         assert explained(shelf, text, parameters) == plan
 
 
-def check_refusal(shelf: Shelf, case: dict[str, Any]) -> None:
+def check_refusal(shelf: FilledContainer, case: dict[str, Any]) -> None:
     """400 with the code, the sentence and the place that the case names."""
     reply = shelf.query(case["query"], case.get("parameters"))
     assert (reply.status, reply.json["code"]) == (case.get("status", 400), "BadRequest"), reply
@@ -195,7 +195,7 @@ def literals_of(golden: Golden) -> dict[str, Any]:
     return document
 
 
-def explained(shelf: Shelf, text: str, parameters: dict[str, Any] | None) -> list[str]:
+def explained(shelf: FilledContainer, text: str, parameters: dict[str, Any] | None) -> list[str]:
     """The lines of the tree that explains a query."""
     _, _, database, _, container = shelf.path.split("/")
     given = (parameters or {}).items()

@@ -11,7 +11,7 @@ from perseid.query import compile_query
 from tests.query.conftest import Stocked, only
 from tests.query.engines import PUSHED, Engine
 from tests.query.malformed import BREAKERS, HEAVY, Breaker, corpus, mutations
-from tests.query.shelves import Problem, Shelf, problems
+from tests.query.shelves import FilledContainer, Problem, problems
 
 pytestmark = [
     only(PUSHED),
@@ -26,11 +26,11 @@ SECONDS = 5.0  # of processor time; the slowest takes a tenth of it on a quiet m
 
 
 @pytest.fixture
-def shelf(stocked: Stocked) -> Shelf:
+def shelf(stocked: Stocked) -> FilledContainer:
     return stocked("malformed", DOCUMENTS)
 
 
-def refusal(shelf: Shelf, text: str) -> Problem:
+def refusal(shelf: FilledContainer, text: str) -> Problem:
     """The one problem of a text, checked for its form and its place."""
     reply = shelf.query(text)
     assert (reply.status, reply.json["code"]) == (400, "BadRequest"), (text, reply)
@@ -56,13 +56,13 @@ def test_there_are_two_thousand(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("breaker", BREAKERS, ids=lambda breaker: breaker.__name__)
-def test_broken(shelf: Shelf, breaker: Breaker) -> None:
+def test_broken(shelf: FilledContainer, breaker: Breaker) -> None:
     for text in corpus(breaker, BREAKERS[breaker]):
         refusal(shelf, text)
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_mutations(shelf: Shelf, part: int) -> None:
+def test_mutations(shelf: FilledContainer, part: int) -> None:
     """Refused if the compiler refuses them; otherwise they run, or fail with a 400 of their own."""
     refused = 0
     for text in mutations(MUTATIONS)[part::4]:
@@ -81,7 +81,7 @@ def test_mutations(shelf: Shelf, part: int) -> None:
 
 
 @pytest.mark.parametrize("name", HEAVY)
-def test_heavy(shelf: Shelf, name: str) -> None:
+def test_heavy(shelf: FilledContainer, name: str) -> None:
     text = HEAVY[name]()
     before = time.thread_time()
     with pytest.raises(QueryError):
@@ -90,7 +90,7 @@ def test_heavy(shelf: Shelf, name: str) -> None:
     refusal(shelf, text)
 
 
-def test_the_server_goes_on(shelf: Shelf) -> None:
+def test_the_server_goes_on(shelf: FilledContainer) -> None:
     """After all that, in whatever order."""
     refusal(shelf, "SELECT")
     assert shelf.drain("SELECT VALUE c.id FROM c ORDER BY c.id") == ["1", "2"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.query.conftest import Stocked, only
 from tests.query.engines import INDEXED, PUSHED
-from tests.query.shelves import Shelf, problems
+from tests.query.shelves import FilledContainer, problems
 from tests.support.raw import RawClient, Reply
 
 pytestmark = only(PUSHED, INDEXED)
@@ -28,7 +28,7 @@ ALONE: Final = {"x_ms_documentdb_query_enablecrosspartition": "false"}
 
 
 @pytest.fixture(params=[1, 4], ids=["one range", "four ranges"])
-def shelf(request: pytest.FixtureRequest, stocked: Stocked) -> Shelf:
+def shelf(request: pytest.FixtureRequest, stocked: Stocked) -> FilledContainer:
     return stocked("scopes", DOCUMENTS, request.param)
 
 
@@ -43,7 +43,7 @@ def refused(reply: Reply, text: str = "") -> None:
     assert text in reply.json["message"]
 
 
-def pages(shelf: Shelf, text: str, size: int, /, **scope: str) -> Iterator[list[Any]]:
+def pages(shelf: FilledContainer, text: str, size: int, /, **scope: str) -> Iterator[list[Any]]:
     token = ""
     while True:
         more = {"continuation": token} if token else {}
@@ -54,7 +54,7 @@ def pages(shelf: Shelf, text: str, size: int, /, **scope: str) -> Iterator[list[
             return
 
 
-def drained(shelf: Shelf, text: str, size: int = 2, /, **scope: str) -> list[Any]:
+def drained(shelf: FilledContainer, text: str, size: int = 2, /, **scope: str) -> list[Any]:
     return [row for page in pages(shelf, text, size, **scope) for row in page]
 
 
@@ -66,7 +66,7 @@ def by_key(key: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_a_key_confines_the_query(shelf: Shelf, key: Any) -> None:
+def test_a_key_confines_the_query(shelf: FilledContainer, key: Any) -> None:
     own = [f"{key!r}-{number}" for number in range(3)]
     scope = by_key(key) | ALONE
     assert sorted(drained(shelf, ALL, 1, **scope)) == own
@@ -78,13 +78,13 @@ def test_a_key_confines_the_query(shelf: Shelf, key: Any) -> None:
     assert rows(shelf.query("SELECT VALUE 1", **scope)) == [1]
 
 
-def test_a_key_nobody_has(shelf: Shelf) -> None:
+def test_a_key_nobody_has(shelf: FilledContainer) -> None:
     assert drained(shelf, ALL, **by_key("nobody")) == []
     assert drained(shelf, "SELECT VALUE COUNT(1) FROM c", **by_key("nobody")) == [0]
     assert drained(shelf, "SELECT VALUE MAX(c.n) FROM c", **by_key("nobody")) == []
 
 
-def test_a_filter_on_another_key(shelf: Shelf) -> None:
+def test_a_filter_on_another_key(shelf: FilledContainer) -> None:
     text = f"{ALL} WHERE c.pk = 'B'"
     assert drained(shelf, text, **by_key("A")) == []
     assert sorted(drained(shelf, text)) == ["'B'-0", "'B'-1", "'B'-2"]
@@ -100,7 +100,7 @@ def test_a_filter_on_another_key(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "x", "[", '{"a":1}', '["A","B"]', "[[]]", '["A"', "5"])
-def test_headers_that_are_no_key(shelf: Shelf, header: str) -> None:
+def test_headers_that_are_no_key(shelf: FilledContainer, header: str) -> None:
     assert shelf.query(ALL, pk=header).status in ((200, 400) if not header else (400,))
 
 
@@ -122,7 +122,9 @@ LEVELED: Final[list[dict[str, Any]]] = [
 
 
 @pytest.fixture(params=["400", "40000"], ids=["one range", "four ranges"])
-def leveled(request: pytest.FixtureRequest, library: RawClient, stocked: Stocked) -> Shelf:
+def leveled(
+    request: pytest.FixtureRequest, library: RawClient, stocked: Stocked
+) -> FilledContainer:
     engine = stocked("nothing", []).engine
     path = f"/dbs/q/colls/levels-{request.param}"
     body = {"id": f"levels-{request.param}", **LEVELS}
@@ -130,7 +132,7 @@ def leveled(request: pytest.FixtureRequest, library: RawClient, stocked: Stocked
         for document in LEVELED:
             key = json.dumps([document["t"], document["u"], document["s"]])
             assert library.post(f"{path}/docs", document, pk=key).status == 201
-    return Shelf(library, path, engine)
+    return FilledContainer(library, path, engine)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def leveled(request: pytest.FixtureRequest, library: RawClient, stocked: Stocked
     [(["a"], "a"), (["b"], "b"), (["a", "y"], "ay"), (["b", "x", 2], "bx2"), (["c"], "c")],
     ids=str,
 )
-def test_prefixes(leveled: Shelf, prefix: list[Any], start: str) -> None:
+def test_prefixes(leveled: FilledContainer, prefix: list[Any], start: str) -> None:
     own = [document["id"] for document in LEVELED if document["id"].startswith(start)]
     scope = {"pk": json.dumps(prefix)} | ALONE
     assert sorted(drained(leveled, ALL, 1, **scope)) == own
@@ -146,7 +148,7 @@ def test_prefixes(leveled: Shelf, prefix: list[Any], start: str) -> None:
     assert drained(leveled, "SELECT VALUE COUNT(1) FROM c", **scope) == [len(own)]
 
 
-def test_filters_on_a_prefix(leveled: Shelf) -> None:
+def test_filters_on_a_prefix(leveled: FilledContainer) -> None:
     assert sorted(drained(leveled, f"{ALL} WHERE c.t = 'a'")) == ["ax1", "ax2", "ay1", "ay2"]
     assert sorted(drained(leveled, f"{ALL} WHERE c.t = 'a' AND c.u = 'x'")) == ["ax1", "ax2"]
     text = f"{ALL} WHERE c.t = 'a' AND c.u = 'x' AND c.s = 2"
@@ -154,20 +156,20 @@ def test_filters_on_a_prefix(leveled: Shelf) -> None:
     assert drained(leveled, f"{ALL} WHERE c.s = 2 AND c.t = 'b'", pk='["a"]') == []
 
 
-def test_too_many_levels(leveled: Shelf) -> None:
+def test_too_many_levels(leveled: FilledContainer) -> None:
     refused(leveled.query(ALL, pk='["a","x",1,2]'))
 
 
 # Ranges -------------------------------------------------------------------------------------------
 
 
-def ranges_of(shelf: Shelf) -> list[dict[str, Any]]:
+def ranges_of(shelf: FilledContainer) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = shelf.raw.get(f"{shelf.path}/pkranges").json["PartitionKeyRanges"]
     return found
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_range_ids_divide_the_rows(shelf: Shelf, size: int) -> None:
+def test_range_ids_divide_the_rows(shelf: FilledContainer, size: int) -> None:
     for text in (ALL, f"{ALL} ORDER BY c.n DESC", "SELECT DISTINCT VALUE c.id FROM c"):
         parts = [drained(shelf, text, size, range=each["id"]) for each in ranges_of(shelf)]
         assert sorted(row for part in parts for row in part) == EVERYTHING
@@ -178,7 +180,7 @@ def test_range_ids_divide_the_rows(shelf: Shelf, size: int) -> None:
     assert sum(counts) == len(DOCUMENTS)
 
 
-def test_feed_ranges_divide_the_rows(shelf: Shelf) -> None:
+def test_feed_ranges_divide_the_rows(shelf: FilledContainer) -> None:
     middle = [each["minInclusive"] or "00" for each in ranges_of(shelf)] + ["1A", "33", "FF"]
     borders = sorted(set(middle))
     found: list[Any] = []
@@ -192,12 +194,12 @@ def test_feed_ranges_divide_the_rows(shelf: Shelf) -> None:
     assert sorted(found) == EVERYTHING
 
 
-def test_unknown_range(shelf: Shelf) -> None:
+def test_unknown_range(shelf: FilledContainer) -> None:
     reply = shelf.query(ALL, range="77")
     assert (reply.status, reply.sub_status) == (410, 1002)
 
 
-def test_crossing_partitions_must_be_meant(shelf: Shelf) -> None:
+def test_crossing_partitions_must_be_meant(shelf: FilledContainer) -> None:
     refused(shelf.query(ALL, **ALONE), "Cross partition query is required but disabled.")
     for scope in (by_key("A"), {"range": "0"}):
         assert shelf.query(ALL, **ALONE, **scope).status == 200
@@ -215,12 +217,12 @@ TOKENED: Final = [
 ]
 
 
-def token_of(shelf: Shelf, text: str, /, **scope: str) -> str:
+def token_of(shelf: FilledContainer, text: str, /, **scope: str) -> str:
     return shelf.query(text, count="2", **scope).headers["x-ms-continuation"]
 
 
 @pytest.mark.parametrize("text", TOKENED)
-def test_every_changed_byte_of_a_token(shelf: Shelf, text: str) -> None:
+def test_every_changed_byte_of_a_token(shelf: FilledContainer, text: str) -> None:
     token = token_of(shelf, text)
     sealed = base64.urlsafe_b64decode(token)
     for at in range(0, len(sealed), 5):
@@ -235,11 +237,11 @@ def test_every_changed_byte_of_a_token(shelf: Shelf, text: str) -> None:
 @pytest.mark.parametrize(
     "token", ["x", "null", "{}", "0", "-1", "====", '{"token":"x"}', "A" * 4000, "a b", "%00"]
 )
-def test_tokens_nobody_gave(shelf: Shelf, token: str) -> None:
+def test_tokens_nobody_gave(shelf: FilledContainer, token: str) -> None:
     refused(shelf.query(ALL, count="2", continuation=token), "continuation token")
 
 
-def test_tokens_of_other_queries(shelf: Shelf, stocked: Stocked) -> None:
+def test_tokens_of_other_queries(shelf: FilledContainer, stocked: Stocked) -> None:
     given = {text: token_of(shelf, text) for text in TOKENED}
     for text in TOKENED:
         for other, token in given.items():
@@ -254,7 +256,7 @@ def test_tokens_of_other_queries(shelf: Shelf, stocked: Stocked) -> None:
         assert shelf.query(text, parameters, continuation=token).status == status
 
 
-def test_a_token_goes_with_another_page_size(shelf: Shelf) -> None:
+def test_a_token_goes_with_another_page_size(shelf: FilledContainer) -> None:
     token = token_of(shelf, f"{ALL} ORDER BY c.id")
     reply = shelf.query(f"{ALL} ORDER BY c.id", count="1000", continuation=token)
     assert rows(reply) == EVERYTHING[2:]
@@ -262,19 +264,19 @@ def test_a_token_goes_with_another_page_size(shelf: Shelf) -> None:
     assert rows(again) == EVERYTHING[2:3]
 
 
-def test_an_empty_token_is_none(shelf: Shelf) -> None:
+def test_an_empty_token_is_none(shelf: FilledContainer) -> None:
     assert rows(shelf.query(f"{ALL} ORDER BY c.id", count="1", continuation="")) == EVERYTHING[:1]
 
 
 @pytest.mark.parametrize("count", ["0", "-2", "x", "1.5", "99999999999999"])
-def test_page_sizes_that_are_none(shelf: Shelf, count: str) -> None:
+def test_page_sizes_that_are_none(shelf: FilledContainer, count: str) -> None:
     refused(shelf.query(ALL, count=count), "x-ms-max-item-count")
 
 
 # Bodies and parameters ----------------------------------------------------------------------------
 
 
-def post(shelf: Shelf, body: bytes) -> Reply:
+def post(shelf: FilledContainer, body: bytes) -> Reply:
     headers = {
         "content-type": "application/query+json",
         "x-ms-documentdb-isquery": "True",
@@ -293,7 +295,7 @@ def post(shelf: Shelf, body: bytes) -> Reply:
     b'{"query":"SELECT 1","query":"SELECT 2"}', b'{"query":"\xff"}', b'{"query":"SELECT \\ud800"}',
     b'{"query":"SELECT 1","parameters":[{"name":"@p","value":' + b"[" * 200 + b"]" * 200 + b"}]}",
 ])  # fmt: skip
-def test_bodies_that_are_no_query(shelf: Shelf, body: bytes) -> None:
+def test_bodies_that_are_no_query(shelf: FilledContainer, body: bytes) -> None:
     refused(post(shelf, body))
 
 
@@ -305,7 +307,7 @@ def test_bodies_that_are_no_query(shelf: Shelf, body: bytes) -> None:
     b'{"query":"SELECT VALUE 1","options":{},"extra":[1]}',
     b' \n{"parameters" : [ ] ,\t"query":"SELECT VALUE\\n1" } ',
 ])  # fmt: skip
-def test_bodies(shelf: Shelf, body: bytes) -> None:
+def test_bodies(shelf: FilledContainer, body: bytes) -> None:
     assert rows(post(shelf, body)) == [1]
 
 
@@ -318,12 +320,12 @@ def test_bodies(shelf: Shelf, body: bytes) -> None:
     ],
     ids=lambda value: str(value)[:20].replace("\x00", "NUL"),
 )  # fmt: skip
-def test_parameters_come_back(shelf: Shelf, value: Any) -> None:
+def test_parameters_come_back(shelf: FilledContainer, value: Any) -> None:
     assert rows(shelf.query("SELECT VALUE @p", {"@p": value})) == [value]
     assert rows(shelf.query("SELECT @p AS v, @q AS w", {"@p": value})) == [{"v": value}]
 
 
-def test_a_parameter_without_a_value_is_undefined(shelf: Shelf) -> None:
+def test_a_parameter_without_a_value_is_undefined(shelf: FilledContainer) -> None:
     """JavaScript leaves out a value that is undefined."""
     body = {
         "query": "SELECT VALUE [IS_DEFINED(@p), @p ?? 'none', @q, @p = null]",
@@ -334,7 +336,7 @@ def test_a_parameter_without_a_value_is_undefined(shelf: Shelf) -> None:
     assert rows(post(shelf, json.dumps(body).encode())) == []
 
 
-def test_many_parameters(shelf: Shelf) -> None:
+def test_many_parameters(shelf: FilledContainer) -> None:
     given = {f"@p{number}": number for number in range(1000)}
     text = f"SELECT VALUE [{', '.join(given)}]"
     assert rows(shelf.query(text, given)) == [list(range(1000))]
@@ -348,7 +350,7 @@ def meta(raw: RawClient, path: str, text: str, **parameters: Any) -> Reply:
     return raw.query(path, text, listed)
 
 
-def test_databases_and_containers(shelf: Shelf) -> None:
+def test_databases_and_containers(shelf: FilledContainer) -> None:
     raw = shelf.raw
     found = meta(raw, "/dbs", "SELECT * FROM root r WHERE r.id = @id", id="q").json["Databases"]
     assert [each["id"] for each in found] == ["q"]
@@ -365,7 +367,7 @@ def test_databases_and_containers(shelf: Shelf) -> None:
     assert names == sorted(names, reverse=True)
 
 
-def test_offers(shelf: Shelf) -> None:
+def test_offers(shelf: FilledContainer) -> None:
     """As the clients look for the throughput of a container."""
     raw = shelf.raw
     container = raw.get(shelf.path).json
@@ -391,7 +393,7 @@ def test_bad_queries_over_metadata(library: RawClient, path: str) -> None:
 # Headers of the answer ----------------------------------------------------------------------------
 
 
-def test_figures(shelf: Shelf) -> None:
+def test_figures(shelf: FilledContainer) -> None:
     reply = shelf.query(
         f"{ALL} WHERE c.n = 1", count="4", x_ms_documentdb_populatequerymetrics="True"
     )

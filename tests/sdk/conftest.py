@@ -18,6 +18,8 @@ import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey, aio
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
+from tests.support.servers import RunningServer
+
 
 class Exchange(NamedTuple):
     """One request of a client and the answer it got."""
@@ -83,9 +85,9 @@ def exchanges(recorder: Recorder) -> Recorder:
 
 
 @pytest.fixture(scope="session")
-def cosmos(endpoint: str, key: str, recorder: Recorder) -> Iterator[CosmosClient]:
+def cosmos(server: RunningServer, recorder: Recorder) -> Iterator[CosmosClient]:
     """The synchronous client that tests share; its caches are keyed by names nobody reuses."""
-    with CosmosClient(endpoint, key, raw_response_hook=recorder.note) as client:
+    with CosmosClient(server.endpoint, server.key, raw_response_hook=recorder.note) as client:
         yield client
 
 

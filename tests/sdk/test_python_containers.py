@@ -24,6 +24,7 @@ from tests.sdk.python_helpers import (
     make,
     paths,
 )
+from tests.support.builders import PARTITION_KEY
 
 DEFAULT_INDEXING = {
     "indexingMode": "consistent",
@@ -50,7 +51,7 @@ def test_container_defaults(database: DatabaseProxy) -> None:
     assert shown == CONTAINER_LINKS | {
         "id": "c",
         "indexingPolicy": DEFAULT_INDEXING,
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": []},
         "conflictResolutionPolicy": {
             "mode": "LastWriterWins",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +11,7 @@ from azure.cosmos import CosmosClient, PartitionKey, aio
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.sdk.conftest import refused
-from tests.support.running import running
+from tests.support.servers import RunningServer, Servers
 
 LARGE = "x" * 900 * 1024  # costs more than a second's 400 RU to write
 # The part of a second that has passed: what is left of it is what the client sleeps.
@@ -33,17 +31,9 @@ class Second:
             self.clock.advance(self.waits[-1] / 1000)
 
 
-@pytest.fixture(scope="module")
-def clock() -> MovableClock:
-    clock = MovableClock()
-    clock.set(math.ceil(clock.freeze()) + LATE)
-    return clock
-
-
-@pytest.fixture(scope="module")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True, enforce_throughput=True), clock) as found:
-        yield found
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    return servers("frozen", enforce_throughput=True)
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from perseid.errors import Conflict
 from perseid.model import Container, Database, ItemKey, Row, item_number
-from perseid.store.protocol import Decision, Put, Resource, Search, Store, View
+from perseid.service.catalog import build_container
+from perseid.store.protocol import Decision, Put, PutResource, Resource, Search, Store, View
+from tests.support.builders import PARTITION_KEY
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -22,7 +24,7 @@ async def scanned(store: Store, container: Container, search: Search) -> list[Ro
 def container_resource(number: int, *, unique: bool = False, ranges: int = 2) -> Resource:
     properties: dict[str, Any] = {
         "id": f"c{number}",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "indexingPolicy": {"indexingMode": "none"},
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}] if unique else []},
     }
@@ -93,3 +95,9 @@ def claiming(
         return Decision([Put(made, None, entries)], made)
 
     return decide
+
+
+def added_container(store: Store, run: Run[Any], resource: Resource) -> Container:
+    """Stores a container; returns it as the service sees it."""
+    run(store.change([PutResource(resource)]))
+    return build_container(resource, DATABASE)

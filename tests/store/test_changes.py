@@ -10,26 +10,19 @@ import pytest
 from perseid.config import Settings
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
-from perseid.service.catalog import build_container
 from perseid.store.protocol import (
-    ChangeSearch,
-    Decision,
     LoggedChange,
     Put,
     PutResource,
     Remove,
-    Resource,
-    Search,
     StaleResource,
     Store,
-    View,
 )
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.ttl import Cutoff
-from tests.store.rows import DATABASE, Run, container_resource, row
+from tests.store.change_logs import NOW, add, latest, new, resource, search, versions, write
+from tests.store.rows import Run, row
 from tests.support.stores import open_store
-
-NOW = 5000
 
 
 @pytest.fixture
@@ -40,50 +33,9 @@ def store(home: Settings, run: Run[Any]) -> Iterator[Store]:
     run(opened.close())
 
 
-def resource(number: int, *, keeps: bool, unique: bool = False, etag: str = '"1"') -> Resource:
-    made = container_resource(number, unique=unique)
-    return made._replace(etag=etag, state=made.state | {"keeps_versions": keeps})
-
-
-def add(store: Store, run: Run[Any], number: int = 7, **options: Any) -> Container:
-    made = resource(number, **options)
-    run(store.change([PutResource(made)]))
-    return build_container(made, DATABASE)
-
-
 def switch(store: Store, run: Run[Any], number: int, *, keeps: bool) -> None:
     made = resource(number, keeps=keeps)
     run(store.change([PutResource(made, replaces='"1"')]))
-
-
-@pytest.fixture
-def kept(store: Store, run: Run[Any]) -> Container:
-    """Two ranges, all versions."""
-    return add(store, run, keeps=True)
-
-
-@pytest.fixture
-def plain(store: Store, run: Run[Any]) -> Container:
-    """Two ranges, latest versions."""
-    return add(store, run, 8, keeps=False)
-
-
-async def write(
-    store: Store,
-    container: Container,
-    *changes: Callable[[int, int], Put | Remove],
-    part: int = 0,
-) -> None:
-    """One transaction; each change is made from the LSN and its place."""
-
-    def decide(view: View) -> Decision[None]:
-        return Decision([make(view.lsn, at) for at, make in enumerate(changes)], None)
-
-    await store.write(container, part, (), decide)
-
-
-def new(item_id: str, *, part: int = 0, **rest: Any) -> Callable[[int, int], Put]:
-    return lambda lsn, at: Put(row(lsn, item_id, part=part, position=at, **rest))
 
 
 async def stored(store: Store, container: Container, item_id: str) -> Row:
@@ -98,27 +50,6 @@ def again(old: Row, **changes: Any) -> Callable[[int, int], Put]:
 
 def gone(old: Row, *, expired: bool = False) -> Callable[[int, int], Remove]:
     return lambda _, __: Remove(old, expired)
-
-
-def search(after: int = 0, part: int = 0, **scope: Any) -> ChangeSearch:
-    since = scope.pop("since", None)
-    wanted = ChangeSearch(Search(**scope), part, after)
-    return wanted if since is None else wanted._replace(since=since)
-
-
-def latest(
-    store: Store, run: Run[Any], container: Container, **wanted: Any
-) -> tuple[list[str], int]:
-    page = run(store.latest(container, search(**wanted)))
-    return [each.id for each in page.rows], page.lsn
-
-
-def versions(
-    store: Store, run: Run[Any], container: Container, trimmed_until: int = 0, **wanted: Any
-) -> list[tuple[int, str, str]]:
-    page = run(store.versions(container, search(**wanted), trimmed_until))
-    assert page.is_complete
-    return [(change.lsn, change.kind, change.id) for change in page.changes]
 
 
 # Latest

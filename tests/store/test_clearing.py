@@ -22,7 +22,16 @@ from perseid.store.protocol import (
 )
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
-from tests.store.rows import DATABASE, Run, claiming, container_resource, ids_in, insert, key
+from tests.store.rows import (
+    DATABASE,
+    Run,
+    added_container,
+    claiming,
+    container_resource,
+    ids_in,
+    insert,
+    key,
+)
 
 A, B = b"\x08a\xff", b"\x08b\xff"
 RESOURCE = container_resource(7, unique=True)
@@ -33,8 +42,7 @@ COUNTS = pytest.mark.parametrize("count", [1, 1100])  # large ones may be remove
 
 @pytest.fixture
 def container(store: Store, run: Run[Any]) -> Container:
-    run(store.change([PutResource(RESOURCE)]))
-    return build_container(RESOURCE, DATABASE)
+    return added_container(store, run, RESOURCE)
 
 
 @pytest.fixture

@@ -37,22 +37,6 @@ from tests.store.rows import (
 )
 from tests.support.stores import open_store
 
-
-@pytest.fixture
-def container(store: Store, run: Run[None]) -> Container:
-    """A container of two ranges."""
-    made = container_resource(7)
-    run(store.change([PutResource(made)]))
-    return build_container(made, DATABASE)
-
-
-@pytest.fixture
-def unique_container(store: Store, run: Run[None]) -> Container:
-    made = container_resource(8, unique=True)
-    run(store.change([PutResource(made)]))
-    return build_container(made, DATABASE)
-
-
 # Decisions --------------------------------------------------------------------------------------
 
 

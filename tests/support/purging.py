@@ -29,12 +29,10 @@ from perseid.service.items import unique_keys
 from perseid.service.resources import containers, databases
 from perseid.store.protocol import Decision, PurgedItem, Put, View
 from perseid.store.sqlite.files import DATABASE_FILE
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 from tests.support.running import free_port
 from tests.support.stores import flags
-from tests.support.ttl_containers import (
-    KEY,
-)
 
 PATIENCE = 60.0  # seconds until a test gives up waiting: a machine may be busy
 BATCH = 250
@@ -56,7 +54,7 @@ async def container_at(
     """An open account with one new container, `d/c`; nothing serves it and nothing sweeps it."""
     async with opened(settings, clock) as account:
         await databases.create(account, {"id": "d"}, None, clock.now())
-        body = {"id": "c", "partitionKey": KEY, "defaultTtl": default_ttl, **rest}
+        body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": default_ttl, **rest}
         yield account, await containers.create(account, "d", body, None, clock.now())
 
 
@@ -142,13 +140,6 @@ def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
     reply = raw.get(admin)
     assert reply.status == 200, reply
     count: int = reply.json["backlog"]["items"]
-    return count
-
-
-def drained(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
-    reply = raw.post(f"{admin}/drain", {})
-    assert reply.status == 200, reply
-    count: int = reply.json["purged"]
     return count
 
 

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from perseid.clock import Clock, MovableClock
-from perseid.config import Settings
+from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
-from tests.support.running import running
 
 ABSENT: Final = object()  # the property is left out, which is not the same as null
-KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 NOT_FOUND: Final = (
     "Entity with the specified id does not exist in the system. "
     "More info: https://aka.ms/cosmosdb-tsg-not-found"
 )
 
 
-def frozen_clock() -> MovableClock:
-    """A clock that stands at the beginning of a second."""
-    clock = MovableClock()
-    clock.set(math.ceil(clock.freeze()))
-    return clock
-
-
-@contextmanager
-def serving(settings: Settings, clock: Clock) -> Iterator[RawClient]:
-    """A client of a server that runs until the block ends."""
-    with running(settings, clock) as found, closing(RawClient(found.endpoint, found.key)) as raw:
-        yield raw
+def drain(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
+    """Purges all expired items of a container; returns how many."""
+    reply = raw.post(f"{admin}/drain", {})
+    assert reply.status == 200, reply
+    purged: int = reply.json["purged"]
+    return purged
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,10 @@ class Shelf:
         if default_ttl is not ABSENT:
             body["defaultTtl"] = default_ttl
         return self.raw.put(self.path, body)
+
+    def drain(self) -> int:
+        """Purges all expired items; returns how many."""
+        return drain(self.raw, self.admin)
 
     def body(self, id_: str, ttl: object = ABSENT, pk: str = "p", **rest: Any) -> dict[str, Any]:
         document = {"id": id_, "pk": pk, **rest}
@@ -148,7 +141,7 @@ class Shelves:
 
     def post(self, default_ttl: object = ABSENT, name: str = "c", **rest: Any) -> Reply:
         """The answer to creating it, whatever it is."""
-        body = {"id": name, "partitionKey": KEY, **rest}
+        body = {"id": name, "partitionKey": PARTITION_KEY, **rest}
         if default_ttl is not ABSENT:
             body["defaultTtl"] = default_ttl
         return self.raw.post(f"{self.database}/colls", body)

@@ -1,42 +1,21 @@
-"""A server of its own for each file, on a clock that stands still until a test moves it.
+"""A server whose clock stands still until a test moves it, shared by the suite.
 
-The sweeper is paused, so dead items stay on disk: whatever hides them is the liveness test.
+The sweeper is paused, so expired items stay on disk: they are hidden by the liveness test alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.support.raw import RawClient
-from tests.support.running import running
-from tests.support.stores import Stores
-from tests.support.ttl_containers import Shelves, frozen_clock
+from tests.support.servers import RunningServer, Servers
+from tests.support.ttl_containers import Shelves
 
 
-@pytest.fixture(scope="module")
-def clock() -> MovableClock:
-    """Stands still at a whole second; tests move it forward."""
-    return frozen_clock()
-
-
-@pytest.fixture(scope="module")
-def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
-    with stores.place() as place, running(place.fresh(no_sweeper=True), clock) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def endpoint(settings: Settings) -> str:
-    return settings.endpoint
-
-
-@pytest.fixture(scope="module")
-def key(settings: Settings) -> str:
-    return settings.key
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    return servers("frozen", no_sweeper=True)
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import Reply
-from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves
 
 MAX_TTL: Final = 2147483647
 NAME: Final = "analyticalStorageTtl"
@@ -22,7 +23,7 @@ def setting(body: dict[str, Any]) -> object:
 
 def replace(shelf: Shelf, value: object, **rest: Any) -> Reply:
     """A full replacement of the container's definition."""
-    body: dict[str, Any] = {"id": "c", "partitionKey": KEY, **rest}
+    body: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY, **rest}
     if value is not ABSENT:
         body[NAME] = value
     return shelf.raw.put(shelf.path, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -14,10 +13,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.operations import codes, stored
 from tests.support.raw import RawClient
-from tests.support.ttl_containers import KEY, Shelves
+from tests.support.servers import RunningServer
+from tests.support.ttl_containers import Shelves
 
 DEFAULT_TTL: Final = 3
 IDS: Final = ("a", "b", "c")
@@ -199,9 +199,8 @@ HISTORIES = st.lists(
 
 
 @pytest.fixture(scope="module")
-def client(settings: Settings) -> Iterator[RawClient]:
-    with closing(RawClient(settings.endpoint, settings.key)) as raw:
-        raw.post("/dbs", {"id": "model"})
+def client(server: RunningServer) -> Iterator[RawClient]:
+    with server.connect() as raw, temporary_database(raw, "model"):
         yield raw
 
 
@@ -216,7 +215,7 @@ def test_random_batches(client: RawClient, clock: MovableClock, history: list[An
         DEFAULT_TTL,
         f"c{next(_names)}",
         uniqueKeyPolicy={"uniqueKeys": [{"paths": ["/mail"]}]},
-        partitionKey=KEY,
+        partitionKey=PARTITION_KEY,
     )
     model = Model()
     etags: dict[str, str] = {}  # the model's to the server's

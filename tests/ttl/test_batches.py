@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.operations import codes
 from tests.support.raw import Reply
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone, frozen_clock, serving
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 KEY: Final = '["p"]'
 TOUCH: Final = [{"op": "set", "path": "/v", "value": 1}]

@@ -13,8 +13,9 @@ import pytest
 from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.purging import Kept, backlog, container_at, process, stock, until
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelf, Shelves
 
 KEPT: dict[str, Any] = {"changeFeedPolicy": {"retentionDuration": 60}}
 LATEST = {"A-IM": "Incremental Feed"}
@@ -59,11 +60,6 @@ def told(found: list[Any]) -> list[tuple[str, str, bool | None]]:
     ]
 
 
-def drain(shelf: Shelf) -> int:
-    count: int = shelf.raw.post(f"{shelf.admin}/drain", {}).json["purged"]
-    return count
-
-
 def test_latest_versions_lose_the_dead_at_their_second(shelves: Shelves) -> None:
     """T-086: purged or not, and without a record of the end."""
     shelf = shelves.make(10)
@@ -77,7 +73,7 @@ def test_latest_versions_lose_the_dead_at_their_second(shelves: Shelves) -> None
     shelves.clock.advance(5)
     found, etag = drain_feed(shelf.raw, shelf.path, LATEST, None)
     assert [each["id"] for each in found] == ["stays"]
-    assert drain(shelf) == 2
+    assert shelf.drain() == 2
     assert latest(shelf) == ["stays"]
     assert latest(shelf, etag) == []
 
@@ -93,7 +89,7 @@ def test_a_position_at_a_dead_item_stays_good(shelves: Shelves) -> None:
     etag = reply.headers["etag"]
     shelves.clock.advance(5)
     assert latest(shelf, etag) == ["i4", "i5"]
-    drain(shelf)
+    shelf.drain()
     assert latest(shelf, etag) == ["i4", "i5"]
 
 
@@ -107,8 +103,8 @@ def test_one_record_when_purged_and_not_when_expired(shelves: Shelves) -> None:
     shelves.clock.advance(10)
     assert told(changes(shelf, etag)) == [("create", "x", None), ("replace", "x", None)]
     shelves.clock.advance(7)
-    assert drain(shelf) == 1
-    assert drain(shelf) == 0
+    assert shelf.drain() == 1
+    assert shelf.drain() == 0
     first, second, gone = changes(shelf, etag)
     lsn = second["metadata"]["lsn"]
     assert first["metadata"]["crts"] == created["_ts"]
@@ -149,7 +145,7 @@ def test_recreation_tells_of_the_death_first(shelves: Shelves, upsert: str) -> N
     assert told(found) == [("create", "x", None), ("delete", "x", True), ("create", "x", None)]
     assert found[1]["metadata"]["lsn"] == found[2]["metadata"]["lsn"]
     assert "previous" not in found[1]
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert len(changes(shelf, etag)) == 3
 
 
@@ -162,7 +158,7 @@ def test_a_dead_holder_of_a_unique_value_expires(shelves: Shelves) -> None:
     shelves.clock.advance(5)
     shelf.create("new", mark="m")
     assert told(changes(shelf, etag))[1:] == [("delete", "old", True), ("create", "new", None)]
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert len(changes(shelf, etag)) == 3
 
 
@@ -174,7 +170,7 @@ def test_a_purge_comes_after_the_writes_it_ends(shelves: Shelves) -> None:
         shelf.create(f"i{number}")
         shelf.replace(f"i{number}", shelf.body(f"i{number}", v=2))
     shelves.clock.advance(10)
-    assert drain(shelf) == 5
+    assert shelf.drain() == 5
     found = changes(shelf, etag)
     assert [change["metadata"]["lsn"] for change in found] == sorted(
         change["metadata"]["lsn"] for change in found
@@ -203,7 +199,7 @@ def test_records_outlive_the_items_by_the_feeds_own_retention(shelves: Shelves) 
     start = now(shelf)
     shelf.create("x")
     shelves.clock.advance(10)
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
     shelves.clock.advance(3589)
     assert len(changes(shelf, start)) == 2
     shelves.clock.advance(1)
@@ -225,7 +221,7 @@ def test_the_sweeper_forgets_old_records(place: Place) -> None:
         clock.advance(3000)
         shelf.create("young")
         clock.advance(600)
-        assert drain(shelf) == 0
+        assert shelf.drain() == 0
         assert told(changes(shelf, middle)) == [("create", "young", None)]
     db = apsw.Connection(str(settings.data / DATABASE_FILE))
     table = db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'changes_[0-9]'").get

@@ -28,6 +28,7 @@ from perseid.service.resources import containers, databases
 from perseid.service.throughput.rules import Throughput
 from perseid.store.protocol import Search
 from perseid.ttl import is_live
+from tests.support.builders import PARTITION_KEY
 from tests.support.stores import SQLITE, Stores
 
 RETENTION = 60
@@ -96,7 +97,7 @@ class World:
         await databases.create(self.account, {"id": "d"}, None, now)
         body: dict[str, Any] = {
             "id": "c",
-            "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+            "partitionKey": PARTITION_KEY,
             "changeFeedPolicy": {"retentionDuration": RETENTION // 60},
         }
         if self.default_ttl is not None:

@@ -23,10 +23,12 @@ from perseid.service.items import point_operations
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
-from tests.support.stores import Place, Stores
-from tests.support.ttl_containers import KEY, Shelves, assert_gone, frozen_clock, serving
+from tests.support.servers import Servers, frozen_clock, serving
+from tests.support.stores import Place
+from tests.support.ttl_containers import Shelves, assert_gone
 
 DAY = 86_400
 
@@ -195,12 +197,10 @@ def test_a_plain_clock_can_be_looked_at(plain: RawClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain(stores: Stores) -> Iterator[RawClient]:
-    """A server as everyone starts it, without --test-clock."""
-    with stores.place() as place, running(place.fresh(no_sweeper=True)) as found:
-        client = RawClient(found.endpoint, found.key)
+def plain(servers: Servers) -> Iterator[RawClient]:
+    """A server as users start it, without --test-clock."""
+    with servers("system").connect() as client:
         yield client
-        client.close()
 
 
 def test_a_server_started_with_a_test_clock_has_the_moves(place: Place) -> None:
@@ -390,7 +390,7 @@ async def ward_at(settings: Settings, machine: Machine) -> AsyncIterator[Ward]:
     clock = MovableClock(lambda: machine.wall)
     async with opened(settings, clock) as account:
         await databases.create(account, {"id": "d"}, None, clock.now())
-        body = {"id": "c", "partitionKey": KEY, "defaultTtl": -1}
+        body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": -1}
         container = await containers.create(account, "d", body, None, clock.now())
         sweeper = Sweeper(account, readings=machine.readings)
         found = Ward(machine, account, sweeper, container)

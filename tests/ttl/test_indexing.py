@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
-from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 NO_INDEX: Final = (
     "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection"
@@ -34,7 +35,7 @@ def assert_no_index(reply: Reply) -> None:
 
 def replace(shelf: Shelf, default_ttl: object, policy: dict[str, Any] | None) -> Reply:
     """A full replacement of the container's definition."""
-    body: dict[str, Any] = {"id": "c", "partitionKey": KEY}
+    body: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY}
     if default_ttl is not ABSENT:
         body["defaultTtl"] = default_ttl
     if policy is not None:

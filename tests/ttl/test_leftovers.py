@@ -22,11 +22,12 @@ from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
 from perseid.service.throughput import enforcement
 from perseid.service.throughput.rules import Throughput, autoscale, manual
+from tests.support.builders import PARTITION_KEY
 from tests.support.operations import create, delete, item, upsert
 from tests.support.purging import Kept, stock
 from tests.support.raw import RawClient, Reply
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place, Stores
-from tests.support.ttl_containers import KEY, frozen_clock, serving
 
 PRICE = 5.6  # of removing one of the items that `stock` makes: three index terms
 
@@ -47,7 +48,7 @@ async def container_with(
 ) -> Container:
     """A container with so many dead items and nothing else."""
     now = account.clock.now()
-    body = {"id": name, "partitionKey": KEY, "defaultTtl": 10}
+    body = {"id": name, "partitionKey": PARTITION_KEY, "defaultTtl": 10}
     made = await containers.create(account, "d", body, given, now)
     await stock(account, made, [Kept(f"a{n}", int(now) - 1000) for n in range(dead)])
     return made
@@ -347,7 +348,12 @@ def test_what_requests_remove_is_metered_like_the_rest(
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})
         unique = {"uniqueKeys": [{"paths": ["/mark"]}]}
-        body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10, "uniqueKeyPolicy": unique}
+        body = {
+            "id": "c",
+            "partitionKey": PARTITION_KEY,
+            "defaultTtl": 10,
+            "uniqueKeyPolicy": unique,
+        }
         assert raw.post("/dbs/d/colls", body).status == 201
         assert raw.post(DOCS, item("other", mark="other", ttl=-1), pk='["a"]').status == 201
         assert raw.post(DOCS, item("x", mark="x"), pk='["a"]').status == 201
@@ -372,7 +378,7 @@ def test_the_dead_of_a_cleared_partition_are_metered(
 
     async def scenario() -> float:
         async with account_with(place, serverless=True) as (account, clock):
-            body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+            body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
             body["changeFeedPolicy"] = {"retentionDuration": retention}
             made = await containers.create(account, "d", body, None, clock.now())
             now = int(clock.now())
@@ -397,7 +403,7 @@ def test_silence_is_not_mistaken_for_lack_of_leftover(place: Place) -> None:
     async def scenario() -> None:
         async with account_with(place) as (account, clock):
             container = await container_with(account, 200)
-            body = {"id": "c", "partitionKey": KEY}
+            body = {"id": "c", "partitionKey": PARTITION_KEY}
             now = clock.now()
             await containers.replace(account, "d", "c", body, if_match=None, now=now)
             await asyncio.gather(*account.background)
@@ -429,7 +435,7 @@ def status(raw: RawClient) -> dict[str, Any]:
 def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, MovableClock]) -> None:
     raw, clock = enforced
     assert raw.post("/dbs", {"id": "d"}).status == 201
-    body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+    body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
     assert raw.post("/dbs/d/colls", body).status == 201
     large = {"id": "a", "pk": "p", "text": "x" * 1024 * 1024}
     reply = raw.post("/dbs/d/colls/c/docs", large, pk='["p"]')
@@ -454,7 +460,9 @@ def test_a_shared_budget_is_dry_once(place: Place) -> None:
     with serving(place.fresh(enforce_throughput=True), clock) as raw:
         assert raw.post("/dbs", {"id": "d"}, throughput="400").status == 201
         for name in ("c", "e", "f"):
-            assert raw.post("/dbs/d/colls", {"id": name, "partitionKey": KEY}).status == 201
+            assert (
+                raw.post("/dbs/d/colls", {"id": name, "partitionKey": PARTITION_KEY}).status == 201
+            )
         large = {"id": "a", "pk": "a", "text": "x" * 1024 * 1024}
         assert raw.post(DOCS, large, pk='["a"]').status == 201
         clock.advance(1)

@@ -20,8 +20,9 @@ from perseid.config import CONSISTENCY_LEVELS, Settings
 from perseid.ttl import LIVE_SQL, MAX_TTL, NEVER, Policy, expires_at, is_live
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
+from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone, frozen_clock
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 TS: Final = 1_000_000
 

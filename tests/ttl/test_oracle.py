@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, product
 from random import Random
@@ -27,9 +26,11 @@ from perseid.model import Container, Database, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
 from perseid.store.protocol import Decision, Put, PutResource, Resource, Search
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
+from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.raw import RawClient, Reply
+from tests.support.servers import RunningServer
 from tests.support.stores import SQLITE, Stores, open_store
-from tests.support.ttl_containers import KEY, assert_gone
+from tests.support.ttl_containers import assert_gone
 
 T = TypeVar("T")
 
@@ -250,7 +251,7 @@ RANGES: Final = 2
 
 
 def container_resource(number: int) -> Resource:
-    properties = {"id": f"c{number}", "partitionKey": KEY, "indexingPolicy": {}}
+    properties = {"id": f"c{number}", "partitionKey": PARTITION_KEY, "indexingPolicy": {}}
     state = {
         "number": number,
         "properties": properties,
@@ -464,7 +465,7 @@ class Shop:
         self.path = f"{database}/colls/{name}"
         self.admin = f"/_perseid/ttl/{database.rpartition('/')[2]}/{name}"
         unique = {"uniqueKeys": [{"paths": ["/value"]}]}
-        self.definition = {"id": name, "partitionKey": KEY, "uniqueKeyPolicy": unique}
+        self.definition = {"id": name, "partitionKey": PARTITION_KEY, "uniqueKeyPolicy": unique}
         made = raw.post(f"{database}/colls", self.definition)
         assert made.status == 201
         self.lsn = int(made.headers["x-ms-session-token"].rpartition("#")[2])
@@ -599,12 +600,11 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def street(endpoint: str, key: str, clock: MovableClock) -> Iterator[Callable[[], Shop]]:
+def street(server: RunningServer) -> Iterator[Callable[[], Shop]]:
     """Opens one shop after the other."""
     numbers = count()
-    with closing(RawClient(endpoint, key)) as raw:
-        assert raw.post("/dbs", {"id": "street"}).status == 201
-        yield lambda: Shop(raw, clock, "/dbs/street", f"c{next(numbers)}")
+    with server.connect() as raw, temporary_database(raw, "street") as database:
+        yield lambda: Shop(raw, server.clock, database, f"c{next(numbers)}")
 
 
 def test_a_server_agrees_with_the_oracle(stores: Stores, street: Callable[[], Shop]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.support.raw import Reply
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelves
 
 
 def test_a_full_partition_takes_more_once_its_items_are_dead(place: Place) -> None:

@@ -19,29 +19,15 @@ from perseid.partition import parse_definition
 from perseid.service.items import batches, patches, point_operations, transactions
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin
+from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.purging import Kept, container_at, set_default, stock
 from tests.support.raw import RawClient
-from tests.support.stores import Place, Stores
-from tests.support.ttl_containers import (
-    ABSENT,
-    KEY,
-    Shelf,
-    Shelves,
-    assert_gone,
-    frozen_clock,
-    serving,
-)
+from tests.support.servers import Servers, frozen_clock, serving
+from tests.support.stores import Place
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
 Step = tuple[Any, ...]
-
-
-def drain(shelf: Shelf) -> int:
-    """Removes all the dead; how many they were."""
-    reply = shelf.raw.post(f"{shelf.admin}/drain", {})
-    assert reply.status == 200, reply
-    purged: int = reply.json["purged"]
-    return purged
 
 
 def play(shelf: Shelf, steps: tuple[Step, ...], *, is_purged: bool = False) -> None:
@@ -62,7 +48,7 @@ def play(shelf: Shelf, steps: tuple[Step, ...], *, is_purged: bool = False) -> N
             expected = {"alive": {"a"}, "gone": set()}[verb]
             assert shelf.seen("a") == expected, (second, verb)
         if is_purged:
-            drain(shelf)
+            shelf.drain()
 
 
 # rule, container's first default, steps
@@ -288,7 +274,7 @@ def test_who_dies_while_a_change_is_written_stays_dead(
 
 def patched() -> patches.Patch:
     operations = {"operations": [{"op": "set", "path": "/mark", "value": "new"}]}
-    return patches.parse(orjson.dumps(operations), parse_definition(KEY))
+    return patches.parse(orjson.dumps(operations), parse_definition(PARTITION_KEY))
 
 
 async def batched(op: Operation, checked_item: CheckedItem) -> Any:
@@ -505,7 +491,7 @@ def test_a_purge_right_after_a_change_is_complete(shelves: Shelves) -> None:
         shelf.clock.advance(10)
         body = shelf.definition()
         assert shelf.raw.put(shelf.path, body | {"defaultTtl": 10}).status == 200
-        assert drain(shelf) == 3
+        assert shelf.drain() == 3
         assert shelf.raw.put(shelf.path, body).status == 200
 
 
@@ -513,13 +499,11 @@ def test_a_purge_right_after_a_change_is_complete(shelves: Shelves) -> None:
 
 
 @pytest.fixture(scope="module")
-def lenient(stores: Stores) -> Iterator[Shelves]:
+def lenient(servers: Servers) -> Iterator[Shelves]:
     """A server that judges by the current setting alone."""
-    clock = frozen_clock()
-    options = {"no_sweeper": True, "revive_unpurged": True}
-    with stores.place() as place, serving(place.fresh(**options), clock) as raw:
-        assert raw.post("/dbs", {"id": "lenient"}).status == 201
-        yield Shelves(raw, clock, "/dbs/lenient")
+    server = servers("frozen", no_sweeper=True, revive_unpurged=True)
+    with server.connect() as raw, temporary_database(raw, "lenient") as database:
+        yield Shelves(raw, server.clock, database)
 
 
 # first default, the item's ttl, a default that lets it live again
@@ -548,7 +532,7 @@ def test_revival(
     assert shelf.post(shelf.body("a")).status == 409
     shelf.set_default(default_ttl)
     assert shelf.seen("a") == set()
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
     shelf.set_default(relaxed)
     assert shelf.seen("a") == set()
 
@@ -604,7 +588,7 @@ def test_a_new_container_of_the_name_knows_nothing(shelves: Shelves) -> None:
     assert status["live"] == status["backlog"] == nobody
     assert again.raw.post(f"{again.admin}/undo", {}).status == 409
     assert again.seen("a") == set()
-    assert drain(again) == 0
+    assert again.drain() == 0
     assert again.raw.get(f"/{stored['_self']}", pk='["p"]').status == 404
     again.set_default(30)
     play(again, ((0, "create"), (29, "alive"), (30, "gone")))

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.support.raw import RawClient
-from tests.support.running import running
-from tests.support.stores import Stores
+from tests.support.servers import RunningServer, Servers
 from tests.support.ttl_containers import Shelves, assert_gone
 
 LIFETIME = 1
 PATIENCE = 10.0  # seconds of wall time until the test gives up
 
 
-@pytest.fixture(scope="module")
-def settings(stores: Stores) -> Iterator[Settings]:
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
     """A server as users start it: system clock, sweeper at work."""
-    with stores.place() as place, running(place.fresh()) as found:
-        yield found
+    return servers("system")
 
 
 def test_an_item_is_gone_after_its_second(raw: RawClient, database: str) -> None:

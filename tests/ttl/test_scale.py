@@ -17,9 +17,10 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.store.sqlite.files import DATABASE_FILE
-from tests.support.purging import Kept, container_at, drained, process, stock, until
+from tests.support.purging import Kept, container_at, process, stock, until
 from tests.support.raw import RawClient
-from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
+from tests.support.servers import frozen_clock, serving
+from tests.support.ttl_containers import Shelf, Shelves, drain
 
 pytestmark = [
     pytest.mark.slow,
@@ -152,7 +153,7 @@ def test_the_sweep_removes_exactly_the_dead(data: Path) -> None:
         left = remaining
     assert left > 0, "the sweep was over before the kill"
     with process(Settings(data=data), *flags) as server:
-        drained(server.raw)  # waits without asking all the time; the sweeper works beside it
+        drain(server.raw)  # waits without asking all the time; the sweeper works beside it
         found = server.raw.get("/_perseid/metrics.json").json["containers"][0]
         assert (found["live"]["items"], found["backlog"]["items"]) == (EACH, 0)
         assert found["purgedTotal"] == EACH  # each was removed once, over all runs

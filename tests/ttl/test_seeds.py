@@ -15,6 +15,7 @@ from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionK
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from perseid.clock import MovableClock
+from tests.support.servers import RunningServer
 
 MINUTE: Final = 60
 DAY: Final = 60 * 60 * 24
@@ -23,8 +24,8 @@ BY_CUSTOMER: Final = PartitionKey("/customerId")
 
 
 @pytest.fixture(scope="module")
-def cosmos(endpoint: str, key: str) -> Iterator[CosmosClient]:
-    with CosmosClient(endpoint, key) as client:
+def cosmos(server: RunningServer) -> Iterator[CosmosClient]:
+    with CosmosClient(server.endpoint, server.key) as client:
         yield client
 
 

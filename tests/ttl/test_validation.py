@@ -14,8 +14,9 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import Reply
-from tests.support.ttl_containers import ABSENT, KEY, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves
 
 MAX_TTL: Final = 2147483647
 INVALID: Final = (
@@ -67,13 +68,13 @@ DefaultTtl = Callable[[Shelves, str], Reply]
 
 
 def create_container(shelves: Shelves, value: str) -> Reply:
-    body = with_member({"id": "c", "partitionKey": KEY}, "defaultTtl", value)
+    body = with_member({"id": "c", "partitionKey": PARTITION_KEY}, "defaultTtl", value)
     return shelves.raw.post(f"{shelves.database}/colls", body)
 
 
 def replace_container(shelves: Shelves, value: str) -> Reply:
     shelf = shelves.make(3600)
-    body = {"id": "c", "partitionKey": KEY}
+    body = {"id": "c", "partitionKey": PARTITION_KEY}
     return shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value))
 
 
@@ -148,7 +149,11 @@ def test_a_refused_replace_changes_nothing(shelves: Shelves, value: str) -> None
     shelf = shelves.make(10, indexingPolicy={"indexingMode": "lazy"})  # T-057
     shelf.create("a")
     before = shelf.raw.get(shelf.path).json
-    body = {"id": "c", "partitionKey": KEY, "indexingPolicy": {"indexingMode": "consistent"}}
+    body = {
+        "id": "c",
+        "partitionKey": PARTITION_KEY,
+        "indexingPolicy": {"indexingMode": "consistent"},
+    }
     assert shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value)).status == 400
     assert shelf.raw.get(shelf.path).json == before
     shelf.clock.advance(9)
@@ -160,7 +165,7 @@ def test_a_refused_replace_changes_nothing(shelves: Shelves, value: str) -> None
 @pytest.mark.parametrize("value", ['"/t"', '"/_ts"', '""', "5"])
 @pytest.mark.parametrize("default_ttl", [ABSENT, -1, 60], ids=["off", "-1", "60"])
 def test_another_base_than_ts_is_refused(shelves: Shelves, default_ttl: object, value: str) -> None:
-    body: dict[str, Any] = {"id": "new", "partitionKey": KEY}  # T-062
+    body: dict[str, Any] = {"id": "new", "partitionKey": PARTITION_KEY}  # T-062
     if default_ttl is not ABSENT:
         body["defaultTtl"] = default_ttl
     text = with_member(body, "ttlPropertyPath", value)

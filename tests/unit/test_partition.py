@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from perseid import partition
 from perseid.errors import BadRequest, PartitionKeyMismatch
 from perseid.partition import ABSENT, Component, KeyDefinition, PartitionKey, Range, Segment
+from tests.support.builders import PARTITION_KEY
 
 V1: Final = partition.parse_definition({"paths": ["/pk"]})
-V2: Final = partition.parse_definition({"paths": ["/pk"], "kind": "Hash", "version": 2})
+V2: Final = partition.parse_definition(PARTITION_KEY)
 MULTI: Final = partition.parse_definition(
     {"paths": ["/a", "/b/c", "/d"], "kind": "MultiHash", "version": 2}
 )

@@ -22,9 +22,11 @@ from perseid.errors import Forbidden, Unauthorized
 from perseid.http import admin
 from perseid.http.authorization import SignatureVerifier
 from perseid.http.request import Request
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
-from tests.support.stores import Place, Stores
+from tests.support.servers import Servers
+from tests.support.stores import Stores
 
 MISSING = "Required Header authorization is missing. Ensure a valid Authorization token is passed."
 REFUSED = "The input authorization token can't serve the request."
@@ -461,7 +463,7 @@ def keys(stores: Stores) -> Iterator[Keys]:
     with stores.place() as place, running(place.fresh(**chosen)) as found:
         client = RawClient(found.endpoint, made[0])
         assert client.post("/dbs", {"id": "d"}).status == 201
-        body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+        body = {"id": "c", "partitionKey": PARTITION_KEY}
         assert client.post("/dbs/d/colls", body).status == 201
         assert client.post("/dbs/d/colls/c/docs", {"id": "1", "pk": "a"}, pk='["a"]').status == 201
         offer = client.get("/offers").json["Offers"][0]["id"]
@@ -590,12 +592,10 @@ def test_the_well_known_key_is_nothing_when_another_is_set(anyone: RawClient) ->
     assert_unauthorized(anyone.request("GET", "/", sign_with=WELL_KNOWN_KEY), REFUSED)
 
 
-def test_server_without_authorization(place: Place, name: str) -> None:
-    with running(place.fresh(no_auth=True)) as settings:
-        client = RawClient(settings.endpoint)
+def test_server_without_authorization(servers: Servers, name: str) -> None:
+    with servers(no_auth=True).connect() as client:
         for key in (None, OTHER_KEY, WELL_KNOWN_KEY):
             assert client.request("GET", "/", sign_with=key).status == 200
             assert client.request("POST", "/dbs", {"id": name}, sign_with=key).status == 201
             assert client.request("DELETE", f"/dbs/{name}", sign_with=key).status == 204
         assert client.request("GET", "/dbs", headers={"authorization": "x"}).status == 200
-        client.close()

@@ -10,6 +10,7 @@ import pytest
 
 from perseid import charges
 from perseid.service.items import batches
+from tests.support.builders import PARTITION_KEY
 from tests.support.operations import (
     BROKEN,
     codes,
@@ -47,7 +48,7 @@ def unique(raw: RawClient, database: str) -> str:
     """A container where /mail is unique."""
     body = {
         "id": "u",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]},
     }
     assert raw.post(f"{database}/colls", body).status == 201

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.operations import (
     BROKEN,
     codes,
@@ -109,7 +110,7 @@ def test_keys_of_operations(raw: RawClient, container: str) -> None:
 
 
 def test_ranges(raw: RawClient, database: str) -> None:
-    key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    key = PARTITION_KEY
     body = {"id": "r", "partitionKey": key}
     assert raw.post(f"{database}/colls", body, throughput="30000").status == 201
     container = f"{database}/colls/r"
@@ -143,7 +144,7 @@ def test_ranges(raw: RawClient, database: str) -> None:
 
 def test_keys_of_other_ranges_are_served(raw: RawClient, database: str) -> None:
     """What a client sends that knows the ranges of a container made anew under the same name."""
-    key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    key = PARTITION_KEY
     body = {"id": "r", "partitionKey": key}
     assert raw.post(f"{database}/colls", body, throughput="30000").status == 201
     container = f"{database}/colls/r"
@@ -174,7 +175,7 @@ def test_what_would_not_fit_into_the_answer_is_not_done(raw: RawClient, containe
 def test_unique_keys(raw: RawClient, database: str) -> None:
     body = {
         "id": "u",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]},
     }
     assert raw.post(f"{database}/colls", body).status == 201

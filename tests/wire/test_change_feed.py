@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
@@ -12,10 +10,10 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.operations import codes, create, patch, upsert
 from tests.support.raw import RawClient, Reply
-from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import Place
 
 LATEST = {"A-IM": "Incremental Feed"}
@@ -94,7 +92,7 @@ class Box:
 
 def make(raw: RawClient, database: str, name: str = "c", **rest: Any) -> Box:
     throughput = rest.pop("throughput", None)
-    key = rest.pop("key", {"paths": ["/pk"], "kind": "Hash", "version": 2})
+    key = rest.pop("key", PARTITION_KEY)
     headers = {"throughput": throughput} if throughput else {}
     reply = raw.post(f"{database}/colls", {"id": name, "partitionKey": key, **rest}, **headers)
     assert reply.status == 201, reply
@@ -626,15 +624,10 @@ def test_what_a_page_costs(box: Box) -> None:
 # Restart
 
 
-def serving(settings: Settings) -> Iterator[RawClient]:
-    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
-        yield raw
-
-
 @pytest.mark.parametrize("throughput", [None, FOUR_RANGES])
 def test_positions_survive_a_restart(place: Place, throughput: str | None) -> None:
     settings = place.lasting()
-    for raw in serving(settings):
+    with serving(settings) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         box = make(raw, "/dbs/d", throughput=throughput, changeFeedPolicy={"retentionDuration": 10})
         start = box.now(ALL)
@@ -643,7 +636,7 @@ def test_positions_survive_a_restart(place: Place, throughput: str | None) -> No
         seen = fields(first.json["Documents"], "pk")
         all_first = box.get(ALL, start, x_ms_max_item_count="2")
         told_first = told(all_first.json["Documents"])
-    for raw in serving(settings):
+    with serving(settings) as raw:
         box = Box(raw, "/dbs/d/colls/c")
         rest, _ = box.drain(LATEST, first.headers["etag"])
         assert sorted(seen + fields(rest, "pk")) == sorted((pk,) for pk in SCOPE_KEYS)
@@ -655,14 +648,14 @@ def test_a_default_for_all_containers(place: Place) -> None:
     """The server's own setting, switched on and off between runs."""
     off = place.lasting()
     on = replace(off, change_feed_retention=10)
-    for raw in serving(off):
+    with serving(off) as raw:
         assert "continuousBackupEnabled" not in raw.get("/").json
         assert raw.post("/dbs", {"id": "d"}).status == 201
         box = make(raw, "/dbs/d")
         make(raw, "/dbs/d", "never", changeFeedPolicy={"retentionDuration": 0})
         box.put("before")
         assert box.get(ALL, "*").status == 400
-    for raw in serving(on):
+    with serving(on) as raw:
         assert raw.get("/").json["continuousBackupEnabled"] is True
         box = Box(raw, "/dbs/d/colls/c")
         etag = box.now(ALL)
@@ -671,11 +664,11 @@ def test_a_default_for_all_containers(place: Place) -> None:
         assert box.get(ALL, '"0"').status == 400
         assert Box(raw, "/dbs/d/colls/never").get(ALL, "*").status == 400
         assert "changeFeedPolicy" not in raw.get(box.path).json
-    for raw in serving(off):
+    with serving(off) as raw:
         box = Box(raw, "/dbs/d/colls/c")
         assert box.get(ALL, etag).status == 400
         box.put("unseen")
-    for raw in serving(on):
+    with serving(on) as raw:
         reply = Box(raw, "/dbs/d/colls/c").get(ALL, etag)
         assert reply.status == 400
         assert OUTSIDE in reply.json["message"]

@@ -11,18 +11,14 @@ from urllib.parse import quote
 import pytest
 
 from perseid.clock import MovableClock
-from tests.support.raw import RawClient, Reply
+from tests.support.builders import PARTITION_KEY
+from tests.support.raw import RawClient
+from tests.support.replies import outcome
 
 ETAG = re.compile(r'"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{8})[0-9a-f]{4}"')
 MISSING_ID = "The input content is invalid because the required properties - 'id; ' - are missing"
 NAME_LENGTH = "Ensure to provide a unique non-empty string less than '255' characters."
 NOT_MET = "Operation cannot be performed because one of the specified precondition is not met."
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
-
-
-def outcome(reply: Reply) -> tuple[int, int, str]:
-    """Status, sub-status and code of a refusal."""
-    return reply.status, reply.sub_status, reply.json["code"]
 
 
 @pytest.fixture
@@ -84,7 +80,7 @@ def test_delete(raw: RawClient, made: list[str], name: str) -> None:
 def test_delete_takes_everything_along(raw: RawClient, made: list[str], name: str) -> None:
     made.append(name)
     old = raw.request("POST", "/dbs", {"id": name}, {"x-ms-offer-throughput": "500"}).json
-    coll = {"id": "c", "partitionKey": KEY}
+    coll = {"id": "c", "partitionKey": PARTITION_KEY}
     own = raw.request("POST", f"/dbs/{name}/colls", coll, {"x-ms-offer-throughput": "600"}).json
     raw.post(f"/dbs/{name}/colls/c/docs", {"id": "1", "pk": "a"}, pk='["a"]')
     assert raw.delete(f"/dbs/{name}").status == 204
@@ -150,7 +146,10 @@ def test_names_round_trip(raw: RawClient, made: list[str], name: str, tail: str,
     read = raw.request("GET", path, raw_path=wire)
     assert read.json == created.json
     coll = raw.request(
-        "POST", f"{path}/colls", {"id": chosen, "partitionKey": KEY}, raw_path=f"{wire}/colls"
+        "POST",
+        f"{path}/colls",
+        {"id": chosen, "partitionKey": PARTITION_KEY},
+        raw_path=f"{wire}/colls",
     )
     assert coll.status == 201
     assert coll.headers["x-ms-alt-content-path"].isascii()

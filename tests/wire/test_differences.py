@@ -11,11 +11,10 @@ import http.client
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.stores import Place
-
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 
 def difference(topic: str) -> pytest.MarkDecorator:
@@ -36,7 +35,7 @@ def test_what_was_not_removed_comes_back(place: Place) -> None:
     with running(place.fresh(no_sweeper=True), clock) as settings:
         raw = RawClient(settings.endpoint)
         needed(raw.post("/dbs", {"id": "d"}))
-        definition = {"id": "c", "partitionKey": KEY}
+        definition = {"id": "c", "partitionKey": PARTITION_KEY}
         needed(raw.post("/dbs/d/colls", definition | {"defaultTtl": 10}))
         needed(raw.post("/dbs/d/colls/c/docs", {"id": "a", "pk": "p"}, pk='["p"]'))
         clock.advance(11)
@@ -71,7 +70,7 @@ def test_metadata_requests_are_limited(raw: RawClient) -> None:
 @difference("lazy indexing")
 def test_lazy_indexing_is_closed(raw: RawClient, database: str) -> None:
     policy = {"indexingMode": "lazy"}
-    definition = {"id": "c", "partitionKey": KEY, "indexingPolicy": policy}
+    definition = {"id": "c", "partitionKey": PARTITION_KEY, "indexingPolicy": policy}
     assert raw.post(f"{database}/colls", definition).status == 400
 
 
@@ -87,7 +86,7 @@ def test_more_throughput_splits_ranges(raw: RawClient, container: str) -> None:
 
 @difference("bulk operations with a key of another range than the request names")
 def test_bulk_operations_belong_to_the_range(raw: RawClient, database: str) -> None:
-    body = {"id": "r", "partitionKey": KEY}
+    body = {"id": "r", "partitionKey": PARTITION_KEY}
     needed(raw.post(f"{database}/colls", body, throughput="20000"))
     operations = [
         {

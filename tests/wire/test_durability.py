@@ -23,6 +23,7 @@ import pytest
 
 import perseid
 from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import free_port
 from tests.support.stores import Place, Stores, flags
@@ -32,7 +33,6 @@ CLIENTS = 8
 KILLS = {"sqlite": 20, "postgres": 3, "citus": 3}
 DOCS = "/dbs/d/colls/c/docs"
 ONCE = pytest.mark.only_on("sqlite", reason="which signal it was is not the store's business")
-DEFINITION = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 
 # A server of its own ----------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def data(place: Place) -> Settings:
     with serving(kept) as server:
         client = server.client()
         assert client.post("/dbs", {"id": "d"}).status == 201
-        body = {"id": "c", "partitionKey": DEFINITION}
+        body = {"id": "c", "partitionKey": PARTITION_KEY}
         assert client.post("/dbs/d/colls", body).status == 201
         client.close()
         assert server.end(signal.SIGTERM)[0] == 0
@@ -318,7 +318,9 @@ def test_one_server_for_a_directory(data: Settings) -> None:
 def furnish(client: RawClient) -> None:
     """Databases, containers with every kind of property, offers, and items with a past."""
     assert client.post("/dbs", {"id": "shared é"}, throughput="500").status == 201
-    assert client.post("/dbs/shared é/colls", {"id": "s", "partitionKey": DEFINITION}).status == 201
+    assert (
+        client.post("/dbs/shared é/colls", {"id": "s", "partitionKey": PARTITION_KEY}).status == 201
+    )
     definition = {
         "id": "rich",
         "partitionKey": {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
@@ -356,7 +358,7 @@ def furnish(client: RawClient) -> None:
         b'{"id":"text","pk":1,"n":[1.50,1e2,-0.0,18446744073709551615],"s":"\\u00e9\xc3\xa9"}'
     )
     assert client.post(DOCS, raw_text, pk="[1]").status == 201
-    assert client.post("/dbs/d/colls", {"id": "gone", "partitionKey": DEFINITION}).status == 201
+    assert client.post("/dbs/d/colls", {"id": "gone", "partitionKey": PARTITION_KEY}).status == 201
     assert client.delete("/dbs/d/colls/gone").status == 204
 
 
@@ -435,9 +437,9 @@ def test_restart_keeps_everything(data: Settings, how: signal.Signals) -> None:
 
         # and so are names
         for path, name in (("/dbs", "d"), ("/dbs/d/colls", "rich")):
-            body = {"id": name, "partitionKey": DEFINITION}
+            body = {"id": name, "partitionKey": PARTITION_KEY}
             assert client.post(path, body).status == 409
-        body = {"id": "gone", "partitionKey": DEFINITION}
+        body = {"id": "gone", "partitionKey": PARTITION_KEY}
         assert client.post("/dbs/d/colls", body).status == 201
         client.close()
 

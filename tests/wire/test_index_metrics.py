@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 
 POLICY = {
@@ -30,7 +31,7 @@ COMPUTED = [
 def indexed(raw: RawClient, database: str) -> str:
     body = {
         "id": "i",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "indexingPolicy": POLICY,
         "computedProperties": COMPUTED,
     }

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY, create_items
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import assert_bad_request
 from tests.support.running import running
 from tests.support.stores import Place
 
@@ -29,15 +31,6 @@ HASHES = {
     '""':             "32E9366E637A71B4E710384B2F4970A0",
     "null":           "378867E4430E67857ACE5C908374FE16",
 }  # fmt: skip
-
-
-def fill(raw: RawClient, container: str, count: int, pk: str = "a", start: int = 0) -> list[str]:
-    """Creates items; returns their ids in order of creation."""
-    ids = [f"{pk}{number}" for number in range(start, start + count)]
-    for item_id in ids:
-        body = {"id": item_id, "pk": pk}
-        assert raw.post(f"{container}/docs", body, pk=json.dumps([pk])).status == 201
-    return ids
 
 
 def ids_of(page: Reply) -> list[str]:
@@ -90,14 +83,14 @@ def walk(raw: RawClient, container: str, **headers: str) -> Iterator[Reply]:
 )
 def test_pages(raw: RawClient, container: str, count: str, sizes: list[int]) -> None:
     """A continuation is there exactly if there is more."""
-    ids = fill(raw, container, 7)
+    ids = create_items(raw, container, 7)
     pages = list(walk(raw, container, count=count))
     assert [page.json["_count"] for page in pages] == sizes
     assert [each for page in pages for each in ids_of(page)] == ids
 
 
 def test_without_a_count(raw: RawClient, container: str) -> None:
-    ids = fill(raw, container, 7)
+    ids = create_items(raw, container, 7)
     assert [ids_of(page) for page in walk(raw, container)] == [ids]
 
 
@@ -119,7 +112,7 @@ def test_empty_container(raw: RawClient, container: str) -> None:
 
 @pytest.mark.parametrize("end", ["", "/"])
 def test_trailing_slash(raw: RawClient, container: str, end: str) -> None:
-    ids = fill(raw, container, 1)
+    ids = create_items(raw, container, 1)
     page = raw.request("GET", f"{container}/docs", raw_path=f"{container}/docs{end}")
     assert ids_of(page) == ids
 
@@ -138,7 +131,7 @@ def test_owner_missing(raw: RawClient, database: str, name: str, missing: str) -
 
 
 def test_feed_needs_no_cross_partition_header(raw: RawClient, container: str) -> None:
-    ids = fill(raw, container, 2, "a") + fill(raw, container, 2, "b")
+    ids = create_items(raw, container, 2, "a") + create_items(raw, container, 2, "b")
     assert sorted(ids_of(raw.get(f"{container}/docs"))) == sorted(ids)
 
 
@@ -148,7 +141,7 @@ def test_feed_needs_no_cross_partition_header(raw: RawClient, container: str) ->
 @pytest.mark.parametrize("victim", ["last seen", "first seen", "next", "all seen"])
 def test_delete_between_pages(raw: RawClient, container: str, victim: str) -> None:
     """Neither skips nor repeats; what was deleted unseen is not shown."""
-    ids = fill(raw, container, 6)
+    ids = create_items(raw, container, 6)
     page = raw.get(f"{container}/docs", count="2")
     gone = {"last seen": ids[1:2], "first seen": ids[:1], "next": ids[2:3], "all seen": ids[:2]}
     for each in gone[victim]:
@@ -166,7 +159,7 @@ def test_delete_between_pages(raw: RawClient, container: str, victim: str) -> No
 @pytest.mark.parametrize("operation", ["replace", "rename", "delete and create"])
 def test_write_between_pages(raw: RawClient, container: str, operation: str) -> None:
     """An item that is written again keeps its place; a new one of the same id is a new item."""
-    ids = fill(raw, container, 4)
+    ids = create_items(raw, container, 4)
     page = raw.get(f"{container}/docs", count="2")
     path, body = f"{container}/docs/{ids[1]}", {"id": ids[1], "pk": "a"}
     if operation == "replace":
@@ -182,9 +175,9 @@ def test_write_between_pages(raw: RawClient, container: str, operation: str) -> 
 
 
 def test_create_between_pages(raw: RawClient, container: str) -> None:
-    ids = fill(raw, container, 3)
+    ids = create_items(raw, container, 3)
     page = raw.get(f"{container}/docs", count="2")
-    ids += fill(raw, container, 2, start=3)
+    ids += create_items(raw, container, 2, start=3)
     token = page.headers["x-ms-continuation"]
     rest = [each for onward in walk(raw, container, continuation=token) for each in ids_of(onward)]
     assert ids_of(page) + rest == ids
@@ -194,13 +187,8 @@ def test_create_between_pages(raw: RawClient, container: str) -> None:
 
 
 def token_of(raw: RawClient, container: str) -> str:
-    fill(raw, container, 3)
+    create_items(raw, container, 3)
     return raw.get(f"{container}/docs", count="1").headers["x-ms-continuation"]
-
-
-def check_refused(reply: Reply) -> None:
-    assert (reply.status, reply.sub_status) == (400, 0)
-    assert reply.json["code"] == "BadRequest"
 
 
 def test_token_goes_with_another_count(raw: RawClient, container: str) -> None:
@@ -218,7 +206,7 @@ def test_tampered_token(raw: RawClient, container: str) -> None:
         other = "A" if character != "A" else "B"
         changed = token[:position] + other + token[position + 1 :]
         if base64.urlsafe_b64decode(changed) != base64.urlsafe_b64decode(token):
-            check_refused(raw.get(f"{container}/docs", continuation=changed))
+            assert_bad_request(raw.get(f"{container}/docs", continuation=changed))
 
 
 @pytest.mark.parametrize(
@@ -226,20 +214,20 @@ def test_tampered_token(raw: RawClient, container: str) -> None:
     ["x", "=", "null", "{}", "-1", "100", "+RID:~3FIlAOzjvyg=#RT:1#TRC:20", "A" * 64, "%00", "é"],
 )
 def test_token_that_nobody_made(raw: RawClient, container: str, token: str) -> None:
-    check_refused(raw.get(f"{container}/docs", continuation=token))
+    assert_bad_request(raw.get(f"{container}/docs", continuation=token))
 
 
 @pytest.mark.parametrize("cut", [1, 4, 12])
 def test_truncated_token(raw: RawClient, container: str, cut: int) -> None:
     token = token_of(raw, container)
-    check_refused(raw.get(f"{container}/docs", continuation=token[:-cut]))
-    check_refused(raw.get(f"{container}/docs", continuation=token + "A" * cut))
+    assert_bad_request(raw.get(f"{container}/docs", continuation=token[:-cut]))
+    assert_bad_request(raw.get(f"{container}/docs", continuation=token + "A" * cut))
 
 
 def test_token_of_another_container(raw: RawClient, database: str, container: str) -> None:
-    body = {"id": "d", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "d", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
-    check_refused(raw.get(f"{database}/colls/d/docs", continuation=token_of(raw, container)))
+    assert_bad_request(raw.get(f"{database}/colls/d/docs", continuation=token_of(raw, container)))
 
 
 def test_token_of_an_earlier_container_of_that_name(
@@ -247,16 +235,18 @@ def test_token_of_an_earlier_container_of_that_name(
 ) -> None:
     token = token_of(raw, container)
     assert raw.delete(container).status == 204
-    body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "c", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
-    check_refused(raw.get(f"{container}/docs", continuation=token))
+    assert_bad_request(raw.get(f"{container}/docs", continuation=token))
 
 
 def test_token_of_another_feed(raw: RawClient, database: str, container: str) -> None:
-    body = {"id": "d", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "d", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
     listed = raw.get(f"{database}/colls", count="1")
-    check_refused(raw.get(f"{container}/docs", continuation=listed.headers["x-ms-continuation"]))
+    assert_bad_request(
+        raw.get(f"{container}/docs", continuation=listed.headers["x-ms-continuation"])
+    )
 
 
 def test_token_of_another_server(place: Place, raw: RawClient, container: str) -> None:
@@ -264,11 +254,11 @@ def test_token_of_another_server(place: Place, raw: RawClient, container: str) -
     with running(place.fresh()) as settings:
         other = RawClient(settings.endpoint, settings.key)
         other.post("/dbs", {"id": "d"})
-        body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+        body = {"id": "c", "partitionKey": PARTITION_KEY}
         assert other.post("/dbs/d/colls", body).status == 201
         token = token_of(other, "/dbs/d/colls/c")
         other.close()
-    check_refused(raw.get(f"{container}/docs", continuation=token))
+    assert_bad_request(raw.get(f"{container}/docs", continuation=token))
 
 
 # By key -----------------------------------------------------------------------------------------
@@ -282,7 +272,7 @@ def test_by_key(raw: RawClient, database: str, count: str, throughput: str) -> N
     ids: dict[str, list[str]] = {"a": [], "b": [], "ab": []}
     for number in range(5):
         for pk in ids:
-            ids[pk] += fill(raw, container, 1, pk, number)
+            ids[pk] += create_items(raw, container, 1, pk, number)
     for pk, expected in ids.items():
         pages = list(walk(raw, container, pk=json.dumps([pk]), count=count))
         assert [each for page in pages for each in ids_of(page)] == expected
@@ -294,7 +284,7 @@ def test_by_key(raw: RawClient, database: str, count: str, throughput: str) -> N
 
 def hashed(raw: RawClient, database: str, throughput: str) -> str:
     """A container with ranges: one for each started 10,000 RU/s."""
-    body = {"id": "h", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "h", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body, throughput=throughput).status == 201
     return f"{database}/colls/h"
 
@@ -339,7 +329,7 @@ def test_range_id_behind_the_containers_rid(raw: RawClient, database: str) -> No
 
 @pytest.mark.parametrize("part", ["1", "7", "-1", "00", "x", ""])
 def test_range_id_gone(raw: RawClient, container: str, part: str) -> None:
-    fill(raw, container, 1)
+    create_items(raw, container, 1)
     reply = raw.get(f"{container}/docs", range=part)
     assert (reply.status, reply.sub_status, reply.json["code"]) == (410, 1002, "Gone")
 
@@ -444,7 +434,7 @@ def test_two_of_the_largest_items(raw: RawClient, container: str) -> None:
 
 
 def test_page_headers(raw: RawClient, container: str) -> None:
-    fill(raw, container, 2)
+    create_items(raw, container, 2)
     last = raw.post(f"{container}/docs", {"id": "last", "pk": "a"}, pk='["a"]')
     owner: dict[str, Any] = raw.get(container).json
     page = raw.get(f"{container}/docs", count="2")
@@ -458,6 +448,6 @@ def test_page_headers(raw: RawClient, container: str) -> None:
 
 @pytest.mark.parametrize(("count", "charge"), [("5", 5.0), ("2", 2.0), ("1", 1.0)])
 def test_page_charge(raw: RawClient, container: str, count: str, charge: float) -> None:
-    fill(raw, container, 5)
+    create_items(raw, container, 5)
     page = raw.get(f"{container}/docs", count=count)
     assert float(page.headers["x-ms-request-charge"]) == charge

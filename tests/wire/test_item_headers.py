@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.raw import RawClient, Reply
-from tests.support.running import running
-from tests.support.stores import Stores
+from tests.support.servers import Servers
 
 KEY = '["a"]'
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-DEFINITION = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 # The cost model, written down once more: KB, read, write.
 ANCHORS = [
@@ -64,7 +63,7 @@ def compact(item_id: str, text: str) -> bytes:
 
 
 def make(raw: RawClient, database: str, **properties: Any) -> str:
-    body = {"id": "h", "partitionKey": DEFINITION, **properties}
+    body = {"id": "h", "partitionKey": PARTITION_KEY, **properties}
     throughput = body.pop("throughput", "400")
     assert raw.post(f"{database}/colls", body, throughput=throughput).status == 201
     return f"{database}/colls/h"
@@ -246,16 +245,13 @@ def test_charge_of_pages(raw: RawClient, container: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["Strong", "BoundedStaleness", "Eventual"])
-def level(stores: Stores, request: pytest.FixtureRequest) -> Iterator[tuple[str, RawClient]]:
+def level(servers: Servers, request: pytest.FixtureRequest) -> Iterator[tuple[str, RawClient]]:
     """An account whose default is another consistency level, with the item `1`."""
     consistency: str = request.param
-    with stores.place() as place, running(place.fresh(consistency=consistency)) as settings:
-        client = RawClient(settings.endpoint, settings.key)
-        client.post("/dbs", {"id": "d"})
-        client.post("/dbs/d/colls", {"id": "c", "partitionKey": DEFINITION})
+    with servers(consistency=consistency).connect() as client, temporary_database(client, "d"):
+        client.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
         assert client.post("/dbs/d/colls/c/docs", compact("1", ""), pk=KEY).status == 201
         yield consistency, client
-        client.close()
 
 
 LEVELS = ["Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual"]
@@ -446,7 +442,7 @@ def test_tokens_of_an_earlier_container_do_not_block(
         last = raw.post(f"{container}/docs", compact(str(number), ""), pk=KEY)
     token = last.headers["x-ms-session-token"]
     assert raw.delete(container).status == 204
-    assert raw.post(f"{database}/colls", {"id": "c", "partitionKey": DEFINITION}).status == 201
+    assert raw.post(f"{database}/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     missing = raw.get(f"{container}/docs/1", pk=KEY, session=token)
     assert (missing.status, missing.sub_status) == (404, 0)
     assert raw.post(f"{container}/docs", compact("1", ""), pk=KEY).status == 201
@@ -461,7 +457,7 @@ def test_a_stale_container_is_told_before_a_token_of_the_future(
     rid = raw.get(container).json["_rid"]
     token = raw.post(f"{container}/docs", compact("1", ""), pk=KEY).headers["x-ms-session-token"]
     assert raw.delete(container).status == 204
-    assert raw.post(f"{database}/colls", {"id": "c", "partitionKey": DEFINITION}).status == 201
+    assert raw.post(f"{database}/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     headers = {"x_ms_cosmos_intended_collection_rid": rid, "session": token}
     for reply in (
         raw.get(f"{container}/docs/1", pk=KEY, **headers),
@@ -509,7 +505,7 @@ def test_every_answer_says_where_it_is_from(raw: RawClient, container: str) -> N
 def test_names_that_are_not_safe_in_a_header(raw: RawClient, name: str) -> None:
     database, container = f"{name} é", "日本 x%"
     assert raw.post("/dbs", {"id": database}).status == 201
-    body = {"id": container, "partitionKey": DEFINITION}
+    body = {"id": container, "partitionKey": PARTITION_KEY}
     assert raw.post(f"/dbs/{database}/colls", body).status == 201
     reply = raw.post(f"/dbs/{database}/colls/{container}/docs", compact("1", ""), pk=KEY)
     path = f"dbs/{name}%20%C3%A9/colls/%E6%97%A5%E6%9C%AC%20x%25"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.stores import HOLDS_NUL
 
@@ -17,7 +18,7 @@ MISFIT = (
     " match partition key field values specified in the document."
 )
 HASH_1: dict[str, Any] = {"paths": ["/pk"], "kind": "Hash"}  # no version means 1
-HASH_2: dict[str, Any] = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+HASH_2: dict[str, Any] = PARTITION_KEY
 LEVELS: dict[str, Any] = {"paths": ["/a", "/b", "/c"], "kind": "MultiHash", "version": 2}
 BOTH = pytest.mark.parametrize("definition", [HASH_1, HASH_2], ids=["v1", "v2"])
 

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
 KEY = '["a"]'
@@ -119,7 +120,7 @@ def test_if_match_on_a_dead_item(
     """Dead is missing."""
     definition = {
         "id": "t",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "defaultTtl": 10,
     }
     assert raw.post(f"{database}/colls", definition).status == 201

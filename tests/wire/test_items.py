@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.stores import HOLDS_NUL
 
@@ -512,7 +513,7 @@ def test_rid_of_another_partition_key(raw: RawClient, container: str) -> None:
 
 
 def test_rid_of_another_container(raw: RawClient, database: str, container: str) -> None:
-    body = {"id": "d", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "d", "partitionKey": PARTITION_KEY}
     other = raw.post(f"{database}/colls", body).json
     link = perform(raw, container, "create").json["_self"]
     rid = link.strip("/").rpartition("/")[2]

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import outcome
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings"
 THROUGHPUT = "x-ms-offer-throughput"
 TOO_LOW = "Requested throughput {} is less than required minimum throughput {}"
@@ -18,12 +19,10 @@ TO_AUTOSCALE = "x-ms-cosmos-migrate-offer-to-autopilot"
 TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 
 
-def outcome(reply: Reply) -> tuple[int, int, str]:
-    return reply.status, reply.sub_status, reply.json["code"]
-
-
 def create(raw: RawClient, database: str, name: str = "c", **headers: str) -> dict[str, Any]:
-    reply = raw.request("POST", f"{database}/colls", {"id": name, "partitionKey": KEY}, headers)
+    reply = raw.request(
+        "POST", f"{database}/colls", {"id": name, "partitionKey": PARTITION_KEY}, headers
+    )
     assert reply.status == 201
     body: dict[str, Any] = reply.json
     return body
@@ -178,7 +177,9 @@ def test_many_containers_raise_the_minimum_of_their_database(raw: RawClient, sha
 def test_wishes_that_will_not_do(
     raw: RawClient, database: str, headers: dict[str, str], fragment: str
 ) -> None:
-    reply = raw.request("POST", f"{database}/colls", {"id": "c", "partitionKey": KEY}, headers)
+    reply = raw.request(
+        "POST", f"{database}/colls", {"id": "c", "partitionKey": PARTITION_KEY}, headers
+    )
     assert outcome(reply) == (400, 0, "BadRequest")
     assert fragment in reply.json["message"]
     assert raw.get(f"{database}/colls/c").status == 404

@@ -10,11 +10,12 @@ import pytest
 
 from perseid import charges
 from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import Place
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 LARGE = 1200  # more than the server removes in one transaction
 
 
@@ -143,7 +144,7 @@ def test_only_this_operation_is_known(raw: RawClient, container: str) -> None:
 
 
 def test_other_ranges_do_not_move(raw: RawClient, database: str) -> None:
-    body = {"id": "wide", "partitionKey": KEY}
+    body = {"id": "wide", "partitionKey": PARTITION_KEY}
     raw.post(f"{database}/colls", body, throughput="30000")
     wide = f"{database}/colls/wide"
     replies = put(raw, wide, *({"id": "i", "pk": f"k{n}"} for n in range(20)))
@@ -163,7 +164,7 @@ def test_other_ranges_do_not_move(raw: RawClient, database: str) -> None:
 def unique(raw: RawClient, database: str) -> str:
     """A container whose items have a unique `u` in their partition."""
     policy = {"uniqueKeys": [{"paths": ["/u"]}]}
-    body = {"id": "unique", "partitionKey": KEY, "uniqueKeyPolicy": policy}
+    body = {"id": "unique", "partitionKey": PARTITION_KEY, "uniqueKeyPolicy": policy}
     assert raw.post(f"{database}/colls", body).status == 201
     return f"{database}/colls/unique"
 
@@ -225,7 +226,7 @@ def test_a_container_with_a_cleared_partition_can_be_deleted(
     assert clear(raw, container).status == 200
     assert raw.delete(container).status == 204
     assert raw.post("/_perseid/ttl/drain", {}).status == 200
-    body = {"id": "c", "partitionKey": KEY}
+    body = {"id": "c", "partitionKey": PARTITION_KEY}
     assert raw.post(container.removesuffix("/c"), body).status == 201
     put(raw, container, {"id": "7", "pk": "a"})
     assert ids(raw, container) == ["7"]
@@ -249,7 +250,7 @@ def test_a_cleared_partition_stays_cleared_after_a_restart(place: Place) -> None
     container = "/dbs/d/colls/c"
     with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         raw.post("/dbs", {"id": "d"})
-        raw.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY})
+        raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
         fill(found, container, LARGE)
         put(raw, container, {"id": "kept", "pk": "b"})
         full = answers(raw, container)
@@ -261,7 +262,7 @@ def test_a_cleared_partition_stays_cleared_after_a_restart(place: Place) -> None
         assert answers(raw, container) == [[], [], [0], []]
         put(raw, container, {"id": "7", "pk": "a"})
     for _ in range(2):
-        with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
+        with serving(settings) as raw:
             assert ids(raw, container) == ["kept", "7"]
             assert "documentsCount=2;" in used(raw, container)
             raw.post("/_perseid/ttl/drain", {})

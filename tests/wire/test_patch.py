@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
 KEY = '["a"]'
@@ -244,7 +245,7 @@ def test_an_item_may_not_grow_too_deep_or_too_large(raw: RawClient, container: s
 def test_unique_keys_hold_for_patches(raw: RawClient, database: str) -> None:
     body = {
         "id": "u",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]},
     }
     assert raw.post(f"{database}/colls", body).status == 201

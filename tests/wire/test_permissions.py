@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import Place
-
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 
 @pytest.fixture
@@ -217,17 +217,17 @@ def test_tokens_allow_what_the_permission_says_now(
 
 def test_tokens_survive_a_restart(place: Place) -> None:
     settings = place.lasting()
-    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
+    with serving(settings) as raw:
         raw.post("/dbs", {"id": "d"})
-        raw.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY})
+        raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
         raw.post("/dbs/d/users", {"id": "u"})
         token = raw.post("/dbs/d/users/u/permissions", body()).json["_token"]
         raw.post("/dbs/d/colls/c/sprocs", {"id": "s", "body": "function () {}"})
-    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
+    with serving(settings) as raw:
         assert read(raw, "/dbs/d/colls/c", token).status == 200
         assert raw.get("/dbs/d/colls/c/sprocs/s").status == 200
         assert raw.delete("/dbs/d/users/u").status == 204
-    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
+    with serving(settings) as raw:
         assert read(raw, "/dbs/d/colls/c", token).status == 401
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +18,7 @@ from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import SqliteStore
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import SQLITE, Place, Stores
 
 COUNT = 60
@@ -165,7 +165,7 @@ def test_a_filter_by_the_time_is_new_with_each_request(
     clock.set(start)
     query = f"SELECT VALUE c.n FROM c WHERE {condition}"
     parameters = [{"name": "@seconds", "value": 3}]
-    with running(place.lasting(), clock) as settings, closing(RawClient(settings.endpoint)) as raw:
+    with serving(place.lasting(), clock) as raw:
         fill(raw)
         for number in range(COUNT):
             body = {"id": f"e{number}", "pk": "e", "n": number, "at": now(start + number)}
@@ -415,7 +415,7 @@ def test_an_order_of_several_keys_follows_the_index_of_the_first(
     place: Place, order: str, size: int, keys: tuple[Any, ...]
 ) -> None:
     """Page by page, it is the order of the evaluator; long keys need not be, and are all there."""
-    with running(place.lasting()) as settings, closing(RawClient(settings.endpoint)) as raw:
+    with serving(place.lasting()) as raw:
         raw.post("/dbs", {"id": "shop"})
         body = {"id": "things", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
         assert raw.post("/dbs/shop/colls", body).status == 201

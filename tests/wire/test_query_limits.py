@@ -15,8 +15,9 @@ from perseid.query.deadline import Deadline
 from perseid.query.functions import regex
 from perseid.service.items import patches
 from perseid.service.queries import page_builders, pages, plans
+from tests.support.builders import create_container, temporary_database
 from tests.support.raw import RawClient
-from tests.support.running import running
+from tests.support.servers import RunningServer, serving
 from tests.support.stores import Place
 
 SIZE: Final = 1500  # to the third power, nobody waits for
@@ -27,15 +28,12 @@ DOCS: Final = "/dbs/q/colls/c/docs"
 
 
 @pytest.fixture
-def endpoint(place: Place) -> Iterator[str]:
-    with running(place.fresh()) as settings:
-        with closing(RawClient(settings.endpoint)) as raw:
-            assert raw.post("/dbs", {"id": "q"}).status == 201
-            body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
-            assert raw.post("/dbs/q/colls", body).status == 201
-            item = {"id": "1", "pk": "p", "a": list(range(SIZE)), "s": "s" * 10_000}
-            assert raw.post(DOCS, item, pk='["p"]').status == 201
-        yield settings.endpoint
+def endpoint(server: RunningServer) -> Iterator[str]:
+    with server.connect() as raw, temporary_database(raw, "q") as database:
+        create_container(raw, database)
+        item = {"id": "1", "pk": "p", "a": list(range(SIZE)), "s": "s" * 10_000}
+        assert raw.post(DOCS, item, pk='["p"]').status == 201
+        yield server.endpoint
 
 
 @pytest.fixture
@@ -90,10 +88,7 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
 ) -> None:
     """Each look at the time finds it over, so a page ends at the first look after its first row."""
     monkeypatch.setattr(work_limit, "STEPS", 50)
-    with (
-        running(place.fresh(query_page_seconds=0)) as settings,
-        closing(RawClient(settings.endpoint)) as raw,
-    ):
+    with serving(place.fresh(query_page_seconds=0)) as raw:
         raw.post("/dbs", {"id": "q"})
         raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
         raw.post(DOCS, {"id": "1", "pk": "p", "a": list(range(20))}, pk='["p"]')
@@ -211,10 +206,7 @@ def test_others_are_served_while_a_filter_works_with_long_parameters(
 
 def test_a_page_ends_in_time_whatever_functions_do(place: Place) -> None:
     """Each look at the time finds it over: every page has one item."""
-    with (
-        running(place.fresh(query_page_seconds=0)) as settings,
-        closing(RawClient(settings.endpoint)) as raw,
-    ):
+    with serving(place.fresh(query_page_seconds=0)) as raw:
         raw.post("/dbs", {"id": "q"})
         raw.post("/dbs/q/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
         for number in range(6):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
-from tests.support.running import running
+from tests.support.servers import serving
 from tests.support.stores import Place
 
 MORE_SIZES: Final = pytest.mark.only_on("sqlite", reason="two sizes show what the store does")
@@ -102,7 +101,7 @@ def box(raw: RawClient, database: str) -> Box:
 def make_box(raw: RawClient, database: str) -> Box:
     body = {
         "id": "c",
-        "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+        "partitionKey": PARTITION_KEY,
         "defaultTtl": -1,
         "indexingPolicy": {"includedPaths": [{"path": "/*"}], "compositeIndexes": COMPOSITE},
     }
@@ -319,18 +318,12 @@ TEXTS: Final = [
 ]
 
 
-@contextmanager
-def opened(settings: Settings) -> Iterator[RawClient]:
-    with running(settings) as found, closing(RawClient(found.endpoint, found.key)) as raw:
-        yield raw
-
-
 def test_tokens_survive_a_restart(place: Place) -> None:
     """With a change before the server goes down."""
     settings = place.lasting()
     first: dict[str, Reply] = {}
     whole: dict[str, list[Any]] = {}
-    with opened(settings) as raw:
+    with serving(settings) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         box = make_box(raw, "/dbs/d")
         box.fill(item(n) for n in range(12))
@@ -338,7 +331,7 @@ def test_tokens_survive_a_restart(place: Place) -> None:
             first[text] = box.page(text, 4, None)
             (whole[text],) = box.pages(text, 100)
         box.delete(0)
-    with opened(settings) as raw:
+    with serving(settings) as raw:
         box.raw = raw
         for text in TEXTS:
             rows, token = first[text].json["Documents"], first[text].headers["x-ms-continuation"]

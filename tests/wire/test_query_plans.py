@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perseid.partition import effective, parse_definition
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
 FILTER = "{documentdb-formattableorderbyquery-filter}"
@@ -20,7 +21,6 @@ JAVA = (
 )
 EVERYWHERE = [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}]
 ANYWHERE = [{"min": "", "max": "", "isMinInclusive": True, "isMaxInclusive": True}]
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 PK = "x-ms-documentdb-partitionkey"
 
@@ -42,7 +42,7 @@ def plan(
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> str:
     """A container with four ranges."""
-    body = {"id": "wide", "partitionKey": KEY}
+    body = {"id": "wide", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body, throughput="40000").status == 201
     return f"{database}/colls/wide"
 
@@ -98,7 +98,7 @@ def test_the_query_may_be_a_bare_string(raw: RawClient, container: str) -> None:
 
 
 def points(*keys: Any) -> list[dict[str, Any]]:
-    hashes = sorted(effective((key,), parse_definition(KEY)) for key in keys)
+    hashes = sorted(effective((key,), parse_definition(PARTITION_KEY)) for key in keys)
     return [
         {"min": epk, "max": epk, "isMinInclusive": True, "isMaxInclusive": True} for epk in hashes
     ]

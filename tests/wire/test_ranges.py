@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.raw import RawClient, Reply
+from tests.support.builders import PARTITION_KEY
+from tests.support.raw import RawClient
+from tests.support.replies import outcome
 
 KEYS: dict[str, dict[str, Any]] = {
-    "version 2": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+    "version 2": PARTITION_KEY,
     "version 1": {"paths": ["/pk"], "kind": "Hash", "version": 1},
     "hierarchy": {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
 }
 DRAIN = {"a-im": "Incremental Feed", "x-ms-max-item-count": "-1"}
-
-
-def outcome(reply: Reply) -> tuple[int, int, str]:
-    return reply.status, reply.sub_status, reply.json["code"]
 
 
 def create(

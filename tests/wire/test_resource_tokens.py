@@ -13,9 +13,9 @@ from perseid.clock import MovableClock
 from perseid.http import admin
 from perseid.http.routes import ROUTES
 from perseid.partition import effective, parse_definition, point_interval, prefix_interval
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 PK = "x-ms-documentdb-partitionkey"
 SOURCE = {"body": "function () {}", "triggerType": "Pre", "triggerOperation": "All"}
 INSUFFICIENT = "Insufficient permissions provided in the authorization header"
@@ -69,8 +69,10 @@ NEW_SCRIPT = {"id": "new", **SOURCE}
 SAMPLES: dict[Shape, dict[str, Sample]] = {
     (("dbs",), False): lists({"id": "never"}, can_upsert=False),
     (("dbs",), True): one(),
-    (("dbs", "colls"), False): lists({"id": "new", "partitionKey": KEY}, can_upsert=False),
-    (("dbs", "colls"), True): one({"id": "c", "partitionKey": KEY}),
+    (("dbs", "colls"), False): lists(
+        {"id": "new", "partitionKey": PARTITION_KEY}, can_upsert=False
+    ),
+    (("dbs", "colls"), True): one({"id": "c", "partitionKey": PARTITION_KEY}),
     (("dbs", "colls", "docs"), False): {
         **lists(NEW),
         "plan": Sample("POST", 200, SELECT, PLAN),
@@ -125,8 +127,8 @@ class World:
         raw = self.raw
         for path, body in (
             ("/dbs", {"id": self.database.removeprefix("/dbs/")}),
-            (f"{self.database}/colls", {"id": "other", "partitionKey": KEY}),
-            (f"{self.database}/colls", {"id": "c", "partitionKey": KEY}),
+            (f"{self.database}/colls", {"id": "other", "partitionKey": PARTITION_KEY}),
+            (f"{self.database}/colls", {"id": "c", "partitionKey": PARTITION_KEY}),
             (f"{self.database}/users", {"id": "u"}),
             (f"{self.database}/users/u/permissions", PERMISSION | {"id": "p"}),
             (f"{self.container}/sprocs", SCRIPT),
@@ -426,7 +428,7 @@ def test_missing_resources_are_told_only_to_those_who_may_know(world: World) -> 
     assert (reply.status, reply.sub_status) == (404, 1003)
     assert raw.request("GET", f"{world.database}/colls/missing2", token=token).status == 403
     # A permission by name is for whatever has the name.
-    raw.post(f"{world.database}/colls", {"id": "missing", "partitionKey": KEY})
+    raw.post(f"{world.database}/colls", {"id": "missing", "partitionKey": PARTITION_KEY})
     assert raw.request("GET", missing, token=token).status == 200
 
 
@@ -435,7 +437,7 @@ def test_a_permission_by_rid_ends_with_its_container(world: World) -> None:
     token = world.grant(raw.get(world.container).json["_self"], "All")
     assert raw.request("GET", world.container, token=token).status == 200
     raw.delete(world.container)
-    raw.post(f"{world.database}/colls", {"id": "c", "partitionKey": KEY})
+    raw.post(f"{world.database}/colls", {"id": "c", "partitionKey": PARTITION_KEY})
     assert raw.request("GET", world.container, token=token).status == 403
 
 
@@ -520,7 +522,7 @@ def test_hashes_do_not_open_writes(world: World) -> None:
     """Lists may name the hash of the key instead; what is written, and each part of a bulk
     request, has a key of its own."""
     raw = world.raw
-    definition = parse_definition(KEY)
+    definition = parse_definition(PARTITION_KEY)
     start, end = point_interval(effective(("a",), definition))
     hashes = {
         "x-ms-read-key-type": "EffectivePartitionKeyRange",

@@ -5,54 +5,27 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY, create_container
 from tests.support.raw import RawClient, Reply
-from tests.support.running import running
-from tests.support.stores import Place, Stores
+from tests.support.replies import charge
+from tests.support.servers import RunningServer, Servers, serving
+from tests.support.stores import Place
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 AUTOPILOT = "x-ms-cosmos-offer-autopilot-settings"
 LOW = {"x_ms_cosmos_priority_level": "Low"}
 MEGABYTE = 1024 * 1024
 P = '["p"]'
 
 
-@pytest.fixture(scope="module")
-def clock() -> MovableClock:
-    """Stands still at a whole second; tests move it forward."""
-    clock = MovableClock()
-    clock.set(math.ceil(clock.freeze()))
-    return clock
-
-
-@pytest.fixture(scope="module")
-def settings(stores: Stores, clock: MovableClock) -> Iterator[Settings]:
-    with stores.place() as place, running(place.fresh(enforce_throughput=True), clock) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def endpoint(settings: Settings) -> str:
-    return settings.endpoint
-
-
-@pytest.fixture(scope="module")
-def key(settings: Settings) -> str:
-    return settings.key
-
-
-def make(raw: RawClient, database: str, name: str = "c", **headers: str) -> str:
-    """A container; without headers it has 400 RU/s."""
-    reply = raw.post(f"{database}/colls", {"id": name, "partitionKey": KEY}, **headers)
-    assert reply.status == 201, reply
-    return f"{database}/colls/{name}"
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    return servers("frozen", enforce_throughput=True)
 
 
 def read(raw: RawClient, container: str, id_: str = "none", **headers: str) -> Reply:
@@ -68,10 +41,6 @@ def create(raw: RawClient, container: str, id_: str, size: int = 0, pk: str = "p
 def spend(raw: RawClient, container: str, units: int, **headers: str) -> None:
     for _ in range(units):
         assert read(raw, container, **headers).status == 404
-
-
-def charge(reply: Reply) -> float:
-    return float(reply.headers["x-ms-request-charge"])
 
 
 def retry_after(reply: Reply) -> int:
@@ -186,7 +155,7 @@ FREE: dict[str, Act] = {
     "database": lambda raw, path: raw.get(path.rsplit("/", 2)[0]),
     "containers": lambda raw, path: raw.get(path.rsplit("/", 1)[0]),
     "container": lambda raw, path: raw.get(path),
-    "replace": lambda raw, path: raw.put(path, {"id": "c", "partitionKey": KEY}),
+    "replace": lambda raw, path: raw.put(path, {"id": "c", "partitionKey": PARTITION_KEY}),
     "plan": lambda raw, path: raw.query(
         f"{path}/docs", "SELECT * FROM c", x_ms_cosmos_is_query_plan_request="True"
     ),
@@ -238,7 +207,7 @@ def test_what_requests_cost_is_booked(raw: RawClient, container: str) -> None:
 
 
 def test_containers_do_not_share_unless_their_database_does(raw: RawClient, database: str) -> None:
-    one, other = (make(raw, database, name) for name in ("one", "other"))
+    one, other = (create_container(raw, database, name) for name in ("one", "other"))
     spend(raw, one, 400)
     assert read(raw, one).status == 429
     spend(raw, other, 400)
@@ -247,8 +216,8 @@ def test_containers_do_not_share_unless_their_database_does(raw: RawClient, data
 def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: MovableClock) -> None:
     assert raw.post("/dbs", {"id": name}, throughput="500").status == 201
     database = f"/dbs/{name}"
-    one, other = (make(raw, database, each) for each in ("one", "other"))
-    own = make(raw, database, "own", throughput="400")
+    one, other = (create_container(raw, database, each) for each in ("one", "other"))
+    own = create_container(raw, database, "own", headers={"throughput": "400"})
     spend(raw, one, 300)
     spend(raw, other, 200)
     assert retry_after(read(raw, one)) == retry_after(read(raw, other)) == 1000
@@ -261,11 +230,11 @@ def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: Mova
 
 
 def test_a_new_container_of_the_same_name_starts_anew(raw: RawClient, database: str) -> None:
-    path = make(raw, database)
+    path = create_container(raw, database)
     spend(raw, path, 400)
     assert read(raw, path).status == 429
     assert raw.delete(path).status == 204
-    make(raw, database)
+    create_container(raw, database)
     assert read(raw, path).status == 404
     assert figures(raw, path)["consumedTotal"] == 1
 
@@ -273,7 +242,7 @@ def test_a_new_container_of_the_same_name_starts_anew(raw: RawClient, database: 
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> tuple[str, str, str]:
     """A container with two ranges of 10,000 RU/s, and a key of each: the first is used up."""
-    path = make(raw, database, "wide", throughput="20000")
+    path = create_container(raw, database, "wide", headers={"throughput": "20000"})
     keys: dict[str, str] = {}
     for number in range(100):
         reply = raw.get(f"{path}/docs/none", pk=json.dumps([f"k{number}"]))
@@ -349,7 +318,7 @@ def used_up(raw: RawClient, path: str, pk: str) -> int:
 @pytest.fixture
 def pair(raw: RawClient, database: str) -> tuple[str, str, str]:
     """A container with two ranges of 5500 RU/s, and a key of each."""
-    path = make(raw, database, throughput="11000")
+    path = create_container(raw, database, headers={"throughput": "11000"})
     keys: dict[str, str] = {}
     for number in range(20):
         reply = read(raw, path, pk=f'["{number}"]')
@@ -362,7 +331,11 @@ def test_changes_are_booked_where_they_were_made(
     raw: RawClient, pair: tuple[str, str, str], clock: MovableClock, mode: str
 ) -> None:
     path, one, two = pair
-    policy = {"id": "c", "partitionKey": KEY, "changeFeedPolicy": {"retentionDuration": 10}}
+    policy = {
+        "id": "c",
+        "partitionKey": PARTITION_KEY,
+        "changeFeedPolicy": {"retentionDuration": 10},
+    }
     assert raw.put(path, policy).status == 200
     start = raw.get(f"{path}/docs", a_im=mode, if_none_match="*").headers["etag"]
     for number in range(8):
@@ -457,7 +430,7 @@ def test_another_throughput_counts_at_once(
 def test_autoscale_goes_up_to_its_maximum(
     raw: RawClient, database: str, clock: MovableClock
 ) -> None:
-    path = make(raw, database, **{AUTOPILOT: '{"maxThroughput":1000}'})
+    path = create_container(raw, database, headers={AUTOPILOT: '{"maxThroughput":1000}'})
     assert figures(raw, path)["scaledThroughput"] == 100
     spend(raw, path, 700)
     found = figures(raw, path)
@@ -511,15 +484,15 @@ def test_a_saturated_container_makes_low_priority_wait(
 
 def test_a_serverless_account_has_no_offers(place: Place, clock: MovableClock) -> None:
     settings = place.fresh(serverless=True, enforce_throughput=True)
-    with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
+    with serving(settings, clock) as raw:
         for headers in ({"throughput": "400"}, {AUTOPILOT: '{"maxThroughput":1000}'}):
             reply = raw.post("/dbs", {"id": "d"}, **headers)
             assert reply.status == 400
             assert "not supported for serverless accounts" in reply.json["message"]
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        body = {"id": "c", "partitionKey": KEY}
+        body = {"id": "c", "partitionKey": PARTITION_KEY}
         assert raw.post("/dbs/d/colls", body, throughput="400").status == 400
-        path = make(raw, "/dbs/d")
+        path = create_container(raw, "/dbs/d")
         assert raw.get("/offers").json["Offers"] == []
         assert raw.query("/offers", "SELECT * FROM root").json["Offers"] == []
         assert raw.get("/offers/abcd").status == 400
@@ -531,9 +504,9 @@ def test_a_serverless_account_has_no_offers(place: Place, clock: MovableClock) -
 
 
 def test_nothing_is_refused_by_default(place: Place, clock: MovableClock) -> None:
-    with running(place.fresh(), clock) as found, closing(RawClient(found.endpoint)) as raw:
+    with serving(place.fresh(), clock) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        path = make(raw, "/dbs/d")
+        path = create_container(raw, "/dbs/d")
         assert create(raw, path, "large", 2 * MEGABYTE - 8192).status == 201
         spend(raw, path, 500)
         found_figures = figures(raw, path)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 
 KEY = '["a"]'
@@ -24,7 +25,7 @@ def make(raw: RawClient, database: str) -> Make:
     def create(*unique: list[str], **properties: Any) -> str:
         body = {
             "id": "u",
-            "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+            "partitionKey": PARTITION_KEY,
             "uniqueKeyPolicy": {"uniqueKeys": [{"paths": paths} for paths in unique]},
             **properties,
         }

@@ -68,7 +68,8 @@ def test_a_database_with_two_names_is_refused(tmp_path: Path) -> None:
 
 def test_the_lock_holds_against_other_processes_and_ends_with_its_own(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from perseid.store.directory import DataDirectory\n"
+        "import sys; from pathlib import Path\n"
+        "from perseid.store.sqlite.files import DataDirectory\n"
         "held = DataDirectory(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

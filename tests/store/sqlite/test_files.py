@@ -15,6 +15,7 @@ from perseid.store.protocol import (
     StoreError,
 )
 from perseid.store.sqlite import schema
+from perseid.store.sqlite import store as sqlite_store
 from perseid.store.sqlite.store import SqliteStore
 from tests.store.rows import (
     Run,
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one write
 def log_limit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> int:
     """From so many bytes on the write-ahead log is a large one."""
     limit = 100_000
-    monkeypatch.setattr(store, "_LARGE_LOG", limit)
-    monkeypatch.setattr(store, "_CHECKPOINT_WAIT", 10)
+    monkeypatch.setattr(sqlite_store, "_LARGE_LOG", limit)
+    monkeypatch.setattr(sqlite_store, "_CHECKPOINT_WAIT", 10)
     store._log_limit = limit
     return limit
 

@@ -40,13 +40,6 @@ from tests.store.sqlite.jobs import Gate, limit_pages, outcomes, submit
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
 
-@pytest.fixture
-def unique_container(store: SqliteStore, run: Run[None]) -> Container:
-    made = container_resource(8, unique=True)
-    run(store.change([PutResource(made)]))
-    return build_container(made, DATABASE)
-
-
 BIG = b'{"v":"' + b"x" * 20_000 + b'"}'
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 
-from perseid.clock import MovableClock
-from tests.support.raw import RawClient
+from tests.support.builders import PARTITION_KEY, temporary_database
+from tests.support.servers import RunningServer
 from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import EVERYONE, LIVING, Bury, Stock, drain, stock_item
+from tests.ttl.effects.stock import EVERYONE, LIVING, Bury, Stock, stock_item
 
 
 @pytest.fixture(params=["unpurged", "purged"])
@@ -22,7 +21,7 @@ def bury(request: pytest.FixtureRequest) -> Bury:
         return
 
     def remove(shelf: Shelf) -> None:
-        drain(shelf)
+        shelf.drain()
 
     return remove if request.param == "purged" else leave
 
@@ -44,24 +43,20 @@ def dead(shelf: Shelf, bury: Bury) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=["unpurged", "purged"])
-def stock(
-    request: pytest.FixtureRequest, endpoint: str, key: str, clock: MovableClock
-) -> Iterator[Stock]:
-    with closing(RawClient(endpoint, key)) as raw:
-        name = f"stock-{request.param}"
-        assert raw.post("/dbs", {"id": name}).status == 201
-        shelves = Shelves(raw, clock, f"/dbs/{name}")
+def stock(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[Stock]:
+    name = f"stock-{request.param}"
+    with server.connect() as raw, temporary_database(raw, name) as database:
+        shelves = Shelves(raw, server.clock, database)
         found = Stock(shelves.make(-1, "mixed"), shelves.make(-1, "clean"))
         for number in EVERYONE:
             item = stock_item(number)
             targets = [found.mixed, found.clean] if number in LIVING else [found.mixed]
             for shelf in targets:
                 assert shelf.post(item, pk=item["pk"]).status == 201
-        clock.advance(5)
+        server.clock.advance(5)
         if request.param == "purged":
-            assert drain(found.mixed) == len(EVERYONE) - len(LIVING)
+            assert found.mixed.drain() == len(EVERYONE) - len(LIVING)
         yield found
-        assert raw.delete(f"/dbs/{name}").status == 204
 
 
 # Several ranges, hierarchical keys --------------------------------------------------------------
@@ -70,7 +65,7 @@ def stock(
 @pytest.fixture
 def wide(shelves: Shelves) -> Shelf:
     """A container of several ranges."""
-    body = {"id": "wide", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    body = {"id": "wide", "partitionKey": PARTITION_KEY}
     reply = shelves.raw.post(
         f"{shelves.database}/colls", body | {"defaultTtl": -1}, throughput="30000"
     )

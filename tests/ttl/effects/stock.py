@@ -15,22 +15,10 @@ _VOLATILE: Final = {"x-ms-activity-id", "date"}
 Bury = Callable[[Shelf], None]
 
 
-def drain(shelf: Shelf) -> int:
-    """Removes all the dead; how many they were."""
-    reply = shelf.raw.post(f"{shelf.admin}/drain", {})
-    assert reply.status == 200, reply
-    purged: int = reply.json["purged"]
-    return purged
-
-
 def same(reply: Reply) -> tuple[int, dict[str, str], str]:
     """An answer without what makes every answer unique."""
     headers = {name: value for name, value in reply.headers.items() if name not in _VOLATILE}
     return reply.status, headers, re.sub(r"ActivityId: [\w-]+", "", reply.body.decode())
-
-
-def charge(reply: Reply) -> float:
-    return float(reply.headers["x-ms-request-charge"])
 
 
 def lsn(shelf: Shelf) -> int:

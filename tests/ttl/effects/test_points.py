@@ -9,8 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import charge
 from tests.support.ttl_containers import Shelf, assert_gone
-from tests.ttl.effects.stock import Bury, charge, drain, lsn, same
+from tests.ttl.effects.stock import Bury, lsn, same
 
 NEVER_WAS: Final = '"00000000-0000-0000-0000-000000000000"'
 
@@ -125,7 +126,7 @@ def test_the_id_is_free(shelf: Shelf, dead: dict[str, Any], headers: dict[str, s
     # The old version is gone for good, by whatever name.
     assert_gone(shelf.read(dead["_rid"]))
     assert shelf.replace("dead", shelf.body("dead"), if_match=dead["_etag"]).status == 412
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     shelf.clock.advance(6)
     assert shelf.seen("dead", "alive") == {"dead", "alive"}
     shelf.clock.advance(1)
@@ -175,7 +176,7 @@ def test_one_of_many_creates_gets_a_dead_id(
     assert sorted(reply.status for reply in replies) == [201, *[409] * 5]
     (winner,) = (reply for reply in replies if reply.status == 201)
     assert shelf.read("dead").json == winner.json
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
 
 
 def test_an_item_may_take_the_id_of_a_dead_one(shelf: Shelf, dead: dict[str, Any]) -> None:
@@ -184,7 +185,7 @@ def test_an_item_may_take_the_id_of_a_dead_one(shelf: Shelf, dead: dict[str, Any
     assert reply.status == 200, reply
     assert reply.json["_rid"] != dead["_rid"]
     assert shelf.seen("dead", "alive") == {"dead"}
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
 
 
 def test_partitions_do_not_share_deaths(shelf: Shelf, bury: Bury) -> None:

@@ -7,16 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.replies import charge
 from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import (
-    EVERYONE,
-    LIVING,
-    Bury,
-    Stock,
-    charge,
-    stock_item,
-    usage,
-)
+from tests.ttl.effects.stock import EVERYONE, LIVING, Bury, Stock, stock_item, usage
 
 QUERIES: Final[list[tuple[str, Any]]] = [
     ("SELECT VALUE c.n FROM c", LIVING),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.raw import Reply
 from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import Bury, drain, statistics, usage
+from tests.ttl.effects.stock import Bury, statistics, usage
 
 
 def kilobytes(*replies: Reply) -> int:
@@ -29,7 +29,7 @@ def test_the_dead_take_no_room(shelf: Shelf) -> None:
     for _ in range(2):
         assert usage(shelf) == alone
         assert statistics(shelf) == (1, kilobytes(small), 1)
-        drain(shelf)
+        shelf.drain()
 
 
 def test_room_is_taken_once_after_a_new_start(shelf: Shelf, dead: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ def test_room_is_taken_once_after_a_new_start(shelf: Shelf, dead: dict[str, Any]
     assert usage(shelf)["documentsCount"] == statistics(shelf)[0] == 2
     assert shelf.delete("dead").status == 204
     assert usage(shelf)["documentsCount"] == 1
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert usage(shelf)["documentsCount"] == 1
 
 

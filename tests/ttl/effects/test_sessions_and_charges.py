@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.replies import charge
 from tests.support.ttl_containers import Shelf, Shelves, assert_gone
-from tests.ttl.effects.stock import charge, drain, lsn
+from tests.ttl.effects.stock import lsn
 
 
 def test_death_moves_no_lsn_and_a_purge_moves_one(shelf: Shelf) -> None:
@@ -18,9 +19,9 @@ def test_death_moves_no_lsn_and_a_purge_moves_one(shelf: Shelf) -> None:
     assert lsn(shelf) == before
     assert_gone(shelf.read("i3", session=token))
     assert lsn(shelf) == before
-    assert drain(shelf) == 4  # in one transaction
+    assert shelf.drain() == 4  # in one transaction
     assert lsn(shelf) == before + 1
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert lsn(shelf) == before + 1
     # What a client holds stays good; what it may get next is ahead of it.
     assert_gone(shelf.read("i3", session=token))
@@ -50,7 +51,7 @@ def test_only_ranges_with_dead_items_move(wide: Shelf) -> None:
     assert len(before) > 1
     wide.clock.advance(5)
     assert lsns() == before
-    assert drain(wide) == list(homes.values()).count(target)
+    assert wide.drain() == list(homes.values()).count(target)
     assert lsns() == before | {target: before[target] + 1}
 
 
@@ -67,7 +68,7 @@ def test_deaths_leave_all_else_untouched(shelf: Shelf) -> None:
         assert read.headers["etag"] == neighbour["_etag"]
         assert shelf.read("alive", if_none_match=neighbour["_etag"]).status == 304
         assert shelf.query("SELECT * FROM c") == [neighbour]
-        drain(shelf)
+        shelf.drain()
     assert shelf.replace("alive", neighbour, if_match=neighbour["_etag"]).status == 200
 
 

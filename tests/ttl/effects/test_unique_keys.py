@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import Bury, drain, lsn, taken
+from tests.ttl.effects.stock import Bury, lsn, taken
 
 UNIQUE: Final = {"uniqueKeys": [{"paths": ["/email"]}, {"paths": ["/first", "/last"]}]}
 
@@ -53,7 +53,7 @@ def test_death_frees_unique_values(
         assert taken(directory.post(again))
         assert taken(directory.post(person("again", "unheard@of", new["last"])))
         assert directory.queried() == {new["id"]}
-        drain(directory)
+        directory.drain()
 
 
 def test_until_death_unique_values_are_taken(directory: Shelf) -> None:
@@ -72,7 +72,7 @@ def test_two_dead_holders_make_way_for_one(directory: Shelf, bury: Bury) -> None
     directory.clock.advance(5)
     bury(directory)
     assert directory.post(person("new", "a@x", "L")).status == 201
-    assert drain(directory) == 0
+    assert directory.drain() == 0
     assert taken(directory.post(person("x", "a@x", "X")))
     assert directory.post(person("y", "b@x", "K")).status == 201
 
@@ -86,7 +86,7 @@ def test_a_refused_write_leaves_the_dead_alone(directory: Shelf) -> None:
     assert taken(directory.post(person("new", "a@x", "L")))
     assert directory.seen("dead", "alive", "new") == {"alive"}
     assert lsn(directory) == before
-    assert drain(directory) == 1
+    assert directory.drain() == 1
 
 
 def test_other_partitions_keep_their_values(directory: Shelf, bury: Bury) -> None:

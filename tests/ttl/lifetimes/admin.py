@@ -28,11 +28,6 @@ def undo(shelf: Shelf) -> Figures:
     return answer(shelf.raw.post(f"{shelf.admin}/undo", {}))
 
 
-def drain(shelf: Shelf) -> int:
-    purged: int = answer(shelf.raw.post(f"{shelf.admin}/drain", {}))["purged"]
-    return purged
-
-
 def configure(shelf: Shelf, **settings: Any) -> Figures:
     return answer(shelf.raw.put(shelf.admin, settings))
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelves
 from tests.ttl.lifetimes.admin import (
     Figures,
     answer,

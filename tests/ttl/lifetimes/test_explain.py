@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.raw import RawClient, Reply
 from tests.support.ttl_containers import ABSENT, Shelves, assert_gone
-from tests.ttl.lifetimes.admin import Figures, answer, change, drain, explain, status, undo
+from tests.ttl.lifetimes.admin import Figures, answer, change, explain, status, undo
 
 # T-310: introspection
 
@@ -218,7 +218,7 @@ def test_explain_never_existed_and_purged(shelves: Shelves) -> None:
     assert_gone(shelf.raw.post(f"{shelf.admin}/explain", other))
     shelf.clock.advance(10)
     assert explain(shelf, "a")["live"] is False
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
     assert_gone(shelf.raw.post(f"{shelf.admin}/explain", body | {"id": "a"}))
 
 

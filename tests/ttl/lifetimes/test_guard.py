@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from perseid.service.lifetimes import reports
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelf, Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelf, Shelves
 from tests.ttl.lifetimes.admin import audit, change, configure, crowd, preview, status
 
 

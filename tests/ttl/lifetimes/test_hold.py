@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelves, assert_gone, frozen_clock, serving
-from tests.ttl.lifetimes.admin import change, configure, crowd, drain, status, undo
+from tests.support.ttl_containers import Shelves, assert_gone
+from tests.ttl.lifetimes.admin import change, configure, crowd, status, undo
 
 # T-306: hold
 
@@ -21,10 +22,10 @@ def test_hold_keeps_the_dead_on_disk(shelves: Shelves) -> None:
     for second in (10, 11, 40, 69):
         shelf.clock.set(start + second)
         assert_gone(shelf.read("a"))  # visibility is not affected
-        assert drain(shelf) == 0
+        assert shelf.drain() == 0
         assert status(shelf)["backlog"]["items"] == 1
     shelf.clock.set(start + 70)
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
     assert status(shelf)["backlog"]["items"] == 0
 
 
@@ -40,12 +41,12 @@ def test_hold_counts_from_the_change_that_killed(
     change(shelf, new)
     assert status(shelf)["backlog"]["items"] == killed
     shelf.clock.advance(59)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert undo(shelf)["revived"]["items"] == killed
     assert shelf.counted() == killed
     change(shelf, new)
     shelf.clock.advance(60)
-    assert drain(shelf) == killed
+    assert shelf.drain() == killed
 
 
 def test_hold_keeps_through_a_second_change(shelves: Shelves) -> None:
@@ -56,9 +57,9 @@ def test_hold_keeps_through_a_second_change(shelves: Shelves) -> None:
     shelf.clock.advance(30)
     change(shelf, None)
     shelf.clock.advance(29)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     shelf.clock.advance(31)
-    assert drain(shelf) == 4
+    assert shelf.drain() == 4
 
 
 def test_a_hold_counts_from_the_change_however_it_is_set(shelves: Shelves) -> None:
@@ -68,18 +69,18 @@ def test_a_hold_counts_from_the_change_however_it_is_set(shelves: Shelves) -> No
     change(shelf, 30)
     shelf.clock.advance(10)
     configure(shelf, purgeHoldSeconds=60)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     shelf.clock.advance(49)
     configure(shelf, purgeHoldSeconds=1000)
     shelf.clock.advance(900)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert undo(shelf)["revived"]["items"] == 4
     change(shelf, 30)
     configure(shelf, purgeHoldSeconds=60)
     shelf.clock.advance(59)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     shelf.clock.advance(1)
-    assert drain(shelf) == 4
+    assert shelf.drain() == 4
 
 
 def test_an_undo_leaves_the_hold_to_those_who_stay_dead(shelves: Shelves) -> None:
@@ -92,10 +93,10 @@ def test_an_undo_leaves_the_hold_to_those_who_stay_dead(shelves: Shelves) -> Non
     shelf.clock.advance(5)
     change(shelf, 2)
     assert undo(shelf)["revived"]["items"] == 1
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     assert status(shelf)["backlog"]["items"] == 4
     shelf.clock.advance(60)
-    assert drain(shelf) == 4
+    assert shelf.drain() == 4
 
 
 def test_whom_an_undo_kills_is_held(shelves: Shelves) -> None:
@@ -108,9 +109,9 @@ def test_whom_an_undo_kills_is_held(shelves: Shelves) -> None:
     undo(shelf)
     assert_gone(shelf.read("a"))
     shelf.clock.advance(59)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     shelf.clock.advance(1)
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
 
 
 def test_nobody_who_was_revived_is_removed(place: Place) -> None:
@@ -124,7 +125,7 @@ def test_nobody_who_was_revived_is_removed(place: Place) -> None:
         clock.advance(100)
         change(shelf, None)
         assert shelf.seen("a") == {"a"}
-        assert drain(shelf) == 0
+        assert shelf.drain() == 0
         assert shelf.seen("a") == {"a"}
 
 
@@ -133,9 +134,9 @@ def test_hold_ends_when_it_is_lifted(shelves: Shelves) -> None:
     configure(shelf, purgeHoldSeconds=1000)
     shelf.create("a")
     shelf.clock.advance(10)
-    assert drain(shelf) == 0
+    assert shelf.drain() == 0
     configure(shelf, purgeHoldSeconds=0)
-    assert drain(shelf) == 1
+    assert shelf.drain() == 1
 
 
 def test_recreating_is_possible_during_the_hold(shelves: Shelves) -> None:

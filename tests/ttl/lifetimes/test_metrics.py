@@ -14,7 +14,6 @@ from tests.ttl.lifetimes.admin import (
     Figures,
     answer,
     change,
-    drain,
     grown_history,
     stored,
 )
@@ -54,7 +53,7 @@ def test_the_sums_of_the_metrics(shelves: Shelves, history: Callable[[Shelf], No
         assert in_text["live_bytes"] + in_text["dead_bytes"] == stored(found)[1]
         assert in_text["mortal_items"] + in_text["immortal_items"] == in_text["live_items"]
         assert in_text["expired_total"] - in_text["purged_total"] == in_text["dead_items"]
-        drain(shelf)
+        shelf.drain()
     assert found["backlog"] == {"items": 0, "bytes": 0}
     assert found["purgedTotal"] == found["expiredTotal"]
 
@@ -109,7 +108,7 @@ def test_lag_is_the_age_of_the_oldest_dead(shelves: Shelves) -> None:
     assert measured(shelf)["purgeLagSeconds"] == 0  # b died this very second
     shelf.clock.advance(15)
     assert measured(shelf)["purgeLagSeconds"] == 15
-    drain(shelf)
+    shelf.drain()
     assert measured(shelf)["purgeLagSeconds"] == 0
 
 

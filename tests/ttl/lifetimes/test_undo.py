@@ -14,15 +14,15 @@ from perseid.service.lifetimes import reports
 from perseid.service.resources import containers
 from perseid.store.protocol import AuditEntry
 from tests.support.purging import Kept, container_at, set_default, stock
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelves, frozen_clock, serving
+from tests.support.ttl_containers import Shelves
 from tests.ttl.lifetimes.admin import (
     CHANGES,
     EVERYBODY,
     Figures,
     change,
     crowd,
-    drain,
     family,
     status,
     undo,
@@ -64,7 +64,7 @@ def test_undo_tells_who_is_gone_for_good(shelves: Shelves) -> None:
     shelf = crowd(shelves, 3)
     shelf.create("young")
     change(shelf, 30)
-    assert drain(shelf) == 3
+    assert shelf.drain() == 3
     shelf.clock.advance(30)
     assert shelf.seen("young") == set()
     told = undo(shelf)
@@ -103,7 +103,7 @@ def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) 
         shelf.create(id_)
     change(shelf, 10)
     shelf.clock.advance(10)
-    assert drain(shelf) == 2
+    assert shelf.drain() == 2
     told = undo(shelf)
     assert told["revived"]["items"] == 0
     assert told["alreadyPurged"] == 2
@@ -224,7 +224,7 @@ def test_undo_does_not_take_the_figures_of_an_earlier_change(place: Place) -> No
         raw.post("/dbs", {"id": "d"})
         shelf = crowd(Shelves(raw, clock, "/dbs/d"), 3)
         change(shelf, 30)  # counts three
-        assert drain(shelf) == 3
+        assert shelf.drain() == 3
         shelf.create("young")
 
     async def change_and_die() -> None:

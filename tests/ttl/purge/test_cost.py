@@ -12,12 +12,10 @@ from perseid import charges
 from perseid.config import Settings
 from perseid.service.lifetimes.sweeper import SMALL_STEP
 from perseid.store.sqlite.store import SqliteStore
-from tests.support.purging import Kept, container_at, drained, stock
+from tests.support.purging import Kept, container_at, stock
+from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    Shelves,
-    frozen_clock,
-)
+from tests.support.ttl_containers import Shelves
 
 # T-141: the living are not looked at
 
@@ -98,7 +96,7 @@ def test_the_cost_of_removing_is_the_cost_of_deleting(shelves: Shelves) -> None:
             shelf.create(f"a{number}", **body)
         paid += float(deleted.delete(f"a{number}").headers["x-ms-request-charge"])
     dying.clock.advance(10)
-    assert drained(dying.raw, dying.admin) == 3
+    assert dying.drain() == 3
     everything = dying.raw.get("/_perseid/metrics.json").json["containers"]
     (figures,) = [each for each in everything if f"/{each['container']}" == dying.path]
     assert figures["purgeCharge"] == pytest.approx(paid, abs=0.02)

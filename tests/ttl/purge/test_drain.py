@@ -10,16 +10,12 @@ import pytest
 from perseid.http import metrics
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.sqlite.files import DATABASE_FILE
-from tests.support.purging import Kept, backlog, container_at, drained, examine, set_default, stock
+from tests.support.builders import PARTITION_KEY
+from tests.support.purging import Kept, backlog, container_at, examine, set_default, stock
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    KEY,
-    Shelf,
-    Shelves,
-    frozen_clock,
-    serving,
-)
+from tests.support.ttl_containers import Shelf, Shelves, drain
 
 # T-313: figures of the purge
 
@@ -40,7 +36,7 @@ def test_figures_of_the_purge(shelves: Shelves) -> None:
     before = figures()
     assert (before["expiredTotal"], before["purgedTotal"], before["purgedBytes"]) == (5, 0, 0)
     assert before["purgeCharge"] == 0
-    drained(shelf.raw, shelf.admin)
+    shelf.drain()
     after = figures()
     assert (after["expiredTotal"], after["purgedTotal"]) == (5, 5)
     assert after["purgedBytes"] == before["backlog"]["bytes"]
@@ -71,13 +67,13 @@ def test_drain_of_one_container_leaves_the_others(shelves: Shelves, raw: RawClie
 
 
 def test_drain_takes_many_steps_and_ranges(shelves: Shelves, raw: RawClient) -> None:
-    body = {"id": "wide", "partitionKey": KEY, "defaultTtl": 10}
+    body = {"id": "wide", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
     assert raw.post(f"{shelves.database}/colls", body, throughput="30000").status == 201
     shelf = Shelf(raw, shelves.clock, f"{shelves.database}/colls/wide")
     for number in range(90):
         shelf.create(f"a{number}", pk=f"p{number}")
     shelves.clock.advance(10)
-    assert drained(raw, shelf.admin) == 90
+    assert shelf.drain() == 90
     assert backlog(raw, shelf.admin) == 0
 
 
@@ -141,7 +137,7 @@ def test_drain_gives_the_space_back(place: Place) -> None:
     asyncio.run(load())
     full = (settings.data / DATABASE_FILE).stat().st_size
     with serving(settings, clock) as raw:
-        assert drained(raw) == 8000
+        assert drain(raw) == 8000
     assert (settings.data / DATABASE_FILE).stat().st_size < full / 10
     disk = examine(settings.data)
     assert (disk.verdict, disk.items) == ("ok", 100)

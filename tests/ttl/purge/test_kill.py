@@ -21,12 +21,9 @@ from tests.support.purging import (
     until,
 )
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    Shelf,
-    assert_gone,
-    frozen_clock,
-)
+from tests.support.ttl_containers import Shelf, assert_gone
 
 UNIQUE = {"uniqueKeys": [{"paths": ["/mark"]}]}
 # T-136, T-137: kill -9

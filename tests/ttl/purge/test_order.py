@@ -13,12 +13,10 @@ from perseid.service.items import point_operations
 from perseid.service.lifetimes.sweeper import LARGE_STEP, SMALL_STEP, Sweeper
 from perseid.service.resources import containers
 from perseid.store.protocol import PurgedItem
+from tests.support.builders import PARTITION_KEY
 from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
+from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    KEY,
-    frozen_clock,
-)
 
 # T-135: order
 
@@ -115,7 +113,7 @@ def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.Monk
     async def scenario() -> list[tuple[str, int]]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, first):
-            body = {"id": "c2", "partitionKey": KEY, "defaultTtl": 10}
+            body = {"id": "c2", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
             second = await containers.create(account, "d", body, None, clock.now())
             long_ago = int(clock.now()) - 1000
             for container, size in ((first, 3 * LARGE_STEP), (second, 2 * LARGE_STEP)):

@@ -11,12 +11,12 @@ from perseid.errors import InsufficientStorage
 from perseid.server import opened
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.sqlite.store import SqliteStore
+from tests.support.builders import PARTITION_KEY
 from tests.support.purging import (
     PATIENCE,
     Kept,
     backlog,
     container_at,
-    drained,
     noted_steps,
     on_disk,
     set_default,
@@ -24,15 +24,9 @@ from tests.support.purging import (
     until,
 )
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    ABSENT,
-    KEY,
-    Shelf,
-    Shelves,
-    frozen_clock,
-    serving,
-)
+from tests.support.ttl_containers import ABSENT, Shelf, Shelves
 
 # T-130: nobody can tell
 
@@ -45,7 +39,7 @@ def test_removal_shows_nowhere_in_the_api(shelves: Shelves) -> None:
         for shelf in (one, other):
             shelf.create(f"a{number}", ABSENT if number % 2 else 20, at=start + number)
     shelves.clock.set(start + 13)
-    assert drained(one.raw, one.admin) == 2  # a1 and a3; a0, a2, a4 live 20 seconds, a5 to 15
+    assert one.drain() == 2  # a1 and a3; a0, a2, a4 live 20 seconds, a5 to 15
 
     def answers(shelf: Shelf) -> list[Any]:
         quota = shelf.raw.get(shelf.path, x_ms_documentdb_populatequotainfo="true")
@@ -69,7 +63,7 @@ def test_death_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
     before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
     shelf.clock.advance(10)
     assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
-    assert drained(shelf.raw, shelf.admin) == 1
+    assert shelf.drain() == 1
     assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] != before
 
 
@@ -81,7 +75,7 @@ def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
     clock = frozen_clock()
     with serving(place.fresh(), clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        body = {"id": "c", "partitionKey": KEY, "defaultTtl": 10}
+        body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
         assert raw.post("/dbs/d/colls", body, throughput="25000").status == 201
         shelf = Shelf(raw, clock, "/dbs/d/colls/c")
         for number in range(60):
@@ -195,10 +189,10 @@ def test_off_finishes_the_backlog_and_no_more(shelves: Shelves) -> None:
     shelf.create("alive")
     shelf.set_default()
     wait_until_counted(shelf)
-    assert drained(shelf.raw, shelf.admin) == 1
+    assert shelf.drain() == 1
     shelf.clock.advance(1_000_000)
     before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
-    assert drained(shelf.raw, shelf.admin) == 0
+    assert shelf.drain() == 0
     assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
     assert shelf.seen("dead", "sleeping", "alive") == {"sleeping", "alive"}
 

@@ -14,15 +14,11 @@ import pytest
 from perseid.documents import parse
 from perseid.service.items import point_operations
 from perseid.service.operation import begin
-from tests.support.purging import PATIENCE, Kept, backlog, container_at, drained, on_disk, stock
+from tests.support.purging import PATIENCE, Kept, backlog, container_at, on_disk, stock
 from tests.support.raw import RawClient
+from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import (
-    Shelf,
-    Shelves,
-    frozen_clock,
-    serving,
-)
+from tests.support.ttl_containers import Shelf, Shelves, drain
 
 # T-138, T-139: re-creation
 
@@ -99,7 +95,7 @@ def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
 
         def drain_too(_: int) -> None:
             client = RawClient(raw.endpoint)
-            drained(client)
+            drain(client)
             client.close()
 
         with ThreadPoolExecutor(6) as pool:
@@ -108,7 +104,7 @@ def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
             assert {status for each in created for status in each.result()} == {201}
             for each in draining:
                 each.result()
-        assert drained(raw) >= 0
+        assert drain(raw) >= 0
         assert backlog(raw) == 0
         assert shelf.counted() == size
 
@@ -124,6 +120,6 @@ def test_recreating_removes_the_dead_version_at_once(shelves: Shelves) -> None:
     assert new["_etag"] != old["_etag"]
     figures = shelf.raw.get(shelf.admin).json
     assert (figures["live"]["items"], figures["backlog"]["items"]) == (1, 1)
-    assert drained(shelf.raw, shelf.admin) == 1
+    assert shelf.drain() == 1
     assert shelf.seen("a", "b") == {"a"}
     assert shelf.read("a").json["_rid"] == new["_rid"]

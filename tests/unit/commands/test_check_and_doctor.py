@@ -27,6 +27,7 @@ from perseid.store.protocol import Resource
 from perseid.store.sqlite.check import Snapshot, snapshot
 from perseid.store.sqlite.tombstones import MAX_IMMEDIATE_REMOVALS
 from perseid.ttl import NOTHING_EXPIRED
+from tests.support.builders import PARTITION_KEY
 from tests.support.cli import decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -49,7 +50,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fill(raw: RawClient) -> None:
     assert raw.post("/dbs", {"id": "d"}).status == 201
-    key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    key = PARTITION_KEY
     unique = {"uniqueKeys": [{"paths": ["/mail"]}]}
     plain = {"id": "plain", "partitionKey": key, "defaultTtl": 3600}
     keyed = {"id": "keyed", "partitionKey": key, "uniqueKeyPolicy": unique}
@@ -216,7 +217,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with running(Settings(data=path)) as settings:
         raw = RawClient(settings.endpoint, settings.key)
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+        key = PARTITION_KEY
         policy = {"retentionDuration": 60}
         container = {"id": "c", "partitionKey": key, "changeFeedPolicy": policy}
         assert raw.post("/dbs/d/colls", container).status == 201
@@ -457,7 +458,7 @@ def test_a_proxy_in_the_way(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: Path) -> None:
     """By hand in a batch, or because the former item of the id was dead."""
     clock = MovableClock()
-    docs, key = "/dbs/d/colls/c/docs", {"paths": ["/pk"], "kind": "Hash", "version": 2}
+    docs, key = "/dbs/d/colls/c/docs", PARTITION_KEY
     with running(Settings(data=tmp_path), clock) as settings:
         raw = RawClient(settings.endpoint, settings.key)
         assert raw.post("/_perseid/sweeper/pause", {}).status == 200
@@ -491,7 +492,7 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
         async with opened(Settings(data=tmp_path)) as account:
             now = account.clock.now()
             await databases.create(account, {"id": "d"}, None, now)
-            key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+            key = PARTITION_KEY
             unique = {"uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/u"]}]}}
             body = {"id": "c", "partitionKey": key} | unique
             container = await containers.create(account, "d", body, None, now)

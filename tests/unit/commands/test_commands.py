@@ -26,6 +26,7 @@ from perseid.commands.ttl import parse_default_ttl
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
+from tests.support.servers import RunningServer, Servers, frozen_clock
 
 START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
 OTHER_KEY = "b3RoZXIga2V5"
@@ -45,27 +46,10 @@ program.add_command(commands.clock.clock)
 
 
 @pytest.fixture(scope="module")
-def clock() -> MovableClock:
-    clock = MovableClock()
-    clock.freeze()
-    clock.set(START)
-    return clock
-
-
-@pytest.fixture(scope="module")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True, no_sweeper=True), clock) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def endpoint(settings: Settings) -> str:
-    return settings.endpoint
-
-
-@pytest.fixture(scope="module")
-def key(settings: Settings) -> str:
-    return settings.key
+def server() -> Iterator[RunningServer]:
+    clock = frozen_clock(START)
+    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
+        yield RunningServer(settings, clock)
 
 
 @pytest.fixture
@@ -378,10 +362,9 @@ def test_a_clock_that_cannot_be_moved(fixed_clock: Settings, arguments: tuple[st
     assert ", running, cannot be moved" in shown(invoke(fixed_clock.endpoint, "clock", "show"))
 
 
-@pytest.fixture(scope="module")
-def fixed_clock() -> Iterator[Settings]:
-    with running(Settings(memory=True)) as found:
-        yield found
+@pytest.fixture
+def fixed_clock(servers: Servers) -> Settings:
+    return servers("system").settings
 
 
 # Failures

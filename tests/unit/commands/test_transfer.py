@@ -26,33 +26,17 @@ from perseid.config import Settings
 from tests.support.cli import Run, decoded, invoke, shown
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.servers import RunningServer, frozen_clock
 
 START = 2_000_000_000
 SMALL_PAGE = "perseid.commands.export_items._PAGE"
 
 
 @pytest.fixture(scope="module")
-def clock() -> MovableClock:
-    clock = MovableClock()
-    clock.freeze()
-    clock.set(START)
-    return clock
-
-
-@pytest.fixture(scope="module")
-def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True, no_sweeper=True), clock) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def endpoint(settings: Settings) -> str:
-    return settings.endpoint
-
-
-@pytest.fixture(scope="module")
-def key(settings: Settings) -> str:
-    return settings.key
+def server() -> Iterator[RunningServer]:
+    clock = frozen_clock(START)
+    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
+        yield RunningServer(settings, clock)
 
 
 @pytest.fixture

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.raw import RawClient
-from tests.support.running import running
-from tests.support.stores import Stores
+from tests.support.servers import Servers
 from tests.wire.bad_requests.refusals import Bodies, Wire
 
 
 @pytest.fixture(scope="module")
-def open_server(stores: Stores) -> Iterator[RawClient]:
-    """A server that lets everything in, so that random requests get past the door."""
-    with stores.place() as place, running(place.fresh(no_auth=True)) as settings:
-        client = RawClient(settings.endpoint)
+def open_server(servers: Servers) -> Iterator[RawClient]:
+    """A server without authorization, so that random requests get past it."""
+    with servers(no_auth=True).connect() as client:
         yield client
-        client.close()
 
 
 # Bodies ------------------------------------------------------------------------------------------

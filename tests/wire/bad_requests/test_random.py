@@ -8,9 +8,9 @@ import re
 import hypothesis
 from hypothesis import strategies as st
 
+from tests.support.builders import PARTITION_KEY as KEY
 from tests.support.raw import RawClient, Reply
-
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+from tests.support.servers import RunningServer
 
 # Anything at all ---------------------------------------------------------------------------------
 
@@ -151,8 +151,8 @@ def test_random_requests_to_what_exists(
     token=st.one_of(VALUES, VALUES.map(lambda text: f"type=master&ver=1.0&sig={text}")),
     date=VALUES,
 )
-def test_random_signatures(endpoint: str, token: str, date: str) -> None:
-    client = RawClient(endpoint)
+def test_random_signatures(server: RunningServer, token: str, date: str) -> None:
+    client = RawClient(server.endpoint)
     headers = {"authorization": token, "x-ms-date": date}
     reply = client.request("GET", "/dbs", headers=headers, sign_with=None)
     client.close()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import outcome
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 ROOT = {"path": "/*"}
 ETAG_PATH = {"path": '/"_etag"/?'}
 POLICY = {
@@ -23,12 +24,8 @@ LAST_WRITER = {
 MODE_NONE = "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection"
 
 
-def outcome(reply: Reply) -> tuple[int, int, str]:
-    return reply.status, reply.sub_status, reply.json["code"]
-
-
 def definition(**properties: Any) -> dict[str, Any]:
-    return {"id": "c", "partitionKey": KEY} | properties
+    return {"id": "c", "partitionKey": PARTITION_KEY} | properties
 
 
 def create(raw: RawClient, database: str, **properties: Any) -> dict[str, Any]:

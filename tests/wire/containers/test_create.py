@@ -10,20 +10,20 @@ from urllib.parse import quote
 import pytest
 
 from perseid.clock import MovableClock
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
+from tests.support.replies import outcome
 from tests.wire.containers.definitions import (
     BOX,
     COMPOSITE,
     EMBEDDING,
     EMBEDDINGS,
     FULL_TEXT,
-    KEY,
     LAST_WRITER,
     LOWER,
     POLICY,
     create,
     definition,
-    outcome,
     paths,
     refusal,
 )
@@ -46,13 +46,13 @@ MISSING_ID = "The input content is invalid because the required properties - 'id
 def test_smallest_definition(raw: RawClient, database: str, clock: MovableClock) -> None:
     owner = raw.get(database).json
     before = int(clock.now())
-    reply = raw.post(f"{database}/colls", {"id": "c", "partitionKey": KEY})
+    reply = raw.post(f"{database}/colls", {"id": "c", "partitionKey": PARTITION_KEY})
     body = reply.json
     assert reply.status == 201
     assert body == {
         "id": "c",
         "indexingPolicy": POLICY,
-        "partitionKey": KEY,
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": []},
         "conflictResolutionPolicy": LAST_WRITER,
         "geospatialConfig": {"type": "Geography"},

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.raw import RawClient
-from tests.wire.containers.definitions import create, definition, outcome
+from tests.support.replies import outcome
+from tests.wire.containers.definitions import create, definition
 
 INTENDED = "x-ms-cosmos-intended-collection-rid"
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
+from tests.support.replies import outcome
 from tests.wire.containers.definitions import (
     BOX,
     COMPOSITE,
     FULL_TEXT,
-    KEY,
     LOWER,
     MODE_NONE,
     ROOT,
     definition,
     embedding,
     hashed,
-    outcome,
     paths,
     refusal,
     unique,
@@ -200,7 +200,7 @@ def test_wrong_types(raw: RawClient, database: str, member: str) -> None:
     ],
 )
 def test_wrong_types_inside(raw: RawClient, database: str, policy: str, member: str) -> None:
-    inner = KEY if policy == "partitionKey" else {}
+    inner = PARTITION_KEY if policy == "partitionKey" else {}
     for value in WRONG:
         reply = raw.post(f"{database}/colls", definition(**{policy: {**inner, member: value}}))
         assert outcome(reply) == (400, 0, "BadRequest"), value

@@ -8,6 +8,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from tests.support.raw import RawClient
+from tests.support.replies import outcome
 from tests.wire.containers.definitions import (
     FULL_TEXT,
     LAST_WRITER,
@@ -19,7 +20,6 @@ from tests.wire.containers.definitions import (
     definition,
     embedding,
     hashed,
-    outcome,
     refusal,
     vector_index,
 )

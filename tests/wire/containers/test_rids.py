@@ -8,7 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.raw import RawClient, Reply
-from tests.wire.containers.definitions import create, definition, outcome
+from tests.support.replies import outcome
+from tests.wire.containers.definitions import create, definition
 
 
 @pytest.mark.parametrize("ending", ["", "/"])

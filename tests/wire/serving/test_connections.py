@@ -14,11 +14,10 @@ import pytest
 
 from perseid import server
 from perseid.config import Settings
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.wire.serving.connections import ask, signature
-
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 # Paths and connections ---------------------------------------------------------------------------
 
@@ -39,12 +38,12 @@ def test_trailing_slashes(raw: RawClient, database: str, container: str, path: s
 def test_trailing_slashes_of_writes(raw: RawClient, name: str) -> None:
     """The way Python spells them."""
     assert raw.post("/dbs/", {"id": name}).status == 201
-    assert raw.post(f"/dbs/{name}/colls/", {"id": "c", "partitionKey": KEY}).status == 201
+    assert raw.post(f"/dbs/{name}/colls/", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     path = f"/dbs/{name}/colls/c"
     assert raw.post(f"{path}/docs/", {"id": "1", "pk": "a"}, pk='["a"]').status == 201
     assert raw.put(f"{path}/docs/1/", {"id": "1", "pk": "a"}, pk='["a"]').status == 200
     assert raw.delete(f"{path}/docs/1/", pk='["a"]').status == 204
-    assert raw.put(f"{path}/", {"id": "c", "partitionKey": KEY}).status == 200
+    assert raw.put(f"{path}/", {"id": "c", "partitionKey": PARTITION_KEY}).status == 200
     assert raw.delete(f"{path}/").status == 204
     assert raw.delete(f"/dbs/{name}/").status == 204
 

@@ -8,7 +8,6 @@ import os
 import socket
 import ssl
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from perseid.server import check_settings
 from perseid.store.protocol import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.stores import Stores
+from tests.support.servers import Servers
 from tests.wire.serving.connections import OTHER_KEY, Answer, ask
 
 
@@ -60,9 +59,8 @@ def blind() -> ssl.SSLContext:
 
 
 @pytest.fixture(scope="module")
-def secure(stores: Stores) -> Iterator[Settings]:
-    with stores.place() as place, running(place.fresh(tls=True)) as settings:
-        yield settings
+def secure(servers: Servers) -> Settings:
+    return servers(tls=True).settings
 
 
 def download(secure: Settings) -> Answer:

@@ -8,8 +8,8 @@ import pytest
 
 from perseid.errors import BadRequest
 from perseid.service.definitions.container import new_container, replaced_container
+from tests.support.builders import PARTITION_KEY
 
-KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 ETAG = {"path": '/"_etag"/?'}
 ROOT = {"path": "/*"}
 DEFAULT_POLICY = {
@@ -32,7 +32,7 @@ def accept_all(name: str, query: str) -> None:
 
 
 def body(**properties: Any) -> dict[str, Any]:
-    return {"id": "c", "partitionKey": KEY} | properties
+    return {"id": "c", "partitionKey": PARTITION_KEY} | properties
 
 
 def create(**properties: Any) -> dict[str, Any]:

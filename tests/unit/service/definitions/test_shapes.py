@@ -8,7 +8,8 @@ import pytest
 
 from perseid.errors import BadRequest
 from perseid.service.definitions.container import new_container, replaced_container
-from tests.unit.service.definitions.bodies import DEFAULT_POLICY, KEY, accept_all, create, refusal
+from tests.support.builders import PARTITION_KEY
+from tests.unit.service.definitions.bodies import DEFAULT_POLICY, accept_all, create, refusal
 
 
 def test_smallest_body_is_completed_in_order() -> None:
@@ -16,7 +17,7 @@ def test_smallest_body_is_completed_in_order() -> None:
     assert definition == {
         "id": "c",
         "indexingPolicy": DEFAULT_POLICY,
-        "partitionKey": KEY,
+        "partitionKey": PARTITION_KEY,
         "uniqueKeyPolicy": {"uniqueKeys": []},
         "conflictResolutionPolicy": {
             "mode": "LastWriterWins",
@@ -70,7 +71,7 @@ def test_bad_ids(value: Any, fragment: str) -> None:
     [
         (None, {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}),
         ({"paths": ["/a/b"]}, {"paths": ["/a/b"], "kind": "Hash", "version": 1}),
-        (KEY, KEY),
+        (PARTITION_KEY, PARTITION_KEY),
         (
             {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
             {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from perseid.errors import BadRequest, PreconditionFailed, QueryError
 from perseid.partition import KeyDefinition, parse_definition
 from perseid.service.items import patches
+from tests.support.builders import PARTITION_KEY
 
-KEY = parse_definition({"paths": ["/pk"], "kind": "Hash", "version": 2})
+KEY = parse_definition(PARTITION_KEY)
 SYSTEM = b'"_rid":"r","_self":"s","_etag":"e","_attachments":"attachments/","_ts":5'
 
 

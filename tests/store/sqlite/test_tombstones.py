@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 import pytest
 
 from perseid.conditions import STRING, Comparison, Filter, Order
 from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
-from perseid.model import Container, Database, ItemKey, Row, item_number
+from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
 from perseid.store.protocol import (
     ChangeSearch,
@@ -30,13 +30,12 @@ from perseid.store.protocol import (
 from perseid.store.sqlite import indexes, schema, tombstones
 from perseid.store.sqlite.store import SqliteStore
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from tests.store.rows import DATABASE, Run, added_container
+from tests.support.builders import PARTITION_KEY
 
-T = TypeVar("T")
-Run = Callable[[Coroutine[Any, Any, T]], T]
 pytestmark = pytest.mark.only_on("sqlite", reason="graves are its own way to hide a partition")
 
 A, B = b"\x08a\xff", b"\x08b\xff"
-DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
 MAX_IMMEDIATE_REMOVALS = 5
 DEAD = Cutoff(150, 150)  # what was written at 100 and inherits its lifetime is dead
 RESOURCE = Resource(
@@ -45,7 +44,7 @@ RESOURCE = Resource(
         "number": 7,
         "properties": {
             "id": "c",
-            "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+            "partitionKey": PARTITION_KEY,
             "indexingPolicy": {"indexingMode": "none"},
             "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
         },
@@ -53,17 +52,6 @@ RESOURCE = Resource(
         "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     },
 )  # fmt: skip
-
-
-@pytest.fixture
-def run() -> Iterator[Run[Any]]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.sqlite3"
 
 
 @pytest.fixture
@@ -76,8 +64,7 @@ def store(path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture
 def container(store: SqliteStore, run: Run[Any]) -> Container:
-    run(store.change([PutResource(RESOURCE)]))
-    return build_container(RESOURCE, DATABASE)
+    return added_container(store, run, RESOURCE)
 
 
 async def put(

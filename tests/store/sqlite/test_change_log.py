@@ -23,10 +23,8 @@ from perseid.store.protocol import (
 from perseid.store.sqlite import schema
 from perseid.store.sqlite.store import SqliteStore
 from perseid.ttl import NOTHING_EXPIRED
-from tests.store.rows import DATABASE, Run, container_resource
-from tests.store.test_changes import (
+from tests.store.change_logs import (
     NOW,
-    add,
     latest,
     new,
     resource,
@@ -34,13 +32,9 @@ from tests.store.test_changes import (
     versions,
     write,
 )
+from tests.store.rows import DATABASE, Run, container_resource
 
 pytestmark = pytest.mark.only_on("sqlite", reason="looks into the file")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.sqlite3"
 
 
 @pytest.fixture
@@ -48,18 +42,6 @@ def store(path: Path, run: Run[None]) -> Iterator[SqliteStore]:
     opened = SqliteStore(path, durability="off", now=lambda: NOW)
     yield opened
     run(opened.close())
-
-
-@pytest.fixture
-def kept(store: SqliteStore, run: Run[Any]) -> Container:
-    """Two ranges, all versions."""
-    return add(store, run, keeps=True)
-
-
-@pytest.fixture
-def plain(store: SqliteStore, run: Run[Any]) -> Container:
-    """Two ranges, latest versions."""
-    return add(store, run, 8, keeps=False)
 
 
 def test_what_is_passed_over_is_not_looked_at(
