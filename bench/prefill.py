@@ -20,7 +20,7 @@ from perseid.model import LSN_SHIFT, Container, Row, item_number
 from perseid.server import opened
 from perseid.service.account import Account
 from perseid.service.resources import containers, databases
-from perseid.store.protocol import Decision, Put, View
+from perseid.store.types import Decision, Put, View
 
 DATABASE: Final = "bench"
 PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
@@ -94,7 +94,7 @@ async def fill(
             ]
             return Decision([Put(row) for row in rows], None)
 
-        await account.store.write(container, 0, (), decide)
+        await account.stores.items.write(container, 0, (), decide)
 
     await asyncio.gather(*map(write, range(0, count, _BATCH)))
 

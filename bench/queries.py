@@ -43,7 +43,7 @@ from perseid.model import LSN_SHIFT, item_number
 from perseid.model import Row as ItemRow
 from perseid.service.account import Account
 from perseid.service.resources import containers
-from perseid.store.protocol import Decision, Put, View
+from perseid.store.types import Decision, Put, View
 
 _CONNECTIONS: Final = 32
 _TIMEOUT: Final = 60.0
@@ -439,7 +439,7 @@ async def _fill(account: Account, name: str, count: int) -> None:
         def decide(view: View, first: int = first) -> Decision[None]:
             return Decision([*rows(first, view)], None)
 
-        await account.store.write(container, 0, (), decide)
+        await account.stores.items.write(container, 0, (), decide)
 
 
 def _text(number: int) -> bytes:

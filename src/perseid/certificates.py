@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from perseid import clock
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "certificate-key.pem"

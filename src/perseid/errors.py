@@ -162,3 +162,10 @@ class InsufficientStorage(CosmosError):
 
 # What a store says when its disk takes nothing, for those who can do without.
 NOT_WRITTEN_ERRORS: Final = (InsufficientStorage, ServiceUnavailable)
+
+
+class StaleCatalog(Exception):
+    """Another server process has changed the metadata or moved the clock; nothing was done.
+
+    Callers reload the catalog and retry the request.
+    """

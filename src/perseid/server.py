@@ -28,9 +28,10 @@ from perseid.http.authorization import decode_key
 from perseid.service.account import Account, open_account
 from perseid.service.lifetimes.reports import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
-from perseid.store.protocol import Store, StoreError
+from perseid.store.protocol import Store, Stores
 from perseid.store.sqlite.files import DataDirectory, memory_directory
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
                 cert, key = certificates.ensure_certificate(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
             try:
-                account = await open_account(settings, store, clock)
+                account = await open_account(settings, Stores.of(store), clock)
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):

@@ -182,7 +182,7 @@ def test_stop_while_the_database_does_not_answer(
 
 
 def test_a_database_that_is_not_there(own: Postgres) -> None:
-    from perseid.store.protocol import StoreError
+    from perseid.store.types import StoreError
 
     dsn = own.fresh_dsn()
     own.drop(dsn)

@@ -556,11 +556,11 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
             await set_default(account, 50)
             await asyncio.gather(*account.background)
             await other.reload()
-            change = other.store.change
+            change = other.stores.metadata.change
 
             async def overtaken(changes: Sequence[Any]) -> None:
                 seen, now = account.catalog.container("d", "c"), clock.now()
-                removed = await account.store.purge(
+                removed = await account.stores.expiry.purge(
                     seen,
                     0,
                     account.cutoff(seen, now),
@@ -572,7 +572,7 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
                 await account.reload()
                 await databases.create(account, {"id": "e"}, None, now)
 
-            monkeypatch.setattr(other.store, "change", overtaken)
+            monkeypatch.setattr(other.stores.metadata, "change", overtaken)
             return await reports.undo(other, container.rid, "primary", None, clock.now())
 
     told = asyncio.run(scenario())

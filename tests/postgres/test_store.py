@@ -12,13 +12,13 @@ import pytest
 from psycopg import AsyncRawCursor
 
 from perseid.clock import ClockSetting
-from perseid.errors import BadRequest, Conflict, ServiceUnavailable
+from perseid.errors import BadRequest, Conflict, ServiceUnavailable, StaleCatalog
 from perseid.model import Container
 from perseid.service.catalog import build_container
 from perseid.store.postgres import indexes as property_indexes
 from perseid.store.postgres import pool as postgres_pool
 from perseid.store.postgres.store import PostgresStore
-from perseid.store.protocol import (
+from perseid.store.types import (
     AuditEntry,
     Decision,
     PurgeLeaseTaken,
@@ -26,7 +26,6 @@ from perseid.store.protocol import (
     PutResource,
     RemoveResource,
     Search,
-    StaleCatalog,
     StoreError,
     View,
 )

@@ -6,16 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from perseid.model import Container
-from perseid.store.protocol import (
-    ChangeSearch,
-    Decision,
-    Put,
-    Remove,
-    Resource,
-    Search,
-    Store,
-    View,
-)
+from perseid.store.protocol import Store
+from perseid.store.types import ChangeSearch, Decision, Put, Remove, Resource, Search, View
 from tests.store.rows import Run, added_container, container_resource, row
 
 NOW = 5000

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from perseid.errors import Conflict
 from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Decision, Put, PutResource, Resource, Search, Store, View
+from perseid.store.protocol import Store
+from perseid.store.types import Decision, Put, PutResource, Resource, Search, View
 from tests.support.builders import PARTITION_KEY
 
 T = TypeVar("T")

@@ -10,15 +10,9 @@ import pytest
 from perseid.config import Settings
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
-from perseid.store.protocol import (
-    LoggedChange,
-    Put,
-    PutResource,
-    Remove,
-    StaleResource,
-    Store,
-)
+from perseid.store.protocol import Store
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.types import LoggedChange, Put, PutResource, Remove, StaleResource
 from perseid.ttl import Cutoff
 from tests.store.change_logs import NOW, add, latest, new, resource, search, versions, write
 from tests.store.rows import Run, row

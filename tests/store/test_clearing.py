@@ -9,7 +9,9 @@ import pytest
 from perseid.errors import OwnerNotFound
 from perseid.model import Container, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
+from perseid.store.protocol import Store
+from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.types import (
     ChangeSearch,
     Decision,
     ExpirySpan,
@@ -17,10 +19,8 @@ from perseid.store.protocol import (
     PutResource,
     RemoveResource,
     Search,
-    Store,
     View,
 )
-from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 from tests.store.rows import (
     DATABASE,

@@ -31,10 +31,10 @@ from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS
-from perseid.store.protocol import Decision, Page, Put, PutResource, Search, View
 from perseid.store.sql import candidates
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import Decision, Page, Put, PutResource, Search, View
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, container_resource
 from tests.store.test_predicates import documents, parameters, predicates, without_nul

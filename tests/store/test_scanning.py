@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perseid.model import item_number
-from perseid.store.protocol import Search
 from perseid.store.sqlite import scans, schema
+from perseid.store.types import Search
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, is_live
 
 pytestmark = pytest.mark.only_on("sqlite", reason="leaps in its scans")

@@ -12,9 +12,9 @@ import pytest
 from perseid.conditions import Comparison, Filter, Order
 from perseid.model import item_number
 from perseid.query.values import UNDEFINED, sort_key
-from perseid.store.protocol import OrderedPage, Search
 from perseid.store.sqlite import schema, searches
 from perseid.store.sqlite.indexes import PropertyIndexes
+from perseid.store.types import OrderedPage, Search
 
 pytestmark = pytest.mark.only_on("sqlite", reason="walks along its indexes")
 

@@ -11,7 +11,8 @@ from perseid.config import Settings
 from perseid.errors import Conflict, ServiceUnavailable
 from perseid.model import Container, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
+from perseid.store.protocol import Store
+from perseid.store.types import (
     Decision,
     Put,
     PutResource,
@@ -19,7 +20,6 @@ from perseid.store.protocol import (
     RemoveResource,
     Search,
     StaleResource,
-    Store,
     View,
 )
 from perseid.ttl import NOTHING_EXPIRED, Cutoff

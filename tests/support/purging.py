@@ -27,8 +27,8 @@ from perseid.server import opened
 from perseid.service.account import Account
 from perseid.service.items import unique_keys
 from perseid.service.resources import containers, databases
-from perseid.store.protocol import Decision, PurgedItem, Put, View
 from perseid.store.sqlite.files import DATABASE_FILE
+from perseid.store.types import Decision, PurgedItem, Put, View
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 from tests.support.running import free_port
@@ -82,7 +82,7 @@ async def stock(account: Account, container: Container, kept: Sequence[Kept]) ->
             batch = kept[first : first + BATCH]
             return Decision([put(item, view.lsn, place) for place, item in enumerate(batch)], None)
 
-        await account.store.write(container, 0, (), decide)
+        await account.stores.items.write(container, 0, (), decide)
 
     await asyncio.gather(*map(write, range(0, len(kept), BATCH)))
 
@@ -146,7 +146,7 @@ def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
 async def on_disk(account: Account, container: Container) -> int:
     """Items, dead or alive."""
     cutoff = account.cutoff(container, account.clock.now())
-    usage = await account.store.usage(container, 0, cutoff)
+    usage = await account.stores.items.usage(container, 0, cutoff)
     return usage.items + usage.expired_items
 
 
@@ -156,7 +156,7 @@ def noted_steps(
 ) -> Iterator[list[tuple[str, list[PurgedItem]]]]:
     """The looks for dead items while the block runs: in which container, and who was removed."""
     steps: list[tuple[str, list[PurgedItem]]] = []
-    purge = account.store.purge
+    purge = account.stores.expiry.purge
 
     async def noted(container: Container, *rest: Any, **more: Any) -> list[PurgedItem]:
         purged_items = await purge(container, *rest, **more)
@@ -164,7 +164,7 @@ def noted_steps(
         return purged_items
 
     with monkeypatch.context() as patched:
-        patched.setattr(account.store, "purge", noted)
+        patched.setattr(account.stores.expiry, "purge", noted)
         yield steps
 
 

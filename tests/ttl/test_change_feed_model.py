@@ -26,7 +26,7 @@ from perseid.service.items import point_operations
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
 from perseid.service.throughput.rules import Throughput
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 from perseid.ttl import is_live
 from tests.support.builders import PARTITION_KEY
 from tests.support.stores import SQLITE, Stores
@@ -172,10 +172,12 @@ class World:
         names = {
             row.number: row.id
             for row in (
-                await self.account.store.search(self.container, Search(range_index=index))
+                await self.account.stores.queries.search(self.container, Search(range_index=index))
             ).rows
         }
-        purged_items = await self.account.store.purge(self.container, index, cutoff, limit=limit)
+        purged_items = await self.account.stores.expiry.purge(
+            self.container, index, cutoff, limit=limit
+        )
         gone = [names[purged_item.number] for purged_item in purged_items]
         assert len(gone) == min(limit, len(dead))
         assert set(gone) <= dead
@@ -288,7 +290,7 @@ async def play(settings: Settings, ranges: int, default_ttl: int | None, steps: 
                 for reader in world.all:
                     await world.read_all(reader, values[0])
             elif name == "forget":
-                await world.account.store.trim_change_log(
+                await world.account.stores.changes.trim_change_log(
                     world.container, world.now - RETENTION, values[0]
                 )
             else:

@@ -297,7 +297,7 @@ def test_a_disk_that_takes_nothing_can_be_read(
 
     async def work() -> None:
         async with opened(place.fresh()) as account:
-            monkeypatch.setattr(account.store, "put_meta", full)
+            monkeypatch.setattr(account.stores.values, "put_meta", full)
             now = account.durable_clock_limit + 10
             await account.persist_clock(now)
             assert account.durable_clock_limit > now
@@ -361,7 +361,7 @@ class Ward:
     async def stored(self) -> int:
         """Items on disk, dead or alive."""
         cutoff = self.account.cutoff(self.container, self.machine.wall)
-        usage = await self.account.store.usage(self.container, 0, cutoff)
+        usage = await self.account.stores.items.usage(self.container, 0, cutoff)
         return usage.items + usage.expired_items
 
     async def shown_alarm(self) -> tuple[bool, int]:
@@ -440,7 +440,7 @@ def test_a_leap_in_the_middle_of_a_sweep_ends_it(
             found.machine.pass_time(30)
             await found.add("b")
             found.machine.pass_time(30)  # the first is dead, and will be removed
-            purge = found.account.store.purge
+            purge = found.account.stores.expiry.purge
 
             async def leaping(*place: Any, **how: Any) -> Any:
                 removed = await purge(*place, **how)
@@ -448,7 +448,7 @@ def test_a_leap_in_the_middle_of_a_sweep_ends_it(
                     found.machine.pass_time(1, leap=7200)
                 return removed
 
-            monkeypatch.setattr(found.account.store, "purge", leaping)
+            monkeypatch.setattr(found.account.stores.expiry, "purge", leaping)
             await found.sweeper.tick()
             assert found.sweeper.alarm is not None
             assert await found.stored() == 1

@@ -117,7 +117,7 @@ def test_each_range_has_its_own_leftover(place: Place) -> None:
             clock.advance(1)
             await sweeper.tick()
             usages = [
-                await account.store.usage(wide, part, account.cutoff(wide, clock.now()))
+                await account.stores.items.usage(wide, part, account.cutoff(wide, clock.now()))
                 for part in (0, 1)
             ]
             assert usages[0].expired_items > 0

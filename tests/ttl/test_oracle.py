@@ -24,7 +24,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.model import Container, Database, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Decision, Put, PutResource, Resource, Search
+from perseid.store.types import Decision, Put, PutResource, Resource, Search
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.raw import RawClient, Reply

@@ -243,13 +243,13 @@ def test_who_dies_while_a_change_is_written_stays_dead(
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
             await stock(account, container, [Kept("a", int(clock.now()) - 9)])
-            write = account.store.change
+            write = account.stores.metadata.change
             states: list[str] = []
 
             async def seen() -> str:
                 where = point_operations.logical_partition_of(container, '["p"]')
                 policy = account.catalog.container("d", "c").policy
-                row, _ = await account.store.read(
+                row, _ = await account.stores.items.read(
                     account.catalog.container("d", "c"), where.range_index, ItemKey(where.pk, "a")
                 )
                 assert row is not None
@@ -262,10 +262,10 @@ def test_who_dies_while_a_change_is_written_stays_dead(
                     states.append(await seen())
                 await write(changes)
 
-            monkeypatch.setattr(account.store, "change", slowly)
+            monkeypatch.setattr(account.stores.metadata, "change", slowly)
             await set_default(account, None)
             await asyncio.gather(*account.background)
-            stored = {each.rid: each for each in await account.store.resources()}
+            stored = {each.rid: each for each in await account.stores.metadata.resources()}
             assert stored[container.rid] == account.catalog.resource(container.rid)
             return states[0], await seen()
 
@@ -313,7 +313,7 @@ def test_a_write_that_waits_is_one_of_its_turn(
             await account.persist_clock(clock.now() + 10)
             start = int(clock.now())
             await stock(account, container, [Kept("a", start - 9)])
-            store_write = account.store.write
+            store_write = account.stores.items.write
             seen: list[Row | None] = []
 
             async def slowly(*place: Any, **how: Any) -> Any:
@@ -324,7 +324,7 @@ def test_a_write_that_waits_is_one_of_its_turn(
                 seen.append(found)
                 return await store_write(*place, **how)
 
-            monkeypatch.setattr(account.store, "write", slowly)
+            monkeypatch.setattr(account.stores.items, "write", slowly)
             checked_item = point_operations.checked_item(
                 container, parse(b'{"id":"a","pk":"p","mark":"new"}'), '["p"]'
             )

@@ -10,7 +10,7 @@ import click
 from perseid.commands.output import print_json, printable
 from perseid.commands.path_type import NamedPath
 from perseid.config import Settings
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 
 @click.command()

@@ -32,7 +32,7 @@ from perseid.commands.portal import portal
 from perseid.commands.query import query
 from perseid.commands.ttl import ttl
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

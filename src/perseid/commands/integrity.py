@@ -17,10 +17,10 @@ from perseid.errors import CosmosError
 from perseid.model import RANGE_SHIFT, Container, Row
 from perseid.service.catalog import Catalog
 from perseid.service.items import unique_keys
-from perseid.store.protocol import Resource, StoreError
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
 from perseid.store.sqlite.check import RangeContents, Snapshot, snapshot, state_at_rest
 from perseid.store.sqlite.files import DATABASE_FILE
+from perseid.store.types import Resource, StoreError
 
 MOST_PROBLEMS: Final = 20
 

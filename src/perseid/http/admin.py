@@ -26,7 +26,7 @@ from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin, retry_if_stale
 from perseid.service.queries import explanation, query_requests
 from perseid.service.throughput import enforcement
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 
 PREFIX: Final = "/_perseid/"
 _EXPLAINED_ROWS: Final = 100
@@ -50,7 +50,7 @@ async def health(_context: AdminContext, _request: Request) -> Response:
 
 async def ready(context: AdminContext, _request: Request) -> Response:
     """The data can be read."""
-    await context.account.store.get_meta("token_secret")
+    await context.account.stores.values.get_meta("token_secret")
     return _json_response({"status": "ready", "version": __version__})
 
 
@@ -110,7 +110,7 @@ async def _change_clock(
             change(trial)
         except ValueError as exc:
             raise BadRequest(f"The clock was not moved: {exc}.") from None
-        await account.store.publish_clock(trial.setting)
+        await account.stores.metadata.publish_clock(trial.setting)
         clock.adopt(trial.setting)
     return await _clock_changed(context, request)
 
@@ -262,7 +262,7 @@ async def import_items(context: AdminContext, request: Request) -> Response:
     )
     # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
     op = begin(context.account, container, request.now)
-    lsns = await retry_if_stale(op, lambda op: op.store.lsns(op.container))
+    lsns = await retry_if_stale(op, lambda op: op.stores.items.lsns(op.container))
     token = session_token(container, lsns)  # of its ranges, which never change
     return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(import_result)))
 

@@ -27,6 +27,7 @@ from perseid.errors import (
     RequestEntityTooLarge,
     RetryWith,
     ServiceUnavailable,
+    StaleCatalog,
 )
 from perseid.http import admin, metering, portal_files, wire
 from perseid.http.authorization import AccessRequest, SignatureVerifier, check_resource_token
@@ -47,7 +48,6 @@ from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
 from perseid.service.lifetimes.sweeper import Sweeper
-from perseid.store.protocol import StaleCatalog
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class App:
         response = _build_error_response(error, request.activity_id)
         try:
             if error.status < 500:  # it may rest on what another front end has changed
-                await self._account.store.check_catalog_version()
+                await self._account.stores.metadata.check_catalog_version()
                 if self._account.catalog is not catalog:
                     raise StaleCatalog
             if request.container is not None and error.status != ServiceUnavailable.status:
@@ -246,7 +246,7 @@ class App:
 
     async def _item_headers(self, request: Request, container: Container) -> list[tuple[str, str]]:
         """A refusal about items tells the position as well; clients record it."""
-        lsns = await self._account.store.lsns(container)
+        lsns = await self._account.stores.items.lsns(container)
         headers = container_headers(container, request.range_index, lsns[request.range_index], 0)
         return [header for header in headers if header[0] != CHARGE]
 

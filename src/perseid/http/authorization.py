@@ -277,7 +277,7 @@ async def _is_same_item(account: Account, request: Request, asked: str, granted:
     container = account.catalog.container_of_items(request.names[0], request.names[1])
     for rid, name in ((asked, granted), (granted, asked)):
         number = ids.document_number(rid, container.rid)
-        row = None if number is None else await account.store.read_number(container, number)
+        row = None if number is None else await account.stores.items.read_number(container, number)
         header = request.header(PARTITION_KEY)
         if row is not None and row.id == name and header is not None:
             request.names = (request.names[0], request.names[1], row.id)

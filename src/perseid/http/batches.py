@@ -81,5 +81,5 @@ async def _check_session(
     if request.container is not None and any(
         batch_operation.kind == "Read" for batch_operation in batch_operations
     ):
-        lsns = await account.store.lsns(request.container)
+        lsns = await account.stores.items.lsns(request.container)
         check_session(request, {reported_range: lsns[reported_range]})

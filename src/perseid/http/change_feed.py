@@ -34,7 +34,7 @@ async def _read_changes(account: Account, request: Request, mode: str) -> Respon
     is_all_versions = _is_all_versions(request, mode)
     scope = items.scope(op, request, after=-1, limit=page_size(request))
     start = ChangeFeedStart(request.header("if-none-match"), _since(request))
-    lsns = await account.store.lsns(container)
+    lsns = await account.stores.items.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     if is_all_versions:
         changes, etag, found = await change_feed.read_versions(op, scope, start)

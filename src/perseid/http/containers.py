@@ -97,7 +97,7 @@ async def read_ranges(account: Account, request: Request) -> Response:
     path = owner_path(owner.database.id, owner.id)
     if is_unchanged(etag, request.header("if-none-match")):
         return not_modified(etag, path)
-    lsns = await account.store.lsns(owner)
+    lsns = await account.stores.items.lsns(owner)
     entries = [
         (key_range.index, wire.partition_key_range(key_range, owner, lsns[key_range.index]))
         for key_range in owner.ranges
@@ -113,7 +113,7 @@ def _names(request: Request) -> tuple[str, str]:
 
 
 async def _owner_headers(account: Account, container: Container) -> list[tuple[str, str]]:
-    lsns = await account.store.lsns(container)
+    lsns = await account.stores.items.lsns(container)
     return [
         owner_path(container.database.id),
         ("x-ms-content-path", container.database.rid),
@@ -147,7 +147,7 @@ async def _quota(account: Account, container: Container, now: float) -> list[tup
 async def _statistics(account: Account, container: Container, now: float) -> list[dict[str, Any]]:
     cutoff = account.cutoff(container, now)
     usages = [
-        await account.store.usage(container, key_range.index, cutoff)
+        await account.stores.items.usage(container, key_range.index, cutoff)
         for key_range in container.ranges
     ]
     return [
@@ -155,7 +155,7 @@ async def _statistics(account: Account, container: Container, now: float) -> lis
             "id": key_range.id,
             "sizeInKB": _kilobytes(usage.size),
             "documentCount": usage.items,
-            "sampledDistinctPartitionKeyCount": await account.store.count_partitions(
+            "sampledDistinctPartitionKeyCount": await account.stores.items.count_partitions(
                 container, key_range.index, cutoff
             ),
             "partitionKeys": [],

@@ -30,7 +30,7 @@ from perseid.service.items.transactions import CheckedItem, WriteResult, item_no
 from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 
 # A response holds 4 MB; the envelope around the items takes a little of that.
 _LARGEST_PAGE: Final = 4 * 1024 * 1024 - 128
@@ -135,10 +135,10 @@ async def read_feed(account: Account, request: Request) -> Response:
     container = op.container
     limit = page_size(request)
     after = _position(account, request, container)
-    lsns = await account.store.lsns(container)
+    lsns = await account.stores.items.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     search = scope(op, request, after=after, limit=limit)
-    rows, has_more = await account.store.search(container, search)
+    rows, has_more = await account.stores.queries.search(container, search)
     if account.budgets is not None:
         affordable_rows = metering.affordable_count(request, [row.size for row in rows])
         has_more = has_more or affordable_rows < len(rows)

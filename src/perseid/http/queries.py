@@ -53,7 +53,7 @@ async def query(account: Account, request: Request) -> Response:
     filtered_key = partition_key_filter(container, plan, query_request.parameters)
     if filtered_key is None:
         _check_scope(request)
-    lsns = await account.store.lsns(container)
+    lsns = await account.stores.items.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
@@ -111,7 +111,7 @@ async def query_plan(account: Account, request: Request) -> Response:
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
-    lsns = await account.store.lsns(container)
+    lsns = await account.stores.items.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
     return Response(200, headers, wire.query_plan(client_plan))
 

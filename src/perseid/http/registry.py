@@ -24,7 +24,7 @@ from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import registry, scripts, users
 from perseid.service.resources.registry import RegistryKind
-from perseid.store.protocol import Resource
+from perseid.store.types import Resource
 
 Body: TypeAlias = dict[str, Any]
 

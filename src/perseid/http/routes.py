@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from perseid.errors import BadRequest, MethodNotAllowed, NotFound
+from perseid.errors import BadRequest, MethodNotAllowed, NotFound, StaleCatalog
 from perseid.http import (
     batches,
     change_feed,
@@ -22,7 +22,6 @@ from perseid.http import (
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_UPSERT, flag, is_query
 from perseid.http.request import Request, Response
 from perseid.service.account import Account
-from perseid.store.protocol import StaleCatalog
 
 Handler = Callable[[Account, Request], Awaitable[Response]]
 
@@ -38,10 +37,10 @@ class Route(NamedTuple):
 
 async def check_catalog_version(account: Account, request: Request) -> None:
     """Makes sure of the metadata for a request that looks at nothing else."""
-    catalog_generation = account.store.catalog_generation
-    await account.store.check_catalog_version()
+    catalog_generation = account.stores.metadata.catalog_generation
+    await account.stores.metadata.check_catalog_version()
     if (
-        account.store.catalog_generation != catalog_generation
+        account.stores.metadata.catalog_generation != catalog_generation
     ):  # what it was admitted by has been read again since
         raise StaleCatalog
     request.now = account.clock.now()

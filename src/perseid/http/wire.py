@@ -15,7 +15,7 @@ from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
 from perseid.service.items.batches import OperationResult
 from perseid.service.queries.client_plans import ClientQueryPlan
-from perseid.store.protocol import LoggedChange, Resource
+from perseid.store.types import LoggedChange, Resource
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:

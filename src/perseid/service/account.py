@@ -12,20 +12,13 @@ from typing import Any, Final, TypeVar
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
+from perseid.errors import NOT_WRITTEN_ERRORS, Conflict, StaleCatalog
 from perseid.ids import make_etag
 from perseid.model import Container, StorageUsage
 from perseid.service.catalog import Catalog
 from perseid.service.throughput.budgets import Budgets
-from perseid.store.protocol import (
-    AuditEntry,
-    PutResource,
-    RemoveResource,
-    StaleCatalog,
-    StaleResource,
-    Store,
-    StoreError,
-)
+from perseid.store.protocol import Stores
+from perseid.store.types import AuditEntry, PutResource, RemoveResource, StaleResource, StoreError
 from perseid.ttl import Cutoff, Policy
 
 T = TypeVar("T")
@@ -38,7 +31,7 @@ CLOCK_LIMIT_AHEAD: Final = 2.0
 @dataclass(slots=True)
 class Account:
     settings: Settings
-    store: Store
+    stores: Stores
     clock: Clock
     catalog: Catalog
     secret: bytes  # signs continuation tokens; kept with the data, so tokens survive a restart
@@ -68,7 +61,7 @@ class Account:
     ) -> StorageUsage:
         """What the container holds, over all its ranges or in one."""
         usages = [
-            await self.store.usage(container, key_range.index, cutoff)
+            await self.stores.items.usage(container, key_range.index, cutoff)
             for key_range in container.ranges
             if range_index is None or range_index == key_range.index
         ]
@@ -84,7 +77,7 @@ class Account:
         `amended` is asked in between: for what has become of a resource by then.
         """
         try:
-            await self.store.change(changes)
+            await self.stores.metadata.change(changes)
         except StaleResource as exc:
             raise Conflict(
                 f"The resource '{exc}' was changed by someone else at the same moment."
@@ -95,7 +88,7 @@ class Account:
             self.budgets.refresh(self.catalog.has_resource)
         if follow_up is not None:
             try:
-                await self.store.change([follow_up])
+                await self.stores.metadata.change([follow_up])
             except (
                 *NOT_WRITTEN_ERRORS,
                 StaleResource,
@@ -105,14 +98,16 @@ class Account:
 
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
-        known_epoch = self.store.catalog_generation
+        known_epoch = self.stores.metadata.catalog_generation
         async with self.metadata_lock:
-            if self.store.catalog_generation != known_epoch:
+            if self.stores.metadata.catalog_generation != known_epoch:
                 return  # somebody has done it meanwhile
-            resources = await self.store.resources()
-            if self.store.catalog_generation != known_epoch:
+            resources = await self.stores.metadata.resources()
+            if self.stores.metadata.catalog_generation != known_epoch:
                 retention = self.settings.change_feed_retention
-                self.catalog = Catalog(resources, retention, self.store.catalog_generation)
+                self.catalog = Catalog(
+                    resources, retention, self.stores.metadata.catalog_generation
+                )
                 if self.budgets is not None:
                     self.budgets.refresh(self.catalog.has_resource)
 
@@ -139,7 +134,7 @@ class Account:
             return
         limit = now + early + ahead
         try:
-            await self.store.put_meta("clock", f"{now!r} {limit!r}")
+            await self.stores.values.put_meta("clock", f"{now!r} {limit!r}")
         except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
@@ -147,15 +142,15 @@ class Account:
         self.durable_clock_limit = limit
 
     async def new_etag(self, now: float) -> str:
-        return make_etag(int(now), await self.store.next_number("etag"))
+        return make_etag(int(now), await self.stores.metadata.next_number("etag"))
 
 
-async def open_account(settings: Settings, store: Store, clock: Clock) -> Account:
+async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Account:
     """Reads the metadata and takes up where the last run ended."""
-    secret = await store.get_meta("token_secret")
+    secret = await stores.values.get_meta("token_secret")
     if secret is None:
-        secret = await store.put_meta_if_absent("token_secret", secrets.token_hex(32))
-    stored = await store.get_meta("clock")
+        secret = await stores.values.put_meta_if_absent("token_secret", secrets.token_hex(32))
+    stored = await stores.values.get_meta("clock")
     if stored is not None:
         try:
             last_time, limit = map(float, stored.split())
@@ -163,14 +158,14 @@ async def open_account(settings: Settings, store: Store, clock: Clock) -> Accoun
             raise StoreError("the clock's mark in the database is damaged") from exc
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
-    resources = await store.resources()
-    catalog = Catalog(resources, settings.change_feed_retention, store.catalog_generation)
+    resources = await stores.metadata.resources()
+    catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.catalog_generation)
     budgets = Budgets() if settings.enforce_throughput else None
     try:
         key = bytes.fromhex(secret)
     except ValueError as exc:
         raise StoreError("the secret behind continuation tokens is damaged") from exc
-    account = Account(settings, store, clock, catalog, key, budgets=budgets)
+    account = Account(settings, stores, clock, catalog, key, budgets=budgets)
     await account.retry_if_stale(lambda: _follow_retention(account))
     return account
 

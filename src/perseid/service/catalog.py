@@ -14,7 +14,7 @@ from perseid.charges import compile_paths
 from perseid.errors import CosmosError, NotFound, OwnerNotFound
 from perseid.model import Container, Database, PurgeHold
 from perseid.partition import parse_definition, parse_path, split
-from perseid.store.protocol import AuditEntry, PutResource, RemoveResource, Resource, StoreError
+from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StoreError
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 
 _NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"

@@ -17,7 +17,7 @@ from perseid.model import Container, Row
 from perseid.service import tokens
 from perseid.service.account import Account
 from perseid.service.operation import Operation, check_catalog_version
-from perseid.store.protocol import ChangeSearch, LoggedChange, Search
+from perseid.store.types import ChangeSearch, LoggedChange, Search
 from perseid.ttl import BEFORE_ANY_TS
 
 FROM_NOW: Final = "*"
@@ -70,7 +70,7 @@ async def read_latest(op: Operation, scope: Search, start: ChangeFeedStart) -> L
     rows: list[Row] = []
     page_range = None
     for part, after in reader.ranges_in_turn():
-        page = await op.store.latest(op.container, ChangeSearch(scope, part, after, since))
+        page = await op.stores.changes.latest(op.container, ChangeSearch(scope, part, after, since))
         rows = sorted(page.rows, key=_turn)
         reader.advance(part, page.lsn)
         if rows:
@@ -92,7 +92,7 @@ async def read_versions(op: Operation, scope: Search, start: ChangeFeedStart) ->
     page_range = None
     for part, after in reader.ranges_in_turn():
         change_scan = ChangeSearch(scope, part, after)
-        page = await op.store.versions(op.container, change_scan, op.ts - retention)
+        page = await op.stores.changes.versions(op.container, change_scan, op.ts - retention)
         if not page.is_complete:
             raise BadRequest(f"{_TRIMMED} {_RETENTION}")
         changes = page.changes
@@ -107,7 +107,9 @@ async def trim_change_log(account: Account, container: Container, now: float) ->
     """Removes a few changes that are older than the container's retention; how many."""
     if not container.retention:
         return 0
-    return await account.store.trim_change_log(container, int(now) - container.retention, TRIM_STEP)
+    return await account.stores.changes.trim_change_log(
+        container, int(now) - container.retention, TRIM_STEP
+    )
 
 
 def _turn(row: Row) -> tuple[int, str]:
@@ -164,7 +166,7 @@ async def _reader(op: Operation, scope: Search, start: ChangeFeedStart) -> _Rang
     if start.etag is None:
         return _RangeReader(dict.fromkeys(range_indexes, 0))
     if start.etag == FROM_NOW:
-        lsns = await op.store.lsns(container)
+        lsns = await op.stores.items.lsns(container)
         await check_catalog_version(op)
         return _RangeReader({part: lsns[part] for part in range_indexes}, reads_changes=False)
     plain = _LSN.fullmatch(start.etag)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
+from perseid.errors import StaleCatalog
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.store.protocol import StaleCatalog, Store
+from perseid.store.protocol import Stores
 from perseid.ttl import Cutoff
 
 T = TypeVar("T")
@@ -26,8 +27,8 @@ class Operation(NamedTuple):
     written: int | None = None
 
     @property
-    def store(self) -> Store:
-        return self.account.store
+    def stores(self) -> Stores:
+        return self.account.stores
 
     @property
     def ts(self) -> int:
@@ -61,7 +62,7 @@ async def check_catalog_version(op: Operation) -> None:
 
     What looks at items finds out by itself; this is for answers that rest on the container alone.
     """
-    await op.store.check_catalog_version()
+    await op.stores.metadata.check_catalog_version()
     if op.account.catalog.container_by_rid(op.container.rid) is not op.container:
         raise StaleCatalog
 

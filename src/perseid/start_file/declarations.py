@@ -25,7 +25,7 @@ from perseid.service.items import point_operations
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.throughput.rules import Throughput, throughput_from_headers
 from perseid.start_file.parser import LocatedValue, StartFileError
-from perseid.store.protocol import Resource
+from perseid.store.types import Resource
 
 T = TypeVar("T")
 

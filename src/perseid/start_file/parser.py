@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 _MAX_DEPTH: Final = 100
 _SPACE: Final = re.compile(r"[ \t\r\n]*")

@@ -1,305 +1,52 @@
-"""Store: the whole seam between the rules and the rows, on one screen.
+"""The seam between the service and the stores: small protocols by purpose.
 
-A store keeps rows and moves counters; what a row means is the service's business. A write is a
-pure decision over the rows it touches: the store reads them under its lock, calls the decision,
-and applies what it returns in one transaction. So the rules exist once, whatever the database.
+A store keeps rows and moves counters; what a row means is up to the service. A write is a pure
+decision over the rows it touches: the store reads them under its lock, calls the decision, and
+applies what it returns in one transaction. So the rules exist once, whatever the database. Every
+method may be called from many tasks at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from perseid.clock import ClockSetting
-from perseid.conditions import Filter, Order, OrderPosition, PropertyPath
+from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.model import Container, ItemKey, Row, StorageUsage
-from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from perseid.store.types import (
+    NO_EXPIRY_AGES,
+    AccessPath,
+    AuditEntry,
+    ChangePage,
+    ChangeSearch,
+    Cleared,
+    Decision,
+    ExpiryAges,
+    ExpiryCount,
+    ExpirySpan,
+    LatestPage,
+    OrderedPage,
+    Page,
+    PurgedItem,
+    PutResource,
+    RemoveResource,
+    Resource,
+    Search,
+    View,
+)
+from perseid.ttl import Cutoff
 
 T = TypeVar("T")
 
 
-class StoreError(Exception):
-    """The data cannot be opened; the text is for the person who started the server."""
-
-
-class StaleCatalog(Exception):
-    """Another front end has changed the metadata or moved the clock: nothing was done.
-
-    Whoever worked from the old state reads it again and starts from the beginning.
-    """
-
-
-class PurgeLeaseTaken(Exception):
-    """Another front end removes the dead of the range; it is not for this one to do."""
-
-
-class Resource(NamedTuple):
-    """A metadata row: a database, container, offer, user, permission or script."""
-
-    rid: str
-    kind: str
-    parent: str  # rid of the owner, "" at the top
-    id: str
-    etag: str
-    ts: int
-    state: dict[str, Any]
-
-
-class PutResource(NamedTuple):
-    """Writes a metadata row; `replaces` is the etag it must have now, None if it must be new."""
-
-    resource: Resource
-    replaces: str | None = None
-
-
-class RemoveResource(NamedTuple):
-    resource: Resource
-
-
-class StaleResource(Exception):
-    """A metadata row was not as the caller believed; read again and decide again."""
-
-
-class Put(NamedTuple):
-    """Writes an item; `replaces` is the row it takes the place of, if any.
-
-    `unique` are the entries it claims in the unique-key index.
-    """
-
-    row: Row
-    replaces: Row | None = None
-    unique: tuple[bytes, ...] = ()
-
-
-class Remove(NamedTuple):
-    """Removes an item; `expired` tells the change feed that time, not a client, ended it, and
-    `spared` that the policy before the last change would not have."""
-
-    row: Row
-    expired: bool = False
-    expired_by_change: bool = False
-
-
-class View(NamedTuple):
-    """What a decision sees: the rows it asked for, and the holders of entries it claimed.
-
-    `holders` is empty at first. If a decision puts items with unique entries, or relies on some,
-    the store looks up who holds them and asks again with the answer, so a decision must be
-    repeatable.
-    """
-
-    rows: Mapping[ItemKey, Row | None]
-    unique_key_owners: Mapping[bytes, Row | None]
-    lsn: int  # of the transaction, if it writes anything
-    size: int  # of the whole range, dead items included
-    # The bytes of the live items of the logical partition; costs a look at each of them.
-    partition_size: Callable[[bytes, Cutoff], int]
-
-
-class Decision(NamedTuple, Generic[T]):
-    """What to write, and what to tell the caller once that is durable.
-
-    `relies_on` are entries of the unique-key index that matter although nothing claims them: a
-    refusal stands only if the holders of those that came before it are known. `at` is the second
-    in which it happens, which is not always that of what it writes.
-    """
-
-    changes: Sequence[Put | Remove]
-    result: T
-    relies_on: Sequence[bytes] = ()
-    at: int | None = None
-
-    def second(self, now: Callable[[], float]) -> int:
-        """The one that all its changes share: if nobody says, that of what it writes."""
-        if self.at is not None:
-            return self.at
-        written = [change.row.ts for change in self.changes if isinstance(change, Put)]
-        return max(written) if written else int(now())
-
-    def entries(self) -> Iterator[bytes]:
-        """The entries of the unique-key index whose holders matter."""
-        yield from self.relies_on
-        for change in self.changes:
-            if isinstance(change, Put):
-                yield from change.unique
-
-
-class Search(NamedTuple):
-    """Which live items to list, in creation order within each range."""
-
-    after: int = -1  # item number to continue behind
-    range_index: int | None = None
-    pk_prefix: bytes | None = None  # one logical partition, or all below a hierarchical prefix
-    is_prefix: bool = False
-    epk_min: bytes | None = None
-    epk_max: bytes | None = None
-    cutoff: Cutoff = NOTHING_EXPIRED
-    where: Filter | None = None
-    # Paths that the indexing policy lets the store index, if it thinks that this pays.
-    indexable: frozenset[PropertyPath] = frozenset()
-    limit: int = 1000
-    max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
-
-    def with_filter(
-        self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int
-    ) -> Search:
-        """The same for the first items that meet a condition; `_replace` takes twice as long."""
-        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes = self
-        return Search(
-            after, part, pk, is_prefix, epk_min, epk_max, cutoff,
-            where, indexable, limit, max_bytes,
-        )  # fmt: skip
-
-
-class Page(NamedTuple):
-    rows: list[Row]
-    has_more: bool
-
-
-class OrderedPage(NamedTuple):
-    """Items in the order of a property, and where to go on if there are more."""
-
-    rows: list[Row]
-    next_position: OrderPosition | None
-
-
-class AccessPath(NamedTuple):
-    """How items would be found: through which index or by a scan, and how many it looks at."""
-
-    method: Literal["key", "index", "order", "scan"]
-    path: PropertyPath | None
-    examined: int
-
-
-class ChangeSearch(NamedTuple):
-    """Which changes of one range to list, in the order of their transactions.
-
-    `scope` says of which items, and how much fits on a page; a page ends between two transactions,
-    so it may hold a little more, and at least one of them.
-    """
-
-    scope: Search
-    range_index: int
-    after: int  # LSN to continue behind
-    since: int = BEFORE_ANY_TS  # of what was written in an earlier second nothing is listed
-
-
-class LatestPage(NamedTuple):
-    """Items in the order in which they were last written.
-
-    `lsn` is where to go on: that of the last item, or of the range if there is no more.
-    """
-
-    rows: list[Row]
-    lsn: int
-
-
-class LoggedChange(NamedTuple):
-    """One line of the log that a container keeps of all its changes.
-
-    `body` is what was written, or for a delete by a client what was removed.
-    """
-
-    lsn: int
-    ts: int  # of its transaction
-    kind: Literal["create", "replace", "delete", "expire"]
-    previous_lsn: int | None
-    pk: bytes
-    id: str
-    body: bytes | None
-
-
-class ChangePage(NamedTuple):
-    """Changes in the order in which they were made; `lsn` as in LatestPage.
-
-    Not `is_complete` when changes behind the position asked for are no longer kept.
-    """
-
-    changes: list[LoggedChange]
-    lsn: int
-    is_complete: bool
-
-
-class ExpirySpan(NamedTuple):
-    """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
-
-    kind: Literal["inheriting", "own"]
-    after: int
-    upto: int
-
-
-class ExpiryCount(NamedTuple):
-    """How many items, their bytes, the first and last `_ts` among them, the highest base."""
-
-    items: int
-    size: int
-    oldest: int | None
-    newest: int | None
-    last: int | None
-
-
-class ExpiryAges(NamedTuple):
-    """How old inheriting items were when they died: those written up to `until`, and later ones."""
-
-    until: int
-    before: int
-    after: int
-
-    def of(self, ts: int) -> int:
-        return self.before if ts <= self.until else self.after
-
-
-NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
-
-
-class PurgedItem(NamedTuple):
-    """A dead item about to be removed; `ended` is when it died."""
-
-    number: int
-    kind: Literal["inheriting", "own"]
-    base: int
-    expired_at: int
-    size: int
-    terms: int
-
-
-class Cleared(NamedTuple):
-    """A logical partition that was emptied: the LSN of that, who lived in it and who was dead.
-
-    Both as groups of one size: the size, how many items, how many index terms.
-    """
-
-    lsn: int
-    live: list[tuple[int, int, int]]
-    expired: list[tuple[int, int, int]]
-
-    @classmethod
-    def of(cls, lsn: int, groups: Iterable[tuple[int, int, int, int]]) -> Cleared:
-        """From groups of both, each with a mark before it that tells whether they lived."""
-        live: list[tuple[int, int, int]] = []
-        expired: list[tuple[int, int, int]] = []
-        for is_live, size, items, terms in groups:
-            (live if is_live else expired).append((size, items, terms))
-        return cls(lsn, live, expired)
-
-
-class AuditEntry(NamedTuple):
-    """A line of the audit log."""
-
-    ts: int
-    container: str  # rid
-    entry: dict[str, Any]
-
-
-class Store(Protocol):
-    """Rows of one account. Every method may be called from many tasks at once."""
+class MetadataStore(Protocol):
+    """Databases, containers, offers and the other resources; the audit log; the shared clock."""
 
     @property
     def catalog_generation(self) -> int:
         """Which reading of the metadata `resources` has given last; containers carry it."""
         ...
-
-    async def close(self) -> None: ...
 
     async def check_catalog_version(self) -> None:
         """StaleCatalog unless the metadata, and the clock, are as `resources` gave them last.
@@ -310,12 +57,6 @@ class Store(Protocol):
 
     async def publish_clock(self, setting: ClockSetting) -> None:
         """The clock was moved: other front ends show the same time from now on."""
-        ...
-
-    async def get_meta(self, name: str) -> str | None: ...
-    async def put_meta(self, name: str, value: str) -> None: ...
-    async def put_meta_if_absent(self, name: str, value: str) -> str:
-        """Puts a value unless there is one; the one that counts."""
         ...
 
     async def next_number(self, series: str) -> int:
@@ -341,6 +82,22 @@ class Store(Protocol):
         """The audit log behind line `after`, of one container or of all."""
         ...
 
+
+class NamedValues(Protocol):
+    """Single values that are kept with the data."""
+
+    async def get_meta(self, name: str) -> str | None: ...
+
+    async def put_meta(self, name: str, value: str) -> None: ...
+
+    async def put_meta_if_absent(self, name: str, value: str) -> str:
+        """Puts a value unless there is one; the one that counts."""
+        ...
+
+
+class ItemStore(Protocol):
+    """Items by key. Knows rows and transactions, not what a row means."""
+
     async def read(
         self, container: Container, range_index: int, key: ItemKey
     ) -> tuple[Row | None, int]:
@@ -348,6 +105,7 @@ class Store(Protocol):
         ...
 
     async def read_number(self, container: Container, number: int) -> Row | None: ...
+
     async def lsns(self, container: Container) -> tuple[int, ...]:
         """The last LSN of each range."""
         ...
@@ -366,6 +124,32 @@ class Store(Protocol):
         A heavy decision takes so long that nobody else should wait for it.
         """
         ...
+
+    async def usage(self, container: Container, range_index: int, cutoff: Cutoff) -> StorageUsage:
+        """What the items of a range take up; costs no look at the living."""
+        ...
+
+    async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
+        """How many logical partitions have live items in a range."""
+        ...
+
+    async def clear_partition(
+        self,
+        container: Container,
+        range_index: int,
+        pk: bytes,
+        cutoff: Cutoff,
+        previous_cutoff: Cutoff | None = None,
+    ) -> Cleared:
+        """Removes all items of a logical partition at once, the dead too, whatever its size.
+
+        A large one is hidden in one step, durably, and removed by `reap`. `spare` is as in `purge`.
+        """
+        ...
+
+
+class QueryStore(Protocol):
+    """Items by condition."""
 
     async def search(self, container: Container, search: Search) -> Page:
         """A page of live items that meet the condition, in the order of their numbers."""
@@ -423,6 +207,10 @@ class Store(Protocol):
         """Drops the property indexes that the indexing policy no longer allows."""
         ...
 
+
+class ChangeStore(Protocol):
+    """Items and logged changes in the order of their transactions."""
+
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
         """The live items written behind a position, each once, as they are now."""
         ...
@@ -438,13 +226,9 @@ class Store(Protocol):
         """Removes up to `limit` logged changes of the second `lost` and before; how many."""
         ...
 
-    async def usage(self, container: Container, range_index: int, cutoff: Cutoff) -> StorageUsage:
-        """What the items of a range take up; costs no look at the living."""
-        ...
 
-    async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
-        """How many logical partitions have live items in a range."""
-        ...
+class ExpiryStore(Protocol):
+    """Expired items: find, count, purge."""
 
     async def purge(
         self,
@@ -467,20 +251,6 @@ class Store(Protocol):
         """
         ...
 
-    async def clear_partition(
-        self,
-        container: Container,
-        range_index: int,
-        pk: bytes,
-        cutoff: Cutoff,
-        previous_cutoff: Cutoff | None = None,
-    ) -> Cleared:
-        """Removes all items of a logical partition at once, the dead too, whatever its size.
-
-        A large one is hidden in one step, durably, and removed by `reap`. `spare` is as in `purge`.
-        """
-        ...
-
     async def purge_cleared(self, limit: int) -> bool:
         """Removes up to `limit` items that were hidden by `clear`; False if there were none."""
         ...
@@ -492,6 +262,7 @@ class Store(Protocol):
     async def expiry_count(
         self, container: Container, range_index: int, span: ExpirySpan
     ) -> ExpiryCount: ...
+
     async def histogram(
         self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
@@ -507,3 +278,24 @@ class Store(Protocol):
     async def invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
         """Live items that carry a `ttl` which counts as absent."""
         ...
+
+
+class Store(MetadataStore, NamedValues, ItemStore, QueryStore, ChangeStore, ExpiryStore, Protocol):
+    """A database that implements all of them in one class."""
+
+    async def close(self) -> None: ...
+
+
+class Stores(NamedTuple):
+    """The stores of one account."""
+
+    metadata: MetadataStore
+    values: NamedValues
+    items: ItemStore
+    queries: QueryStore
+    changes: ChangeStore
+    expiry: ExpiryStore
+
+    @classmethod
+    def of(cls, store: Store) -> Stores:
+        return cls(store, store, store, store, store, store)

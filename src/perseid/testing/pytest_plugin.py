@@ -153,7 +153,7 @@ def perseid(
         raise pytest.UsageError(
             "--perseid-key is a key of the server at --perseid-endpoint, which is missing."
         )
-    from perseid.store.protocol import StoreError
+    from perseid.store.types import StoreError
     from perseid.testing.embedded_server import running
 
     try:

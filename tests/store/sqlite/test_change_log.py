@@ -13,15 +13,9 @@ import pytest
 from perseid.errors import InsufficientStorage
 from perseid.model import Container, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
-    PutResource,
-    RemoveResource,
-    Search,
-    StaleResource,
-    StoreError,
-)
 from perseid.store.sqlite import schema
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import PutResource, RemoveResource, Search, StaleResource, StoreError
 from perseid.ttl import NOTHING_EXPIRED
 from tests.store.change_logs import (
     NOW,

@@ -10,11 +10,9 @@ import apsw
 import pytest
 
 from perseid.config import Settings
-from perseid.store.protocol import (
-    StoreError,
-)
 from perseid.store.sqlite import schema
 from perseid.store.sqlite.files import DATABASE_FILE
+from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
 

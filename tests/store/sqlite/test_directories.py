@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from perseid.store.protocol import (
-    StoreError,
-)
 from perseid.store.sqlite.files import DataDirectory, memory_directory
+from perseid.store.types import StoreError
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 

@@ -11,12 +11,10 @@ import apsw
 import pytest
 
 from perseid.model import Container
-from perseid.store.protocol import (
-    StoreError,
-)
 from perseid.store.sqlite import schema
 from perseid.store.sqlite import store as sqlite_store
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import StoreError
 from tests.store.rows import (
     Run,
     ids_in,

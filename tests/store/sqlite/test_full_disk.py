@@ -16,16 +16,9 @@ import pytest
 from perseid.errors import CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
-    Decision,
-    PutResource,
-    Remove,
-    RemoveResource,
-    Search,
-    StoreError,
-)
 from perseid.store.sqlite.files import DataDirectory
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import Decision, PutResource, Remove, RemoveResource, Search, StoreError
 from tests.store.rows import (
     DATABASE,
     Run,

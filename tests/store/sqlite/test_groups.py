@@ -20,17 +20,10 @@ from perseid.conditions import NUMBER, Comparison, Filter
 from perseid.errors import Conflict, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
-    Decision,
-    Put,
-    PutResource,
-    Remove,
-    Search,
-    View,
-)
 from perseid.store.sqlite import queries
 from perseid.store.sqlite.store import SqliteStore
 from perseid.store.sqlite.writer import LARGEST_GROUP
+from perseid.store.types import Decision, Put, PutResource, Remove, Search, View
 from perseid.ttl import NOTHING_EXPIRED
 from tests.store.rows import (
     DATABASE,

@@ -10,11 +10,9 @@ import pytest
 
 from perseid.conditions import NUMBER, Comparison, Filter, Order
 from perseid.model import Container
-from perseid.store.protocol import (
-    Search,
-)
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import Search
 from tests.store.rows import (
     Run,
     insert,

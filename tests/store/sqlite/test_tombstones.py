@@ -15,7 +15,9 @@ from perseid.conditions import STRING, Comparison, Filter, Order
 from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import (
+from perseid.store.sqlite import indexes, schema, tombstones
+from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import (
     ChangeSearch,
     Cleared,
     Decision,
@@ -27,8 +29,6 @@ from perseid.store.protocol import (
     Search,
     View,
 )
-from perseid.store.sqlite import indexes, schema, tombstones
-from perseid.store.sqlite.store import SqliteStore
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, Run, added_container
 from tests.support.builders import PARTITION_KEY

@@ -12,7 +12,7 @@ import pytest
 from perseid.server import opened
 from perseid.service.lifetimes import reports
 from perseid.service.resources import containers
-from perseid.store.protocol import AuditEntry
+from perseid.store.types import AuditEntry
 from tests.support.purging import Kept, container_at, set_default, stock
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
@@ -193,7 +193,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             long_ago = int(clock.now()) - 100
             await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(3)])
             gate = asyncio.Event()
-            write = account.store.change
+            write = account.stores.metadata.change
 
             async def held_up(changes: Sequence[Any]) -> None:
                 if any(
@@ -202,7 +202,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
                     await gate.wait()
                 await write(changes)
 
-            monkeypatch.setattr(account.store, "change", held_up)
+            monkeypatch.setattr(account.stores.metadata, "change", held_up)
             await set_default(account, 50)
             undone = asyncio.create_task(
                 reports.undo(account, container.rid, "primary", None, clock.now())

@@ -43,12 +43,12 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
         # All kinds of the living: they inherit, end later by themselves, or never end.
         kept += [Kept(f"l{n}", now - 50, (None, 5000, -1)[n % 3]) for n in range(alive)]
         await stock(account, container, kept)
-        assert isinstance(account.store, SqliteStore)
-        connection = account.store._write_db
+        assert isinstance(account.stores.items, SqliteStore)
+        connection = account.stores.items._write_db
         noted: list[dict[str, Any]] = []
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
         cutoff = account.cutoff(container, clock.now())
-        purged_items = await account.store.purge(container, 0, cutoff, limit=SMALL_STEP)
+        purged_items = await account.stores.expiry.purge(container, 0, cutoff, limit=SMALL_STEP)
         connection.trace_v2(0)
         table = f"items_{container.number}"
         counters = [each["stmt_status"] for each in noted if table in each["sql"]]
@@ -71,12 +71,12 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
         async with container_at(place.fresh(), clock, default_ttl) as (account, container):
             kept = [Kept(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
             await stock(account, container, kept)
-            assert isinstance(account.store, SqliteStore)
-            connection = account.store._write_db
+            assert isinstance(account.stores.items, SqliteStore)
+            connection = account.stores.items._write_db
             noted: list[dict[str, Any]] = []
             connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
             cutoff = account.cutoff(container, clock.now())
-            assert await account.store.purge(container, 0, cutoff, limit=SMALL_STEP) == []
+            assert await account.stores.expiry.purge(container, 0, cutoff, limit=SMALL_STEP) == []
             connection.trace_v2(0)
             return sum(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"] for each in noted)
 

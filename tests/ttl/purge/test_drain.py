@@ -112,7 +112,8 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             audit_entries = [
-                note.entry for _, note in await account.store.audit_entries(container.rid, 0, 100)
+                note.entry
+                for _, note in await account.stores.metadata.audit_entries(container.rid, 0, 100)
             ]
             counted = [
                 note["diedAtOnce"]["items"] for note in audit_entries if note["event"] == "figures"

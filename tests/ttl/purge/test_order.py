@@ -12,7 +12,7 @@ from perseid.service.account import Account
 from perseid.service.items import point_operations
 from perseid.service.lifetimes.sweeper import LARGE_STEP, SMALL_STEP, Sweeper
 from perseid.service.resources import containers
-from perseid.store.protocol import PurgedItem
+from perseid.store.types import PurgedItem
 from tests.support.builders import PARTITION_KEY
 from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
 from tests.support.servers import frozen_clock
@@ -75,7 +75,7 @@ def test_the_longest_dead_goes_first(
 
 async def stored(account: Account, container: Container, kept: Kept) -> Row:
     place = point_operations.logical_partition_of(container, '["p"]')
-    row, _ = await account.store.read(container, 0, ItemKey(place.pk, kept.id))
+    row, _ = await account.stores.items.read(container, 0, ItemKey(place.pk, kept.id))
     assert row is not None
     return row
 
@@ -92,13 +92,13 @@ def test_steps_are_small_while_requests_arrive(
             await stock(
                 account, container, [Kept(f"a{n}", long_ago) for n in range(5 * SMALL_STEP)]
             )
-            purge = account.store.purge
+            purge = account.stores.expiry.purge
 
             async def disturbed(*place: Any, **how: Any) -> list[PurgedItem]:
                 account.requests += 1
                 return await purge(*place, **how)
 
-            monkeypatch.setattr(account.store, "purge", disturbed)
+            monkeypatch.setattr(account.stores.expiry, "purge", disturbed)
             account.requests += 1
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account, pace=1).tick()

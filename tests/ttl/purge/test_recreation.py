@@ -48,9 +48,11 @@ def test_a_recreated_item_survives_a_queued_purge(
             more = () if write is point_operations.create else (None,)
 
             def purge() -> asyncio.Task[Any]:
-                return asyncio.create_task(account.store.purge(container, 0, cutoff, limit=10))
+                return asyncio.create_task(
+                    account.stores.expiry.purge(container, 0, cutoff, limit=10)
+                )
 
-            writer = account.store._writer  # type: ignore[attr-defined]
+            writer = account.stores.items._writer  # type: ignore[attr-defined]
             held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []

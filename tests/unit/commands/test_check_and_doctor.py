@@ -23,9 +23,9 @@ from perseid.partition import canonical
 from perseid.server import opened
 from perseid.service.items import imports
 from perseid.service.resources import containers, databases
-from perseid.store.protocol import Resource
 from perseid.store.sqlite.check import Snapshot, snapshot
 from perseid.store.sqlite.tombstones import MAX_IMMEDIATE_REMOVALS
+from perseid.store.types import Resource
 from perseid.ttl import NOTHING_EXPIRED
 from tests.support.builders import PARTITION_KEY
 from tests.support.cli import decoded, invoke, shown
@@ -500,7 +500,9 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
                 account, container, lines, imports.ImportOptions(), now
             )
             assert stored.created == MAX_IMMEDIATE_REMOVALS + 1
-            await account.store.clear_partition(container, 0, canonical(("p",)), NOTHING_EXPIRED)
+            await account.stores.items.clear_partition(
+                container, 0, canonical(("p",)), NOTHING_EXPIRED
+            )
             other = [b'{"id":"x","pk":"p","u":7}']
             again = await imports.import_items(
                 account, container, other, imports.ImportOptions(), now

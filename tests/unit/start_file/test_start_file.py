@@ -15,7 +15,7 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.start_file import StartFileError, declare, read
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from perseid.config import Settings
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 from perseid.testing import embedded_server
 from perseid.testing.embedded_server import free_port, running
 

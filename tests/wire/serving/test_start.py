@@ -14,7 +14,7 @@ import pytest
 
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.server import Server, check_settings, reserve_port
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
 from tests.wire.serving.connections import OTHER_KEY

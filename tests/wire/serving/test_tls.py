@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from perseid import __version__, certificates
 from perseid.config import Settings
 from perseid.server import check_settings
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import Servers

@@ -34,7 +34,7 @@ from perseid.service.items.transactions import (
     write,
 )
 from perseid.service.operation import Operation, check_catalog_version, retry_if_stale
-from perseid.store.protocol import Decision, Put, View
+from perseid.store.types import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
 LARGEST_RESPONSE: Final = 4 * 1024 * 1024
@@ -343,7 +343,7 @@ async def run_each(
         for position, batch_operation in enumerate(batch_operations):
             has_failed = bool(results) and results[-1].status >= 400
             results.append(_DEPENDENT if has_failed else await run(position, batch_operation))
-    lsns = await op.store.lsns(op.container)
+    lsns = await op.stores.items.lsns(op.container)
     return BatchResult(results, lsns[range_index_of(batch_operations, range_index)])
 
 

@@ -16,7 +16,7 @@ async def delete(op: Operation, logical_partition: LogicalPartition) -> tuple[in
     cost nothing.
     """
     previous_cutoff = policies.previous_cutoff(op.account, op.container, op.now)
-    cleared = await op.store.clear_partition(
+    cleared = await op.stores.items.clear_partition(
         op.container,
         logical_partition.range_index,
         logical_partition.pk,

@@ -29,7 +29,7 @@ from perseid.service.items.transactions import (
 from perseid.service.operation import Operation
 from perseid.service.preconditions import check_if_absent, check_if_match, is_unchanged
 from perseid.service.resources.databases import ALREADY_EXISTS
-from perseid.store.protocol import Decision, View
+from perseid.store.types import Decision, View
 
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
 _KEY_MISMATCH: Final = (
@@ -116,7 +116,7 @@ async def read(
     op: Operation, logical_partition: LogicalPartition, name: str
 ) -> tuple[Row | None, int]:
     """The live item that a URL names by id or by rid, or None, and the LSN of its range."""
-    row, lsn = await op.store.read(
+    row, lsn = await op.stores.items.read(
         op.container, logical_partition.range_index, ItemKey(logical_partition.pk, name)
     )
     if row is None or not ttl.is_live(row.ts, row.ttl, op.cutoff):
@@ -130,7 +130,7 @@ async def _read_by_rid(op: Operation, logical_partition: LogicalPartition, rid: 
     number = ids.document_number(rid, op.container.rid)
     if number is None:
         return None
-    row = await op.store.read_number(op.container, number)
+    row = await op.stores.items.read_number(op.container, number)
     return row if row is not None and row.pk == logical_partition.pk else None
 
 

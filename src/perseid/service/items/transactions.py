@@ -16,7 +16,7 @@ from perseid.model import ItemKey, Row, item_number
 from perseid.service.lifetimes import policies
 from perseid.service.operation import Operation, rebase_to_now
 from perseid.service.throughput import enforcement
-from perseid.store.protocol import Decision, Put, Remove, View
+from perseid.store.types import Decision, Put, Remove, View
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def write(
     so is removing those that had to make room."""
     if enforcement.is_purge_metered(op.account):
         return _write_metered(op, range_index, keys, decide, is_heavy=is_heavy)
-    return op.store.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
+    return op.stores.items.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
 
 
 async def _write_metered(
@@ -100,7 +100,9 @@ async def _write_metered(
         changes = decision.changes
         return decision
 
-    result = await op.store.write(op.container, range_index, keys, decided, is_heavy=is_heavy)
+    result = await op.stores.items.write(
+        op.container, range_index, keys, decided, is_heavy=is_heavy
+    )
     expired_rows = (
         change.row for change in changes if isinstance(change, Remove) and change.expired
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.store.protocol import ExpiryAges
+from perseid.store.types import ExpiryAges
 from perseid.ttl import NOTHING_EXPIRED, Cutoff, Policy
 
 

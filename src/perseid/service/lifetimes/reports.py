@@ -20,7 +20,7 @@ from perseid.service.definitions.container import check_combination
 from perseid.service.items.transactions import LogicalPartition, item_not_found
 from perseid.service.lifetimes import policies
 from perseid.service.operation import Operation
-from perseid.store.protocol import AuditEntry, ExpiryCount, ExpirySpan, PutResource
+from perseid.store.types import AuditEntry, ExpiryCount, ExpirySpan, PutResource
 from perseid.ttl import NEVER, Cutoff, Policy
 
 FORECAST_BUCKETS: Final = {
@@ -81,7 +81,7 @@ async def preview(
         _item_summary(row)
         for key_range in container.ranges
         for span in _newly_expired_spans(before, after)
-        for row in await account.store.sample(container, key_range.index, span, _SAMPLES)
+        for row in await account.stores.expiry.sample(container, key_range.index, span, _SAMPLES)
     ]
     return {
         "asOf": int(now),
@@ -97,7 +97,7 @@ async def preview(
         "becomesMortal": expiring,
         "becomesImmortal": losing_expiry,
         "backlog": pending_purge._asdict(),
-        "invalidTtl": await account.store.invalid_ttls(container, before),
+        "invalidTtl": await account.stores.expiry.invalid_ttls(container, before),
         "sample": samples[:_SAMPLES],
         "histogram": await _histogram(
             account, container, new, _later_cutoff(before, after), int(now)
@@ -176,7 +176,7 @@ async def _audit_change(
             "diedAtOnce": {"items": expiring_now.items, "bytes": expiring_now.size},
             "etag": new.etag,
         }
-        await account.store.change([AuditEntry(int(now), new.rid, entry)])
+        await account.stores.metadata.change([AuditEntry(int(now), new.rid, entry)])
     finally:
         account.pending_audit_counts.discard((new.rid, new.etag))
 
@@ -194,7 +194,7 @@ async def audit(
             "container": _path_of(account, note.container),
             **note.entry,
         }
-        for line, note in await account.store.audit_entries(rid, after, limit)
+        for line, note in await account.stores.metadata.audit_entries(rid, after, limit)
     ]
 
 
@@ -346,14 +346,14 @@ async def forecast(
     for span, shift in _expiring_spans(policy, cutoff, start):
         for key_range in container.ranges:
             near = narrow_span(span, upto=start + width * count - shift)
-            counts = await account.store.histogram(
+            counts = await account.stores.expiry.histogram(
                 container, key_range.index, near, start - shift, width
             )
             for bucket, expiry_count in counts.items():
                 buckets[bucket] += ItemTotals(*expiry_count)
             far = narrow_span(span, after=near.upto)
             later += ItemTotals(
-                *(await account.store.expiry_count(container, key_range.index, far))[:2]
+                *(await account.stores.expiry.expiry_count(container, key_range.index, far))[:2]
             )
     state = await status(account, container, now)
     return {
@@ -377,7 +377,7 @@ async def explain(
 
     `proposed` asks what a `ttl` of that value would mean, written now.
     """
-    row, _ = await op.store.read(
+    row, _ = await op.stores.items.read(
         op.container, logical_partition.range_index, ItemKey(logical_partition.pk, item_id)
     )
     if row is None:
@@ -448,7 +448,7 @@ async def _purge_position(op: Operation, logical_partition: LogicalPartition, ro
         ExpirySpan("own", ttl.BEFORE_ANY_TS, min(own, expired_at - 1)),
     )
     expiry_counts = [
-        await op.store.expiry_count(container, logical_partition.range_index, span)
+        await op.stores.expiry.expiry_count(container, logical_partition.range_index, span)
         for span in spans
         if span.after < span.upto
     ]
@@ -488,7 +488,7 @@ async def _expiry_count(
     account: Account, container: Container, spans: Iterable[ExpirySpan]
 ) -> ExpiryCount:
     counts = [
-        await account.store.expiry_count(container, key_range.index, span)
+        await account.stores.expiry.expiry_count(container, key_range.index, span)
         for key_range in container.ranges
         for span in spans
         if span.after < span.upto
@@ -548,7 +548,7 @@ async def _histogram(
     buckets: dict[int, ItemTotals] = {}
     for span, shift in expiring_spans:
         for key_range in container.ranges:
-            counts = await account.store.histogram(
+            counts = await account.stores.expiry.histogram(
                 container, key_range.index, span, now - shift, width
             )
             for bucket, bucket_tally in counts.items():
@@ -568,7 +568,7 @@ async def _purge_lag(account: Account, container: Container, cutoff: Cutoff, now
     longest = 0
     for key_range in container.ranges:
         for span in _newly_expired_spans(Cutoff(ttl.BEFORE_ANY_TS, ttl.BEFORE_ANY_TS), cutoff):
-            for row in await account.store.sample(container, key_range.index, span, 1):
+            for row in await account.stores.expiry.sample(container, key_range.index, span, 1):
                 longest = max(longest, now - _expired_at(container, row))
     return longest
 
@@ -586,7 +586,7 @@ async def _next_expiry(
         for key_range in container.ranges:
             expiry += [
                 (row.ts if row.ttl is None else row.ts + row.ttl) + shift
-                for row in await account.store.sample(container, key_range.index, span, 1)
+                for row in await account.stores.expiry.sample(container, key_range.index, span, 1)
             ]
     return min(expiry, default=None)
 

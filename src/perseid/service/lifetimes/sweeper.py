@@ -27,7 +27,7 @@ from perseid.service.account import Account
 from perseid.service.lifetimes import policies
 from perseid.service.throughput import enforcement
 from perseid.service.throughput.budgets import hundredths
-from perseid.store.protocol import PurgedItem, PurgeLeaseTaken
+from perseid.store.types import PurgedItem, PurgeLeaseTaken
 from perseid.ttl import Cutoff, Policy
 
 log = logging.getLogger(__name__)
@@ -81,14 +81,16 @@ class Sweeper:
 
     async def load_alarm(self) -> None:
         """At the start: a restart confirms nothing."""
-        self.alarm = self._saved_alarm = await self.account.store.get_meta(_ALARM_KEY) or None
+        self.alarm = self._saved_alarm = (
+            await self.account.stores.values.get_meta(_ALARM_KEY) or None
+        )
         if self.alarm is not None:
             log.error(self.alarm)
 
     async def _save_alarm(self) -> None:
         if self.alarm != self._saved_alarm:
             saved = self.alarm
-            await self.account.store.put_meta(_ALARM_KEY, saved or "")
+            await self.account.stores.values.put_meta(_ALARM_KEY, saved or "")
             self._saved_alarm = saved
 
     async def run(self) -> None:
@@ -109,7 +111,7 @@ class Sweeper:
 
     async def tick(self) -> None:
         """One look at everything: the clock's health, its high-water mark, the dead."""
-        await self.account.retry_if_stale(self.account.store.check_catalog_version)
+        await self.account.retry_if_stale(self.account.stores.metadata.check_catalog_version)
         await self.watch_clock()
         await self.persist_clock_early()
         total = 0
@@ -124,7 +126,7 @@ class Sweeper:
             await self._purge_cleared_partitions()
         ):  # whatever the clock does: a client wanted this
             await self.persist_clock_early()
-        while await self.account.store.free_disk_space(_PAGES_PER_STEP):
+        while await self.account.stores.expiry.free_disk_space(_PAGES_PER_STEP):
             await self._pause_between_steps(0.002)
 
     async def drain(self, container: Container | None = None) -> dict[str, int]:
@@ -132,7 +134,7 @@ class Sweeper:
         if self.account.background:  # a policy change is still being counted
             await asyncio.wait(self.account.background)
         counts: dict[str, int] = {}
-        while await self.account.store.purge_cleared(DRAIN_STEP):
+        while await self.account.stores.expiry.purge_cleared(DRAIN_STEP):
             pass
         for candidate, part in self._purgeable_ranges():
             if container is None or candidate.rid == container.rid:
@@ -148,7 +150,7 @@ class Sweeper:
         """At the end: returns free space to the file system, as far as the time allows."""
         deadline = time.monotonic() + seconds
         try:
-            while time.monotonic() < deadline and await self.account.store.free_disk_space(
+            while time.monotonic() < deadline and await self.account.stores.expiry.free_disk_space(
                 _PAGES_PER_STEP
             ):
                 pass
@@ -219,7 +221,9 @@ class Sweeper:
         started = time.perf_counter()
         is_idle = self.account.requests == self._requests_at_last_step
         self._requests_at_last_step = self.account.requests
-        has_more = await self.account.store.purge_cleared(LARGE_STEP if is_idle else SMALL_STEP)
+        has_more = await self.account.stores.expiry.purge_cleared(
+            LARGE_STEP if is_idle else SMALL_STEP
+        )
         if has_more:
             await self._pause_between_steps(time.perf_counter() - started)
         return has_more
@@ -260,7 +264,7 @@ class Sweeper:
                 if purge_allowance is None:
                     return []
                 limit = min(limit, purge_allowance.limit)
-            purged_items = await account.store.purge(
+            purged_items = await account.stores.expiry.purge(
                 container,
                 part,
                 cutoff,

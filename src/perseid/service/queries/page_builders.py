@@ -27,7 +27,7 @@ from perseid.query.positions import (
 from perseid.service.operation import Operation, check_catalog_version
 from perseid.service.queries.plans import Plan
 from perseid.service.queries.query_requests import QueryRequest
-from perseid.store.protocol import Page, Search
+from perseid.store.types import Page, Search
 
 T = TypeVar("T")
 
@@ -233,7 +233,7 @@ class QueryPageBuilder:
         while not has_all:
             search = self._scope._replace(limit=size)
             ordered_search = await self._timed(
-                self._op.store.ordered_search(self._op.container, search, order, start)
+                self._op.stores.queries.ordered_search(self._op.container, search, order, start)
             )
             if ordered_search is None:
                 return None
@@ -302,7 +302,7 @@ class QueryPageBuilder:
 
         if paths:
             await self._timed(
-                self._op.store.count_groups(self._op.container, self._scope, paths, take)
+                self._op.stores.queries.count_groups(self._op.container, self._scope, paths, take)
             )
         else:
             count = await self._timed(self._count())
@@ -313,7 +313,7 @@ class QueryPageBuilder:
         if scope.where is None and _is_whole(scope):
             return (await account.usage(container, scope.cutoff, scope.range_index)).items
         found: list[int] = []
-        await self._op.store.count_groups(
+        await self._op.stores.queries.count_groups(
             container, scope, (), lambda times, _: found.append(times)
         )
         return sum(found)
@@ -446,7 +446,7 @@ class QueryPageBuilder:
 
     async def _scan(self, after: int, limit: int) -> Page:
         search = self._scope._replace(after=after, limit=min(limit, CHUNK))
-        page = await self._timed(self._op.store.search(self._op.container, search))
+        page = await self._timed(self._op.stores.queries.search(self._op.container, search))
         self._note_ranges(page.rows)
         return page
 

@@ -16,7 +16,7 @@ from perseid.service.queries import page_builders
 from perseid.service.queries.page_builders import PageTimings, QueryPageBuilder
 from perseid.service.queries.plans import Plan
 from perseid.service.queries.query_requests import QueryRequest
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 
 # Everybody waits for a query over metadata.
 _METADATA_SECONDS: Final = 1.0
@@ -99,7 +99,7 @@ def try_first_page(
         return None  # where another page follows, this one ends at a place of the order
     search = scope.with_filter(where, plan.indexable, skip + room)
     started = time.perf_counter()
-    found = op.account.store.try_search(op.container, search, plan.order)
+    found = op.account.stores.queries.try_search(op.container, search, plan.order)
     if found is None:
         return None
     rows, has_more = found

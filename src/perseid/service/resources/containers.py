@@ -20,7 +20,7 @@ from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
 from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
-from perseid.store.protocol import AuditEntry, PutResource, RemoveResource, Resource
+from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def create(
         is_shared = offers.of_resource(account, database.rid) is not None
         if throughput is None and not is_shared and not is_serverless:
             throughput = DEFAULT_THROUGHPUT
-        number = await account.store.next_number("resource")
+        number = await account.stores.metadata.next_number("resource")
         policy = Policy()
         resource = Resource(
             rid=container_rid(database.rid, number),
@@ -160,7 +160,7 @@ async def replace(
 async def _keep_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes; one too many does no harm."""
     try:
-        await account.store.drop_disallowed_indexes(
+        await account.stores.queries.drop_disallowed_indexes(
             container, lambda path: is_indexable(container, path)
         )
     except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force

@@ -11,7 +11,7 @@ from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
 from perseid.service.throughput.rules import Throughput, check_provisioned
-from perseid.store.protocol import PutResource, RemoveResource, Resource
+from perseid.store.types import PutResource, RemoveResource, Resource
 
 ALREADY_EXISTS = (
     "Entity with the specified id already exists in the system. Learn more:"
@@ -27,7 +27,7 @@ async def create(
     async with account.metadata_lock:
         if name in {database.id for database in read_all(account)}:
             raise Conflict(ALREADY_EXISTS)
-        number = await account.store.next_number("resource")
+        number = await account.stores.metadata.next_number("resource")
         resource = Resource(
             rid=database_rid(number),
             kind="database",

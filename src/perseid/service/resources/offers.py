@@ -11,14 +11,14 @@ from perseid.model import Offer
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
 from perseid.service.throughput.rules import Throughput, offer_content, replaced_throughput
-from perseid.store.protocol import PutResource, Resource
+from perseid.store.types import PutResource, Resource
 
 
 async def provision(
     account: Account, link: str, resource_rid: str, throughput: Throughput, now: float
 ) -> PutResource:
     """The change that gives a new resource its throughput; for the caller's transaction."""
-    number = await account.store.next_number("offer")
+    number = await account.stores.metadata.next_number("offer")
     rid = offer_rid(number)
     return PutResource(
         Resource(

@@ -15,7 +15,7 @@ from perseid.ids import self_link
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources.databases import ALREADY_EXISTS
-from perseid.store.protocol import PutResource, RemoveResource, Resource
+from perseid.store.types import PutResource, RemoveResource, Resource
 
 _NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 _OWNER_MISSING = "Owner resource does not exist"
@@ -133,7 +133,7 @@ async def _create(
     if not account.catalog.has_resource(parent):  # deleted while this request waited for its turn
         raise OwnerNotFound(_OWNER_MISSING)
     kind.check_duplicates(account, parent, properties, None)
-    number = await account.store.next_number("resource")
+    number = await account.stores.metadata.next_number("resource")
     resource = Resource(
         rid=kind.make_rid(parent, number),
         kind=kind.name,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from perseid.errors import OwnerNotFound
+from perseid.errors import OwnerNotFound, StaleCatalog
 from perseid.model import Container
-from perseid.store.protocol import StaleCatalog
 
 # For statements that look at items. One of several in a row reads it last, or under the lock on
 # the range: it only grows, so what came before is not older than that.

@@ -21,9 +21,9 @@ from perseid.store.postgres.placeholders import positional
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, pooled_connection
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import commit, execute, pipelined, transact
-from perseid.store.protocol import ChangePage, ChangeSearch, LatestPage, LoggedChange
 from perseid.store.sql.change_pages import TransactionPageBuilder
 from perseid.store.sql.scope import key_sql
+from perseid.store.types import ChangePage, ChangeSearch, LatestPage, LoggedChange
 from perseid.ttl import LIVE_SQL
 
 T = TypeVar("T")

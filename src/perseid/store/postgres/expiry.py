@@ -27,7 +27,9 @@ from perseid.store.postgres.placeholders import positional
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
-from perseid.store.protocol import (
+from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.range_state import RangeState
+from perseid.store.types import (
     Cleared,
     ExpiryAges,
     ExpiryCount,
@@ -35,8 +37,6 @@ from perseid.store.protocol import (
     PurgedItem,
     PurgeLeaseTaken,
 )
-from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
-from perseid.store.sql.range_state import RangeState
 from perseid.ttl import BEFORE_ANY_TS, EXPIRED_BY_CHANGE_SQL, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from perseid.store.postgres.overlay import Overlay
 from perseid.store.postgres.pool import DatabaseConnection, Pool
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
-from perseid.store.protocol import Decision, View
 from perseid.store.sql.range_state import RangeState
+from perseid.store.types import Decision, View
 from perseid.ttl import LIVE_SQL, Cutoff
 
 T = TypeVar("T")

@@ -14,19 +14,13 @@ import orjson
 import psycopg
 
 from perseid.clock import ClockSetting
+from perseid.errors import StaleCatalog
 from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, fetch_one
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import ResultRows, commit, execute, transact
-from perseid.store.protocol import (
-    AuditEntry,
-    PutResource,
-    RemoveResource,
-    Resource,
-    StaleCatalog,
-    StaleResource,
-)
 from perseid.store.sql.range_state import EMPTY_RANGE
+from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StaleResource
 
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
 _HIGHEST_CLOCK: Final = "highest_clock"

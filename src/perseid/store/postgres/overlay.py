@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from perseid.errors import ServiceUnavailable
 from perseid.model import ItemKey, Row
 from perseid.store.postgres.failures import unstorable_item
-from perseid.store.protocol import Put, Remove
 from perseid.store.sql.range_state import RangeState
+from perseid.store.types import Put, Remove
 
 _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 

@@ -18,7 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from perseid.store.postgres import schema
 from perseid.store.postgres.failures import as_client_error, may_have_committed
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 DatabaseConnection: TypeAlias = AsyncConnection[Any]
 Pool: TypeAlias = AsyncConnectionPool[DatabaseConnection]

@@ -21,7 +21,6 @@ from perseid.store.postgres.indexes import PropertyIndexes
 from perseid.store.postgres.pool import Pool
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.storable_filters import storable_filter
-from perseid.store.protocol import AccessPath, OrderedPage, Page, Search
 from perseid.store.sql.candidates import (
     SORTED_UP_TO,
     IndexCandidate,
@@ -31,6 +30,7 @@ from perseid.store.sql.candidates import (
 )
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.group_counts import put
+from perseid.store.types import AccessPath, OrderedPage, Page, Search
 
 
 class PostgresQueries:

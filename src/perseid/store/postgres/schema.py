@@ -13,7 +13,7 @@ from typing import Any, Final
 from psycopg import AsyncConnection
 
 from perseid.store.postgres.migrations import COPIED, DISTRIBUTED, MIGRATIONS
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 SCHEMA: Final = "perseid"
 OLDEST_SERVER: Final = 15

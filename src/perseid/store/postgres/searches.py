@@ -32,10 +32,10 @@ from perseid.store.postgres.pool import DatabaseConnection, pooled_connection
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS, VERSION
-from perseid.store.protocol import OrderedPage, Page, Search
 from perseid.store.sql import candidates, scope
 from perseid.store.sql.candidates import IndexCandidate
 from perseid.store.sql.pages import PageBuilder
+from perseid.store.types import OrderedPage, Page, Search
 from perseid.ttl import LIVE_SQL
 
 _LIVE: Final = LIVE_SQL.replace(":inherited", mark("inherited")).replace(":own", mark("own"))

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from perseid.clock import ClockSetting, SharedClock
 from perseid.conditions import Order, OrderPosition, PropertyPath
-from perseid.errors import CosmosError, OwnerNotFound
+from perseid.errors import CosmosError, OwnerNotFound, StaleCatalog
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, StorageUsage
 from perseid.store.postgres import change_log, metadata, statements
 from perseid.store.postgres.catalog_version import VERSION_SQL, CatalogVersion
@@ -27,7 +27,7 @@ from perseid.store.postgres.pool import (
 )
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import range_key
-from perseid.store.protocol import (
+from perseid.store.types import (
     NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
@@ -46,7 +46,6 @@ from perseid.store.protocol import (
     RemoveResource,
     Resource,
     Search,
-    StaleCatalog,
     View,
 )
 from perseid.ttl import Cutoff

@@ -19,7 +19,7 @@ from perseid.conditions import (
     conjuncts,
     has_single_value,
 )
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 
 # More candidates than this are dense enough for a scan to meet a page of them soon.
 MAX_CANDIDATES: Final = 20_000

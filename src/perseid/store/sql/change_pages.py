@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from perseid.model import Row
-from perseid.store.protocol import LoggedChange, Search
+from perseid.store.types import LoggedChange, Search
 
 # A page holds whole transactions, so what is removed by one must fit on a page.
 MAX_LOGGED_REMOVALS: Final = 100

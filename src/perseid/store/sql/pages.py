@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from perseid.model import Row, body_of
-from perseid.store.protocol import Page, Search
+from perseid.store.types import Page, Search
 
 
 def complete_page(search: Search, rows: list[Row]) -> Page | None:

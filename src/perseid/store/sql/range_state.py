@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from perseid.store.protocol import PurgedItem, Put, Remove
+from perseid.store.types import PurgedItem, Put, Remove
 from perseid.ttl import Cutoff
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from perseid.model import RANGE_SHIFT
-from perseid.store.protocol import Search
+from perseid.store.types import Search
 
 Mark: TypeAlias = Callable[[str], str]
 

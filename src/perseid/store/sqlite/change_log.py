@@ -14,7 +14,11 @@ import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT, Row
-from perseid.store.protocol import (
+from perseid.store.sql.change_pages import TransactionPageBuilder
+from perseid.store.sqlite import schema
+from perseid.store.sqlite.scans import COLUMNS, key_sql
+from perseid.store.sqlite.tombstones import HiddenItem
+from perseid.store.types import (
     ChangePage,
     ChangeSearch,
     LatestPage,
@@ -23,10 +27,6 @@ from perseid.store.protocol import (
     Put,
     Remove,
 )
-from perseid.store.sql.change_pages import TransactionPageBuilder
-from perseid.store.sqlite import schema
-from perseid.store.sqlite.scans import COLUMNS, key_sql
-from perseid.store.sqlite.tombstones import HiddenItem
 from perseid.ttl import LIVE_SQL
 
 

@@ -12,10 +12,10 @@ from urllib.parse import quote
 import apsw
 
 from perseid.model import RANGE_SHIFT, Row
-from perseid.store.protocol import Resource, StoreError
 from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import metadata, schema
 from perseid.store.sqlite.scans import COLUMNS
+from perseid.store.types import Resource, StoreError
 
 _TABLE: Final = re.compile(r"(items|unique|standing|changes)_(\d+)")
 _MOST_FINDINGS: Final = 100

@@ -10,8 +10,8 @@ import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT, Row, StorageUsage
-from perseid.store.protocol import ExpiryAges, ExpiryCount, ExpirySpan, PurgedItem
 from perseid.store.sqlite import tombstones
+from perseid.store.types import ExpiryAges, ExpiryCount, ExpirySpan, PurgedItem
 from perseid.ttl import BEFORE_ANY_TS, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
-from perseid.store.protocol import StoreError
+from perseid.store.types import StoreError
 
 DATABASE_FILE: Final = "perseid.sqlite3"
 _LOCK_FILE: Final = "perseid.lock"

@@ -16,9 +16,9 @@ from typing import Final
 import apsw
 
 from perseid.model import ItemKey, Row
-from perseid.store.protocol import Put, Remove
 from perseid.store.sqlite import schema
 from perseid.store.sqlite.scans import COLUMNS
+from perseid.store.types import Put, Remove
 
 NeededKeys = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
 

@@ -9,11 +9,11 @@ import apsw
 import orjson
 
 from perseid.conditions import ARRAY, FALSE, NULL, TRUE, UNDEFINED, PropertyPath
-from perseid.store.protocol import Search
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sql, value_sql
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import scope_sql
 from perseid.store.sqlite.schema import visible_sql
+from perseid.store.types import Search
 
 _CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
 

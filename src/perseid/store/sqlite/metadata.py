@@ -5,7 +5,8 @@ from __future__ import annotations
 import apsw
 import orjson
 
-from perseid.store.protocol import (
+from perseid.store.sqlite import schema
+from perseid.store.types import (
     AuditEntry,
     PutResource,
     RemoveResource,
@@ -13,7 +14,6 @@ from perseid.store.protocol import (
     StaleResource,
     StoreError,
 )
-from perseid.store.sqlite import schema
 
 
 def get(db: apsw.Connection, name: str) -> str | None:

@@ -18,7 +18,6 @@ import apsw
 from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.errors import NOT_WRITTEN_ERRORS
 from perseid.model import Container, Row
-from perseid.store.protocol import AccessPath, OrderedPage, Page, Search
 from perseid.store.sql.candidates import (
     SORTED_UP_TO,
     IndexCandidate,
@@ -35,6 +34,7 @@ from perseid.store.sqlite.indexes import IndexDropped, PropertyIndexes
 from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.scans import COLUMNS, scan_items
 from perseid.store.sqlite.writer import GroupCommitWriter, as_client_error, client_errors
+from perseid.store.types import AccessPath, OrderedPage, Page, Search
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 import apsw
 
 from perseid.model import RANGE_SHIFT, Row
-from perseid.store.protocol import Page, Search
 from perseid.store.sql import scope
 from perseid.store.sql.candidates import required_ids
 from perseid.store.sql.pages import PageBuilder
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql
+from perseid.store.types import Page, Search
 from perseid.ttl import LIVE_SQL
 
 # A row of an item as SQL; the order is that of model.Row.

@@ -10,8 +10,8 @@ import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT
-from perseid.store.protocol import StoreError
 from perseid.store.sqlite import migrations
+from perseid.store.types import StoreError
 
 APPLICATION_ID: Final = 0x50455253  # "PERS": tells `file` and sqlite3 which program owns the file
 MIGRATIONS: Final = migrations.MIGRATIONS

@@ -22,7 +22,6 @@ from perseid.conditions import (
     OrderPosition,
     has_single_value,
 )
-from perseid.store.protocol import OrderedPage, Page, Search
 from perseid.store.sql import candidates
 from perseid.store.sql.candidates import IndexCandidate
 from perseid.store.sql.pages import PageBuilder
@@ -36,6 +35,7 @@ from perseid.store.sqlite.conditions_sql import (
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import COLUMNS, scan_items, scope_sql
 from perseid.store.sqlite.schema import visible_sql
+from perseid.store.types import OrderedPage, Page, Search
 
 
 def candidate_sql(candidate: IndexCandidate) -> str:

@@ -20,7 +20,23 @@ from perseid.clock import ClockSetting, SystemClock
 from perseid.conditions import Order, OrderPosition
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row, StorageUsage
-from perseid.store.protocol import (
+from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
+from perseid.store.sqlite import expiry, metadata, schema, tombstones
+from perseid.store.sqlite.change_log import (
+    ChangeLogs,
+    has_changes_to_trim,
+    read_latest,
+    read_versions,
+)
+from perseid.store.sqlite.group import DRIVER_ERRORS, Group
+from perseid.store.sqlite.indexes import IndexDropped
+from perseid.store.sqlite.queries import SqliteQueries
+from perseid.store.sqlite.row_cache import RowCache
+from perseid.store.sqlite.scans import COLUMNS
+from perseid.store.sqlite.tombstones import Tombstone
+from perseid.store.sqlite.writer import GroupCommitWriter, as_client_error, client_errors
+from perseid.store.types import (
     NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
@@ -44,22 +60,6 @@ from perseid.store.protocol import (
     StoreError,
     View,
 )
-from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
-from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
-from perseid.store.sqlite import expiry, metadata, schema, tombstones
-from perseid.store.sqlite.change_log import (
-    ChangeLogs,
-    has_changes_to_trim,
-    read_latest,
-    read_versions,
-)
-from perseid.store.sqlite.group import DRIVER_ERRORS, Group
-from perseid.store.sqlite.indexes import IndexDropped
-from perseid.store.sqlite.queries import SqliteQueries
-from perseid.store.sqlite.row_cache import RowCache
-from perseid.store.sqlite.scans import COLUMNS
-from perseid.store.sqlite.tombstones import Tombstone
-from perseid.store.sqlite.writer import GroupCommitWriter, as_client_error, client_errors
 from perseid.ttl import LIVE_SQL, Cutoff
 
 T = TypeVar("T")

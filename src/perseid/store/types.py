@@ -1,0 +1,278 @@
+"""Values that cross the seam between the service and a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+from perseid.conditions import Filter, OrderPosition, PropertyPath
+from perseid.model import ItemKey, Row
+from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+
+T = TypeVar("T")
+
+
+class StoreError(Exception):
+    """The data cannot be opened; the text is for the person who started the server."""
+
+
+class PurgeLeaseTaken(Exception):
+    """Another front end removes the dead of the range; it is not for this one to do."""
+
+
+class Resource(NamedTuple):
+    """A metadata row: a database, container, offer, user, permission or script."""
+
+    rid: str
+    kind: str
+    parent: str  # rid of the owner, "" at the top
+    id: str
+    etag: str
+    ts: int
+    state: dict[str, Any]
+
+
+class PutResource(NamedTuple):
+    """Writes a metadata row; `replaces` is the etag it must have now, None if it must be new."""
+
+    resource: Resource
+    replaces: str | None = None
+
+
+class RemoveResource(NamedTuple):
+    resource: Resource
+
+
+class StaleResource(Exception):
+    """A metadata row was not as the caller believed; read again and decide again."""
+
+
+class Put(NamedTuple):
+    """Writes an item; `replaces` is the row it takes the place of, if any.
+
+    `unique` are the entries it claims in the unique-key index.
+    """
+
+    row: Row
+    replaces: Row | None = None
+    unique: tuple[bytes, ...] = ()
+
+
+class Remove(NamedTuple):
+    """Removes an item; `expired` tells the change feed that time, not a client, ended it, and
+    `spared` that the policy before the last change would not have."""
+
+    row: Row
+    expired: bool = False
+    expired_by_change: bool = False
+
+
+class View(NamedTuple):
+    """What a decision sees: the rows it asked for, and the holders of entries it claimed.
+
+    `holders` is empty at first. If a decision puts items with unique entries, or relies on some,
+    the store looks up who holds them and asks again with the answer, so a decision must be
+    repeatable.
+    """
+
+    rows: Mapping[ItemKey, Row | None]
+    unique_key_owners: Mapping[bytes, Row | None]
+    lsn: int  # of the transaction, if it writes anything
+    size: int  # of the whole range, dead items included
+    # The bytes of the live items of the logical partition; costs a look at each of them.
+    partition_size: Callable[[bytes, Cutoff], int]
+
+
+class Decision(NamedTuple, Generic[T]):
+    """What to write, and what to tell the caller once that is durable.
+
+    `relies_on` are entries of the unique-key index that matter although nothing claims them: a
+    refusal stands only if the holders of those that came before it are known. `at` is the second
+    in which it happens, which is not always that of what it writes.
+    """
+
+    changes: Sequence[Put | Remove]
+    result: T
+    relies_on: Sequence[bytes] = ()
+    at: int | None = None
+
+    def second(self, now: Callable[[], float]) -> int:
+        """The one that all its changes share: if nobody says, that of what it writes."""
+        if self.at is not None:
+            return self.at
+        written = [change.row.ts for change in self.changes if isinstance(change, Put)]
+        return max(written) if written else int(now())
+
+    def entries(self) -> Iterator[bytes]:
+        """The entries of the unique-key index whose holders matter."""
+        yield from self.relies_on
+        for change in self.changes:
+            if isinstance(change, Put):
+                yield from change.unique
+
+
+class Search(NamedTuple):
+    """Which live items to list, in creation order within each range."""
+
+    after: int = -1  # item number to continue behind
+    range_index: int | None = None
+    pk_prefix: bytes | None = None  # one logical partition, or all below a hierarchical prefix
+    is_prefix: bool = False
+    epk_min: bytes | None = None
+    epk_max: bytes | None = None
+    cutoff: Cutoff = NOTHING_EXPIRED
+    where: Filter | None = None
+    # Paths that the indexing policy lets the store index, if it thinks that this pays.
+    indexable: frozenset[PropertyPath] = frozenset()
+    limit: int = 1000
+    max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
+
+    def with_filter(
+        self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int
+    ) -> Search:
+        """The same for the first items that meet a condition; `_replace` takes twice as long."""
+        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes = self
+        return Search(
+            after, part, pk, is_prefix, epk_min, epk_max, cutoff,
+            where, indexable, limit, max_bytes,
+        )  # fmt: skip
+
+
+class Page(NamedTuple):
+    rows: list[Row]
+    has_more: bool
+
+
+class OrderedPage(NamedTuple):
+    """Items in the order of a property, and where to go on if there are more."""
+
+    rows: list[Row]
+    next_position: OrderPosition | None
+
+
+class AccessPath(NamedTuple):
+    """How items would be found: through which index or by a scan, and how many it looks at."""
+
+    method: Literal["key", "index", "order", "scan"]
+    path: PropertyPath | None
+    examined: int
+
+
+class ChangeSearch(NamedTuple):
+    """Which changes of one range to list, in the order of their transactions.
+
+    `scope` says of which items, and how much fits on a page; a page ends between two transactions,
+    so it may hold a little more, and at least one of them.
+    """
+
+    scope: Search
+    range_index: int
+    after: int  # LSN to continue behind
+    since: int = BEFORE_ANY_TS  # of what was written in an earlier second nothing is listed
+
+
+class LatestPage(NamedTuple):
+    """Items in the order in which they were last written.
+
+    `lsn` is where to go on: that of the last item, or of the range if there is no more.
+    """
+
+    rows: list[Row]
+    lsn: int
+
+
+class LoggedChange(NamedTuple):
+    """One line of the log that a container keeps of all its changes.
+
+    `body` is what was written, or for a delete by a client what was removed.
+    """
+
+    lsn: int
+    ts: int  # of its transaction
+    kind: Literal["create", "replace", "delete", "expire"]
+    previous_lsn: int | None
+    pk: bytes
+    id: str
+    body: bytes | None
+
+
+class ChangePage(NamedTuple):
+    """Changes in the order in which they were made; `lsn` as in LatestPage.
+
+    Not `is_complete` when changes behind the position asked for are no longer kept.
+    """
+
+    changes: list[LoggedChange]
+    lsn: int
+    is_complete: bool
+
+
+class ExpirySpan(NamedTuple):
+    """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
+
+    kind: Literal["inheriting", "own"]
+    after: int
+    upto: int
+
+
+class ExpiryCount(NamedTuple):
+    """How many items, their bytes, the first and last `_ts` among them, the highest base."""
+
+    items: int
+    size: int
+    oldest: int | None
+    newest: int | None
+    last: int | None
+
+
+class ExpiryAges(NamedTuple):
+    """How old inheriting items were when they died: those written up to `until`, and later ones."""
+
+    until: int
+    before: int
+    after: int
+
+    def of(self, ts: int) -> int:
+        return self.before if ts <= self.until else self.after
+
+
+NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
+
+
+class PurgedItem(NamedTuple):
+    """A dead item about to be removed; `ended` is when it died."""
+
+    number: int
+    kind: Literal["inheriting", "own"]
+    base: int
+    expired_at: int
+    size: int
+    terms: int
+
+
+class Cleared(NamedTuple):
+    """A logical partition that was emptied: the LSN of that, who lived in it and who was dead.
+
+    Both as groups of one size: the size, how many items, how many index terms.
+    """
+
+    lsn: int
+    live: list[tuple[int, int, int]]
+    expired: list[tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, lsn: int, groups: Iterable[tuple[int, int, int, int]]) -> Cleared:
+        """From groups of both, each with a mark before it that tells whether they lived."""
+        live: list[tuple[int, int, int]] = []
+        expired: list[tuple[int, int, int]] = []
+        for is_live, size, items, terms in groups:
+            (live if is_live else expired).append((size, items, terms))
+        return cls(lsn, live, expired)
+
+
+class AuditEntry(NamedTuple):
+    """A line of the audit log."""
+
+    ts: int
+    container: str  # rid
+    entry: dict[str, Any]
