@@ -15,6 +15,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
 
+import mmh3
 import orjson
 
 from perseid.errors import BadRequest, PartitionKeyMismatch
@@ -289,6 +290,7 @@ def from_canonical(stored: bytes) -> PartitionKey:
 # Effective partition key ------------------------------------------------------------------------
 
 _CACHED_KEYS: Final = 16_384
+_MASK64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def effective(key: PartitionKey, definition: KeyDefinition) -> str:
@@ -307,7 +309,7 @@ def effective_of(stored: bytes, definition: KeyDefinition) -> str:
 def _hash_v2(stored: bytes) -> str:
     if not stored:
         return ""
-    low, high = murmur3_128(stored)
+    low, high = mmh3.mmh3_x64_128_utupledigest(stored)
     return f"{high & 0x3FFF_FFFF_FFFF_FFFF:016X}{low:016X}"
 
 
@@ -321,7 +323,7 @@ def _hash_v1(stored: bytes) -> str:
     if not stored:
         return ""
     key = [_cut_v1(component) for component in from_canonical(stored)]
-    hashed = murmur3_32(b"".join([_hash_input_v1(component) for component in key]))
+    hashed = mmh3.mmh3_32_uintdigest(b"".join([_hash_input_v1(component) for component in key]))
     return b"".join([_sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
 
 
@@ -361,65 +363,6 @@ def _sortable(number: float) -> bytes:
             encoded.append(group)
             return bytes(encoded)
         encoded.append(group | 1)
-
-
-# Murmur3 ----------------------------------------------------------------------------------------
-
-_MASK32: Final = 0xFFFF_FFFF
-_MASK64: Final = 0xFFFF_FFFF_FFFF_FFFF
-
-
-def murmur3_128(data: bytes) -> tuple[int, int]:
-    """MurmurHash3 x64 128 with seed 0, as (low, high).
-
-    Written out flat because every first sight of a key pays for it: a rotation is masked only
-    when a later step would read the bits above 64, and constants are literals, not lookups.
-    """
-    length = len(data)
-    whole = length & ~15
-    h1 = h2 = 0
-    if whole:
-        for block1, block2 in struct.iter_unpack("<QQ", data[:whole]):
-            k1 = block1 * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
-            h1 ^= (k1 << 31 | k1 >> 33) * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
-            h1 = ((h1 << 27 | h1 >> 37) + h2) * 5 + 0x52DCE729 & 0xFFFFFFFFFFFFFFFF
-            k2 = block2 * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
-            h2 ^= (k2 << 33 | k2 >> 31) * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
-            h2 = ((h2 << 31 | h2 >> 33) + h1) * 5 + 0x38495AB5 & 0xFFFFFFFFFFFFFFFF
-    # an absent half is zero, and zero passes through these steps as zero
-    k1 = int.from_bytes(data[whole : whole + 8], "little") * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
-    h1 ^= (k1 << 31 | k1 >> 33) * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
-    k2 = int.from_bytes(data[whole + 8 :], "little") * 0x4CF5AD432745937F & 0xFFFFFFFFFFFFFFFF
-    h2 ^= (k2 << 33 | k2 >> 31) * 0x87C37B91114253D5 & 0xFFFFFFFFFFFFFFFF
-    h2 ^= length
-    h1 = (h1 ^ length) + h2 & 0xFFFFFFFFFFFFFFFF
-    h2 = h1 + h2 & 0xFFFFFFFFFFFFFFFF
-    h1 = (h1 ^ h1 >> 33) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
-    h1 = (h1 ^ h1 >> 33) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
-    h1 ^= h1 >> 33
-    h2 = (h2 ^ h2 >> 33) * 0xFF51AFD7ED558CCD & 0xFFFFFFFFFFFFFFFF
-    h2 = (h2 ^ h2 >> 33) * 0xC4CEB9FE1A85EC53 & 0xFFFFFFFFFFFFFFFF
-    h2 ^= h2 >> 33
-    h1 = h1 + h2 & 0xFFFFFFFFFFFFFFFF
-    return h1, h1 + h2 & 0xFFFFFFFFFFFFFFFF
-
-
-def murmur3_32(data: bytes) -> int:
-    """MurmurHash3 x86 32 with seed 0."""
-    whole = len(data) & ~3
-    hashed = 0
-    for (block,) in struct.iter_unpack("<I", data[:whole]):
-        hashed ^= _scramble32(block)
-        hashed = ((hashed << 13 | hashed >> 19) * 5 + 0xE6546B64) & _MASK32
-    hashed ^= _scramble32(int.from_bytes(data[whole:], "little")) ^ len(data)
-    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _MASK32
-    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _MASK32
-    return hashed ^ hashed >> 16
-
-
-def _scramble32(block: int) -> int:
-    block = block * 0xCC9E2D51 & _MASK32
-    return (block << 15 | block >> 17) * 0x1B873593 & _MASK32
 
 
 # Ranges -----------------------------------------------------------------------------------------
