@@ -22,7 +22,7 @@ from perseid.http.responses import (
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.resources import registry, scripts, users
+from perseid.service.resources import permissions, registry, scripts, users
 from perseid.service.resources.registry import RegistryKind
 from perseid.store.types import Resource
 
@@ -159,7 +159,9 @@ def _show_permission(account: Account, request: Request, resource: Resource) -> 
 
 
 USERS: Final = RegistryHandlers(users.USER, "Users", _database, _show_user)
-PERMISSIONS: Final = RegistryHandlers(users.PERMISSION, "Permissions", _user, _show_permission)
+PERMISSIONS: Final = RegistryHandlers(
+    permissions.PERMISSION, "Permissions", _user, _show_permission
+)
 PROCEDURES: Final = RegistryHandlers(scripts.PROCEDURE, "StoredProcedures", _container, _show)
 TRIGGERS: Final = RegistryHandlers(scripts.TRIGGER, "Triggers", _container, _show)
 FUNCTIONS: Final = RegistryHandlers(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)
