@@ -108,11 +108,13 @@ class KeyDefinition:
         return len(self.paths)
 
 
-# What a definition of each kind may say: most paths, the versions, the version when it says none.
-# A Hash without a version comes from a client that hashes with version 1.
+MAX_LEVELS: Final = 3  # of a hierarchical key
+
+# For each kind: the largest number of paths, the allowed versions, and the default version.
+# Clients that send Hash without a version use version 1.
 _KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVersion]]] = {
     "Hash": ("Hash", 1, (1, 2), 1),
-    "MultiHash": ("MultiHash", 3, (2,), 2),
+    "MultiHash": ("MultiHash", MAX_LEVELS, (2,), 2),
 }
 
 
@@ -414,6 +416,19 @@ def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:
     if len(ranges) == 1:
         return ranges[0]
     return ranges[bisect_right(ranges, epk, key=_by_min) - 1]
+
+
+def overlapping(ranges: tuple[Range, ...], low: str, high: str) -> list[int]:
+    """The indexes of the ranges with effective keys from `low` up to, not including, `high`."""
+    return [each.index for each in ranges if each.min < high and low < each.max]
+
+
+def interval_text(epk_min: bytes | None, epk_max: bytes | None) -> tuple[str, str]:
+    """An interval of effective keys as text; None leaves a side open."""
+    return (
+        WHOLE[0] if epk_min is None else epk_min.hex().upper(),
+        WHOLE[1] if epk_max is None else epk_max.hex().upper(),
+    )
 
 
 def prefix_interval(prefix: PartitionKey, definition: KeyDefinition) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from perseid.clock import MovableClock
 from perseid.documents import parse_object
 from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
-from perseid.http.headers import SESSION_TOKEN
+from perseid.http.headers import CONFIRM, SESSION_TOKEN
 from perseid.http.request import Request, Response
 from perseid.http.responses import session_token
 from perseid.model import Container
@@ -180,7 +180,7 @@ async def explain(context: AdminContext, request: Request) -> Response:
 async def undo(context: AdminContext, request: Request) -> Response:
     """Reverts the last change of defaultTtl."""
     rid = _container(context, request).rid
-    confirmation = request.header("x-perseid-confirm")
+    confirmation = request.header(CONFIRM)
     return _json_response(
         await reports.undo(context.account, rid, request.caller, confirmation, request.now)
     )

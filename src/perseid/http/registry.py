@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import integer
+from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH, EXPIRY_SECONDS, integer
 from perseid.http.items import container_of
 from perseid.http.request import Request, Response
 from perseid.http.responses import (
@@ -22,7 +22,7 @@ from perseid.http.responses import (
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.resources import registry, scripts, users
+from perseid.service.resources import permissions, registry, scripts, users
 from perseid.service.resources.registry import RegistryKind
 from perseid.store.types import Resource
 
@@ -37,7 +37,7 @@ class Owner(NamedTuple):
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        return ("x-ms-alt-content-path", self.path), ("x-ms-content-path", self.rid)
+        return (ALT_CONTENT_PATH, self.path), (CONTENT_PATH, self.rid)
 
 
 class RegistryHandlers:
@@ -119,9 +119,7 @@ class RegistryHandlers:
 
 def lifetime(request: Request) -> int:
     """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
-    return grants.check_lifetime(
-        integer(request, "x-ms-documentdb-expiry-seconds", grants.DEFAULT_LIFE)
-    )
+    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFE))
 
 
 async def execute(account: Account, request: Request) -> Response:
@@ -161,7 +159,9 @@ def _show_permission(account: Account, request: Request, resource: Resource) -> 
 
 
 USERS: Final = RegistryHandlers(users.USER, "Users", _database, _show_user)
-PERMISSIONS: Final = RegistryHandlers(users.PERMISSION, "Permissions", _user, _show_permission)
+PERMISSIONS: Final = RegistryHandlers(
+    permissions.PERMISSION, "Permissions", _user, _show_permission
+)
 PROCEDURES: Final = RegistryHandlers(scripts.PROCEDURE, "StoredProcedures", _container, _show)
 TRIGGERS: Final = RegistryHandlers(scripts.TRIGGER, "Triggers", _container, _show)
 FUNCTIONS: Final = RegistryHandlers(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)

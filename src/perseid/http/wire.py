@@ -13,7 +13,7 @@ from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
-from perseid.service.items.batches import OperationResult
+from perseid.service.items.batch_results import OperationResult
 from perseid.service.queries.client_plans import ClientQueryPlan
 from perseid.store.types import LoggedChange, Resource
 
