@@ -15,7 +15,7 @@ from perseid.clock import MovableClock
 from perseid.documents import parse_object
 from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
-from perseid.http.headers import SESSION_TOKEN
+from perseid.http.headers import CONFIRM, SESSION_TOKEN
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import session_token
 from perseid.model import Container
@@ -183,7 +183,7 @@ async def explain(context: AdminContext, request: Request, exchange: Exchange) -
 async def undo(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Reverts the last change of defaultTtl."""
     rid = _container(context, exchange).rid
-    confirmation = request.header("x-perseid-confirm")
+    confirmation = request.header(CONFIRM)
     return _json_response(
         await reports.undo(context.account, rid, exchange.caller, confirmation, request.now)
     )

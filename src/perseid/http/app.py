@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid import charges
-from perseid.documents import LARGEST_BODY, TOO_LARGE
+from perseid.documents import TOO_LARGE
 from perseid.errors import (
     BadRequest,
     CosmosError,
@@ -44,6 +44,7 @@ from perseid.http.headers import (
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
+from perseid.limits import MAX_BODY_BYTES
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 _STATUSES_WITHOUT_BODY: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
 # A little above the largest item, so that what is just too large is read and told apart.
-_LARGEST_READ: Final = LARGEST_BODY + 64 * 1024
+_LARGEST_READ: Final = MAX_BODY_BYTES + 64 * 1024
 _BODY_INCOMPLETE: Final = "The request body ended before it was complete."
 _LARGEST_DISCARD: Final = 64 * 1024 * 1024
 _ATTEMPTS: Final = 21

@@ -15,12 +15,11 @@ from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
 from perseid.http.headers import PARTITION_KEY, epk_interval, parse_date
 from perseid.http.request import Exchange, Request
+from perseid.limits import MAX_CLOCK_SKEW
 from perseid.partition import canonical, parse_header
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.grants import Grant
-
-LARGEST_SKEW: Final = 15 * 60
 
 _MISSING: Final = (
     "Required Header authorization is missing. Ensure a valid Authorization token is passed."
@@ -181,7 +180,7 @@ def _printable_payload(request: Request, date: str | None, kind: str, link: str)
 def _is_within_skew(text: str | None) -> bool:
     """Whether a date is about the server's own."""
     stamp = parse_date(text) if text else None
-    return stamp is not None and abs(clock.wall() - stamp) <= LARGEST_SKEW
+    return stamp is not None and abs(clock.wall() - stamp) <= MAX_CLOCK_SKEW
 
 
 def _server_date() -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from perseid import charges
 from perseid.errors import BadRequest
 from perseid.http import items, metering, wire
-from perseid.http.headers import check_session, page_size, parse_date
+from perseid.http.headers import FEED_FORMAT, ITEM_COUNT, check_session, page_size, parse_date
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service import change_feed
@@ -17,7 +17,6 @@ from perseid.service.operation import begin
 
 _LATEST_VERSIONS: Final = "incremental feed"
 _ALL_VERSIONS: Final = "full-fidelity feed"
-_WIRE_FORMAT: Final = "x-ms-cosmos-changefeed-wire-format-version"
 _KNOWN_FORMAT: Final = "2021-09-15"
 
 
@@ -51,7 +50,7 @@ async def _read_changes(
     charge = charges.feed_page(sizes) * charges.consistency_factor(exchange.consistency)
     range_index = scope.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
-    headers += [("etag", etag), ("x-ms-item-count", str(len(bodies)))]
+    headers += [("etag", etag), (ITEM_COUNT, str(len(bodies)))]
     if not bodies:
         return Response(304, headers)
     return Response(200, headers, wire.feed(container.rid, "Documents", bodies))
@@ -65,9 +64,9 @@ def _is_all_versions(request: Request, mode: str) -> bool:
         raise BadRequest(
             f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode}'."
         )
-    version = request.header(_WIRE_FORMAT)
+    version = request.header(FEED_FORMAT)
     if version not in (None, _KNOWN_FORMAT):
-        raise BadRequest(f"The header {_WIRE_FORMAT} must be {_KNOWN_FORMAT}, not '{version}'.")
+        raise BadRequest(f"The header {FEED_FORMAT} must be {_KNOWN_FORMAT}, not '{version}'.")
     return True
 
 

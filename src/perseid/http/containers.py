@@ -7,7 +7,7 @@ from typing import Any
 from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.databases import requested_throughput
-from perseid.http.headers import SESSION_TOKEN, check_container, flag
+from perseid.http.headers import CONFIRM, CONTENT_PATH, SESSION_TOKEN, check_container, flag
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
@@ -74,7 +74,7 @@ async def replace(account: Account, request: Request, exchange: Exchange) -> Res
         if_match=request.header("if-match"),
         now=request.now,
         caller=exchange.caller,
-        confirmation=request.header("x-perseid-confirm"),
+        confirmation=request.header(CONFIRM),
     )
     return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
 
@@ -84,9 +84,7 @@ async def delete(account: Account, request: Request, exchange: Exchange) -> Resp
     deleted = await containers.delete(
         account, *_names(exchange), if_match=request.header("if-match")
     )
-    return metadata_deleted(
-        owner_path(deleted.database.id), ("x-ms-content-path", deleted.database.rid)
-    )
+    return metadata_deleted(owner_path(deleted.database.id), (CONTENT_PATH, deleted.database.rid))
 
 
 async def read_ranges(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -116,7 +114,7 @@ async def _owner_headers(account: Account, container: Container) -> list[tuple[s
     lsns = await account.stores.items.lsns(container)
     return [
         owner_path(container.database.id),
-        ("x-ms-content-path", container.database.rid),
+        (CONTENT_PATH, container.database.rid),
         (SESSION_TOKEN, session_token(container, lsns)),
     ]
 

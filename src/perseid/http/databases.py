@@ -6,6 +6,7 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
+from perseid.http.headers import AUTOSCALE, CHARGE, THROUGHPUT
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
@@ -33,7 +34,7 @@ async def read_account(account: Account, request: Request, _exchange: Exchange) 
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
     host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
-    return Response(200, [("x-ms-request-charge", "1"), *_VERSIONS], wire.encode(body))
+    return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
@@ -44,8 +45,8 @@ def _scheme(request: Request) -> str:
 
 def requested_throughput(request: Request) -> Throughput | None:
     return throughput_from_headers(
-        request.header("x-ms-offer-throughput"),
-        request.header("x-ms-cosmos-offer-autopilot-settings"),
+        request.header(THROUGHPUT),
+        request.header(AUTOSCALE),
     )
 
 

@@ -8,31 +8,29 @@ from perseid import charges, documents, ttl
 from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
+    ITEM_COUNT,
     PARTITION_KEY,
     check_container,
     check_session,
-    epk_interval,
     flag,
     is_indexed,
     page_size,
-    range_index,
+    scope_of,
     wants_minimal,
 )
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.model import Container, Row
-from perseid.partition import canonical, parse_header
 from perseid.service import tokens
 from perseid.service.account import Account
 from perseid.service.items import patches, point_operations
+from perseid.service.items.scope import search_of
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
 from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
 from perseid.store.types import Search
 
-# A response holds 4 MB; the envelope around the items takes a little of that.
-_LARGEST_PAGE: Final = 4 * 1024 * 1024 - 128
 _LIFETIME_HEADER: Final = "x-perseid-lifetime"
 
 
@@ -140,7 +138,7 @@ async def read_feed(account: Account, request: Request, exchange: Exchange) -> R
     )
     target_range = search.range_index or 0
     headers = container_headers(container, target_range, lsns[target_range], charge)
-    headers.append(("x-ms-item-count", str(len(rows))))
+    headers.append((ITEM_COUNT, str(len(rows))))
     if has_more:
         position = {"f": "items", "c": container.rid, "n": rows[-1].number}
         headers.append((CONTINUATION, tokens.seal(account.secret, position)))
@@ -152,22 +150,7 @@ def scope(op: Operation, request: Request, exchange: Exchange, *, after: int, li
     header = request.header(PARTITION_KEY)
     if header is None:
         header = exchange.confined_key
-    epk_min, epk_max = epk_interval(request)
-    target_range = range_index(request, op.container)
-    room = _LARGEST_PAGE - limit  # a comma each
-    search = Search(
-        after, target_range, None, False, epk_min, epk_max, op.cutoff,
-        None, frozenset(), limit, room,
-    )  # fmt: skip
-    if header is None:
-        return search
-    components = parse_header(header, op.container.key.levels)
-    if len(components) < op.container.key.levels:
-        return search._replace(pk_prefix=canonical(components), is_prefix=True)
-    logical_partition = point_operations.logical_partition_of(op.container, header)
-    return search._replace(
-        pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
-    )
+    return search_of(op, scope_of(request, op.container, header), after=after, limit=limit)
 
 
 def _position(account: Account, request: Request, container: Container) -> int:

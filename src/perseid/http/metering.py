@@ -16,15 +16,15 @@ from perseid.http.headers import (
     IS_BATCH,
     IS_PLAN,
     PARTITION_KEY,
-    epk_interval,
     flag,
     is_low_priority,
     is_query,
-    range_index,
+    scope_of,
 )
 from perseid.http.request import Exchange, Request, Response
 from perseid.model import Container
 from perseid.service.account import Account
+from perseid.service.items.scope import interval_of, key_interval, point_of
 from perseid.service.operation import begin
 from perseid.service.queries import query_requests
 from perseid.service.queries.plans import partition_key_filter
@@ -108,41 +108,24 @@ def _ranges(account: Account, request: Request, container: Container) -> Sequenc
         low, high = _interval(account, request, container)
     except CosmosError:  # the handler says what is wrong with it
         return (0,)
-    range_indexes = [
-        key_range.index
-        for key_range in container.ranges
-        if key_range.min < high and low < key_range.max
-    ]
-    return range_indexes or (0,)
+    return partition.overlapping(container.ranges, low, high) or (0,)
 
 
 def _interval(account: Account, request: Request, container: Container) -> tuple[str, str]:
     """From and up to, not including: the effective partition keys a request is for."""
-    key = container.key
-    header = request.header(PARTITION_KEY)
-    if header is not None and header.strip("[] "):
-        components = partition.parse_header(header, key.levels)
-        if len(components) < key.levels:
-            return partition.prefix_interval(components, key)
-        return _point(container, partition.canonical(components))
-    index = range_index(request, container)
-    if index is not None:
-        return container.ranges[index].min, container.ranges[index].max
-    low, high = epk_interval(request)
-    if low is not None or high is not None:
-        upper = partition.WHOLE[1] if high is None else high.hex().upper()
-        return (low or b"").hex().upper(), upper
+    # Point operations name a key; they do not read the other headers, which may be out of date.
+    interval = key_interval(container, request.header(PARTITION_KEY))
+    if interval is None:
+        interval = interval_of(container, scope_of(request, container, None))
+    if interval is not None:
+        return interval
     if is_query(request):
         query_request = query_requests.parse_request(request.body)
         op = begin(account, container, request.now)
         plan = query_requests.plan_query(op, query_request)
         filtered_key = partition_key_filter(container, plan, query_request.parameters)
-        return partition.WHOLE if filtered_key is None else _point(container, filtered_key)
+        return partition.WHOLE if filtered_key is None else point_of(container, filtered_key)
     if request.method != "GET" and request.body and not flag(request, IS_BATCH):
         document = documents.parse(request.body).value
-        return _point(container, partition.canonical(partition.extract(key, document)))
+        return point_of(container, partition.canonical(partition.extract(container.key, document)))
     return partition.WHOLE
-
-
-def _point(container: Container, pk: bytes) -> tuple[str, str]:
-    return partition.point_interval(partition.effective_of(pk, container.key))

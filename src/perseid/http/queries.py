@@ -14,6 +14,7 @@ from perseid.errors import BadRequest
 from perseid.http import index_metrics, metering, wire
 from perseid.http.headers import (
     CONTINUATION,
+    ITEM_COUNT,
     KEY_TYPE,
     PARTITION_KEY,
     RANGE_ID,
@@ -77,7 +78,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     )
     range_index = search.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
-    headers.append(("x-ms-item-count", str(len(page.rows))))
+    headers.append((ITEM_COUNT, str(len(page.rows))))
     if flag(request, "x-ms-documentdb-populatequerymetrics"):
         headers.append(("x-ms-documentdb-query-metrics", _metrics(page)))
     headers += index_metrics.headers(request, container, query_request)

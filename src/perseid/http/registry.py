@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import integer
+from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH, EXPIRY_SECONDS, integer
 from perseid.http.items import container_of
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
@@ -37,7 +37,7 @@ class Owner(NamedTuple):
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        return ("x-ms-alt-content-path", self.path), ("x-ms-content-path", self.rid)
+        return (ALT_CONTENT_PATH, self.path), (CONTENT_PATH, self.rid)
 
 
 class RegistryHandlers:
@@ -119,9 +119,7 @@ class RegistryHandlers:
 
 def lifetime(request: Request) -> int:
     """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
-    return grants.check_lifetime(
-        integer(request, "x-ms-documentdb-expiry-seconds", grants.DEFAULT_LIFE)
-    )
+    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFE))
 
 
 async def execute(account: Account, request: Request, exchange: Exchange) -> Response:

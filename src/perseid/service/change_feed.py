@@ -197,6 +197,5 @@ def _range_indexes(container: Container, scope: Search) -> list[int]:
     """The ranges that a scope touches."""
     if scope.range_index is not None:
         return [scope.range_index]
-    low = (scope.epk_min or b"").hex().upper()
-    high = partition.WHOLE[1] if scope.epk_max is None else scope.epk_max.hex().upper()
-    return [part.index for part in container.ranges if part.min < high and low < part.max]
+    low, high = partition.interval_text(scope.epk_min, scope.epk_max)
+    return partition.overlapping(container.ranges, low, high)

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from perseid.charges import IndexPaths
 from perseid.conditions import AllOf, AnyOf, Condition, Filter, Not, Order, PropertyPath
+from perseid.documents import SYSTEM_PROPERTIES
 from perseid.model import Container
 from perseid.partition import ABSENT, canonical
 from perseid.query import CompiledQuery, compile_query, evaluate_row_independent, offset_limit
@@ -33,7 +34,7 @@ _CACHED_PLANS: Final = 2048
 _BINDING_SECONDS: Final = 1.0  # everybody waits for it, unless the request is long
 # Indexed in every container, though no policy lists them; and those that cannot be searched for.
 _ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
-_NEVER_INDEXED: Final = frozenset({"_etag", "_rid", "_self", "_attachments"})
+_NEVER_INDEXED: Final = SYSTEM_PROPERTIES - {"_ts"}
 
 
 class Plan(NamedTuple):

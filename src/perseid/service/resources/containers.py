@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
+from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
 from perseid.model import Container, Database
 from perseid.partition import range_count
@@ -18,7 +18,6 @@ from perseid.service.lifetimes import policies, reports
 from perseid.service.preconditions import check_if_match
 from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
-from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
@@ -38,7 +37,7 @@ async def create(
         catalog = account.catalog
         database = catalog.owner(database_name)
         if any(r.id == properties["id"] for r in catalog.children("container", database.rid)):
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         is_serverless = account.settings.serverless
         check_provisioned(throughput, is_serverless=is_serverless)
         is_shared = offers.of_resource(account, database.rid) is not None
