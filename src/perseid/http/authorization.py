@@ -14,7 +14,7 @@ from perseid import clock, ids
 from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
 from perseid.http.headers import PARTITION_KEY, epk_interval, parse_date
-from perseid.http.request import Request
+from perseid.http.request import Exchange, Request
 from perseid.limits import MAX_CLOCK_SKEW
 from perseid.partition import canonical, parse_header
 from perseid.service import grants
@@ -112,7 +112,9 @@ class SignatureVerifier:
         # a second is all signed the same.
         self._last: _VerifiedSignature | None = None
 
-    def check(self, request: Request, kind: str, link: str, *, is_read: bool) -> str | None:
+    def check(
+        self, request: Request, exchange: Exchange, kind: str, link: str, *, is_read: bool
+    ) -> str | None:
         """401 unless the signature fits `kind` and `link`; 403 if its key may only read.
 
         A resource token is given back as it is: what it allows depends on its permission.
@@ -154,7 +156,7 @@ class SignatureVerifier:
             raise Unauthorized(_DATE.format(text, _server_date(), printable))
         if key.is_read_only and not is_read:
             raise Forbidden(_READ_ONLY_KEY)
-        request.caller = key.name
+        exchange.caller = key.name
         return None
 
     def _signing_key(self, payload: str, given: bytes) -> AccountKey | None:
@@ -229,11 +231,15 @@ class AccessRequest(NamedTuple):
 
 
 async def check_resource_token(
-    account: Account, request: Request, token: str, access_request: AccessRequest
+    account: Account,
+    request: Request,
+    exchange: Exchange,
+    token: str,
+    access_request: AccessRequest,
 ) -> None:
     """401 unless the token is good now; 403 unless its permission covers the request."""
     grant = grants.open_token(account, token, request.now)
-    request.caller = grant.caller
+    exchange.caller = grant.caller
     if access_request.kind == "":
         return  # the account: clients read it first, with any token they hold
     if access_request.kind in ("colls", "pkranges") and request.method == "GET":
@@ -243,13 +249,13 @@ async def check_resource_token(
             return
         raise Forbidden(_OTHER_RESOURCE)
     if access_request.kind not in _TOKEN_KINDS or not await _covers_resource(
-        account, request, grant, access_request
+        account, request, exchange, grant, access_request
     ):
         raise Forbidden(_OTHER_RESOURCE)
     if not access_request.is_read and not grant.may_write:
         raise Forbidden(_READ_PERMISSION)
     if grant.key is not None:
-        _check_partition_key(account, request, grant.key, access_request)
+        _check_partition_key(account, request, exchange, grant.key, access_request)
 
 
 def _path(account: Account, access_request: AccessRequest) -> tuple[str, ...]:
@@ -258,35 +264,44 @@ def _path(account: Account, access_request: AccessRequest) -> tuple[str, ...]:
 
 
 async def _covers_resource(
-    account: Account, request: Request, grant: Grant, access_request: AccessRequest
+    account: Account,
+    request: Request,
+    exchange: Exchange,
+    grant: Grant,
+    access_request: AccessRequest,
 ) -> bool:
     path = _path(account, access_request)
     if path[: len(grant.path)] == grant.path:
         return True
     if len(path) == len(grant.path) == _ITEM and path[:-1] == grant.path[:-1]:
         return path[-2] == "docs" and await _is_same_item(
-            account, request, path[-1], grant.path[-1]
+            account, request, exchange, path[-1], grant.path[-1]
         )
     return False
 
 
-async def _is_same_item(account: Account, request: Request, asked: str, granted: str) -> bool:
+async def _is_same_item(
+    account: Account, request: Request, exchange: Exchange, asked: str, granted: str
+) -> bool:
     """Whether an item that the request names by id and its permission by rid, or the other way
     round, is the same one. From then on the request means its id."""
-    container = account.catalog.container_of_items(request.names[0], request.names[1])
+    container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     for rid, name in ((asked, granted), (granted, asked)):
         number = ids.document_number(rid, container.rid)
         row = None if number is None else await account.stores.items.read_number(container, number)
         header = request.header(PARTITION_KEY)
         if row is not None and row.id == name and header is not None:
-            request.names = (request.names[0], request.names[1], row.id)
-            request.query_string = ""  # part of an id that was not escaped
+            exchange.names = (exchange.names[0], exchange.names[1], row.id)
             return canonical(parse_header(header, container.key.levels)) == row.pk
     return False
 
 
 def _check_partition_key(
-    account: Account, request: Request, key: bytes, access_request: AccessRequest
+    account: Account,
+    request: Request,
+    exchange: Exchange,
+    key: bytes,
+    access_request: AccessRequest,
 ) -> None:
     """403 unless the request stays within the key: it must name the key, or hashes below it.
 
@@ -296,7 +311,7 @@ def _check_partition_key(
         if access_request.kind == "docs":
             return  # a query plan: it looks at no item
         raise Forbidden(_OTHER_KEY.format(key.decode()))
-    container = account.catalog.container_of_items(request.names[0], request.names[1])
+    container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     confined = grants.confined_key(key, container.key)
     header = request.header(PARTITION_KEY)
     is_inside = False
@@ -306,6 +321,6 @@ def _check_partition_key(
         start, end = epk_interval(request)
         if start is not None and end is not None:
             is_inside = grants.covers_interval(confined, container.key, start, end)
-            request.confined = key.decode()
+            exchange.confined_key = key.decode()
     if not is_inside:
         raise Forbidden(_OTHER_KEY.format(key.decode()))

@@ -8,7 +8,7 @@ from perseid import charges
 from perseid.errors import BadRequest
 from perseid.http import items, metering, wire
 from perseid.http.headers import FEED_FORMAT, ITEM_COUNT, check_session, page_size, parse_date
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service import change_feed
 from perseid.service.account import Account
@@ -20,18 +20,20 @@ _ALL_VERSIONS: Final = "full-fidelity feed"
 _KNOWN_FORMAT: Final = "2021-09-15"
 
 
-async def read_feed(account: Account, request: Request) -> Response:
+async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
     mode = request.header("a-im")
     if mode is None:
-        return await items.read_feed(account, request)
-    return await _read_changes(account, request, mode)
+        return await items.read_feed(account, request, exchange)
+    return await _read_changes(account, request, exchange, mode)
 
 
-async def _read_changes(account: Account, request: Request, mode: str) -> Response:
-    op = begin(account, items.container_of(account, request), request.now)
+async def _read_changes(
+    account: Account, request: Request, exchange: Exchange, mode: str
+) -> Response:
+    op = begin(account, items.container_of(account, request, exchange), request.now)
     container = op.container
     is_all_versions = _is_all_versions(request, mode)
-    scope = items.scope(op, request, after=-1, limit=page_size(request))
+    scope = items.scope(op, request, exchange, after=-1, limit=page_size(request))
     start = ChangeFeedStart(request.header("if-none-match"), _since(request))
     lsns = await account.stores.items.lsns(container)
     check_session(request, dict(enumerate(lsns)))
@@ -44,8 +46,8 @@ async def _read_changes(account: Account, request: Request, mode: str) -> Respon
         bodies = [wire.changed_item(row) for row in rows]
         sizes = [row.size for row in rows]
     if account.budgets is not None and found is not None:
-        metering.narrow_ranges(request, (found,))
-    charge = charges.feed_page(sizes) * charges.consistency_factor(request.level)
+        metering.narrow_ranges(exchange, (found,))
+    charge = charges.feed_page(sizes) * charges.consistency_factor(exchange.consistency)
     range_index = scope.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
     headers += [("etag", etag), (ITEM_COUNT, str(len(bodies)))]

@@ -8,7 +8,7 @@ from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.databases import requested_throughput
 from perseid.http.headers import CONFIRM, CONTENT_PATH, SESSION_TOKEN, check_container, flag
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
@@ -28,15 +28,15 @@ _QUOTA_KB = 10 * 1024 * 1024
 _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "udf"}
 
 
-async def create(account: Account, request: Request) -> Response:
+async def create(account: Account, request: Request, exchange: Exchange) -> Response:
     body = parse_object(request.body)
     throughput = requested_throughput(request)
-    created = await containers.create(account, request.names[0], body, throughput, request.now)
+    created = await containers.create(account, exchange.names[0], body, throughput, request.now)
     return metadata_written(201, wire.container(created), *await _owner_headers(account, created))
 
 
-async def read(account: Account, request: Request) -> Response:
-    found = account.catalog.container(*_names(request))
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    found = account.catalog.container(*_names(exchange))
     check_container(request, found)
     extra = await _owner_headers(account, found)
     if is_unchanged(found.etag, request.header("if-none-match")):
@@ -49,47 +49,47 @@ async def read(account: Account, request: Request) -> Response:
     return metadata_read(wire.container(found, statistics), *extra)
 
 
-async def read_feed(account: Account, request: Request) -> Response:
-    owner = account.catalog.owner(request.names[0])
+async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = account.catalog.owner(exchange.names[0])
     found = containers.read_all(account, owner)
     entries = [(each.number, wire.container(each)) for each in found]
     path = owner_path(owner.id)
     return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
-async def query(account: Account, request: Request) -> Response:
-    owner = account.catalog.owner(request.names[0])
+async def query(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = account.catalog.owner(exchange.names[0])
     bodies = [wire.container(found) for found in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
 
-async def replace(account: Account, request: Request) -> Response:
-    check_container(request, account.catalog.container(*_names(request)))
+async def replace(account: Account, request: Request, exchange: Exchange) -> Response:
+    check_container(request, account.catalog.container(*_names(exchange)))
     body = parse_object(request.body)
     changed = await containers.replace(
         account,
-        *_names(request),
+        *_names(exchange),
         body,
         if_match=request.header("if-match"),
         now=request.now,
-        caller=request.caller,
+        caller=exchange.caller,
         confirmation=request.header(CONFIRM),
     )
     return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
 
 
-async def delete(account: Account, request: Request) -> Response:
-    check_container(request, account.catalog.container(*_names(request)))
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    check_container(request, account.catalog.container(*_names(exchange)))
     deleted = await containers.delete(
-        account, *_names(request), if_match=request.header("if-match")
+        account, *_names(exchange), if_match=request.header("if-match")
     )
     return metadata_deleted(owner_path(deleted.database.id), (CONTENT_PATH, deleted.database.rid))
 
 
-async def read_ranges(account: Account, request: Request) -> Response:
+async def read_ranges(account: Account, request: Request, exchange: Exchange) -> Response:
     """The ranges never change, so a client that holds them gets the 304 it waits for."""
-    owner = account.catalog.container_of_items(*_names(request))
+    owner = account.catalog.container_of_items(*_names(exchange))
     check_container(request, owner)
     etag = f'"{owner.number}"'
     path = owner_path(owner.database.id, owner.id)
@@ -105,8 +105,8 @@ async def read_ranges(account: Account, request: Request) -> Response:
     return page
 
 
-def _names(request: Request) -> tuple[str, str]:
-    database, container = request.names
+def _names(exchange: Exchange) -> tuple[str, str]:
+    database, container = exchange.names
     return database, container
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.headers import AUTOSCALE, CHARGE, THROUGHPUT
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
@@ -30,7 +30,7 @@ _VERSIONS: Final = (
 )
 
 
-async def read_account(account: Account, request: Request) -> Response:
+async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
     host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
@@ -50,31 +50,31 @@ def requested_throughput(request: Request) -> Throughput | None:
     )
 
 
-async def create(account: Account, request: Request) -> Response:
+async def create(account: Account, request: Request, _exchange: Exchange) -> Response:
     body = parse_object(request.body)
     created = await databases.create(account, body, requested_throughput(request), request.now)
     return metadata_written(201, wire.database(created))
 
 
-async def read(account: Account, request: Request) -> Response:
-    database = account.catalog.database(request.names[0])
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    database = account.catalog.database(exchange.names[0])
     if is_unchanged(database.etag, request.header("if-none-match")):
         return not_modified(database.etag)
     return metadata_read(wire.database(database), owner_path(database.id))
 
 
-async def read_feed(account: Account, request: Request) -> Response:
+async def read_feed(account: Account, request: Request, _exchange: Exchange) -> Response:
     entries = [
         (database.number, wire.database(database)) for database in databases.read_all(account)
     ]
     return metadata_feed(account, request, "", "Databases", entries)
 
 
-async def query(account: Account, request: Request) -> Response:
+async def query(account: Account, request: Request, _exchange: Exchange) -> Response:
     bodies = [wire.database(database) for database in databases.read_all(account)]
     return metadata_query(account, request, "", "Databases", bodies)
 
 
-async def delete(account: Account, request: Request) -> Response:
-    await databases.delete(account, request.names[0], request.header("if-match"))
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    await databases.delete(account, exchange.names[0], request.header("if-match"))
     return metadata_deleted()

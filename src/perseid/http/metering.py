@@ -21,7 +21,7 @@ from perseid.http.headers import (
     is_query,
     scope_of,
 )
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items.scope import interval_of, key_interval, point_of
@@ -36,12 +36,12 @@ _TOO_MANY: Final = (
 )
 
 
-def admit(account: Account, request: Request, container: Container) -> None:
+def admit(account: Account, request: Request, exchange: Exchange, container: Container) -> None:
     """429 and when to come back, unless all ranges that the request is for have something left."""
-    if not _is_metered(request):
+    if not _is_metered(request, exchange):
         return
-    range_indexes = request.ranges = _ranges(account, request, container)
-    request.range_index = range_indexes[0]
+    range_indexes = exchange.ranges = _ranges(account, request, container)
+    exchange.range_index = range_indexes[0]
     now = request.now
     wait = enforcement.wait_ms(
         account, container, range_indexes, now, is_low=is_low_priority(request)
@@ -53,27 +53,31 @@ def admit(account: Account, request: Request, container: Container) -> None:
             charge=charges.THROTTLED,
             headers=[("x-ms-retry-after-ms", str(wait))],
         )
-    request.allowance = enforcement.allowance(account, container, range_indexes, now)
+    exchange.allowance = enforcement.allowance(account, container, range_indexes, now)
 
 
-def book(account: Account, request: Request, response: Response) -> None:
+def book(account: Account, request: Request, exchange: Exchange, response: Response) -> None:
     """Takes the charge of the answer from the budgets; a refusal to admit costs nothing."""
-    if request.container is None or not request.ranges or response.status == TooManyRequests.status:
+    if (
+        exchange.container is None
+        or not exchange.ranges
+        or response.status == TooManyRequests.status
+    ):
         return
     charge = next((float(value) for name, value in response.headers if name == CHARGE), 0.0)
     enforcement.book(
         account,
-        request.container,
-        request.ranges,
+        exchange.container,
+        exchange.ranges,
         charge,
         request.now,
         is_low=is_low_priority(request),
     )
 
 
-def affordable_count(request: Request, sizes: Sequence[int]) -> int:
+def affordable_count(exchange: Exchange, sizes: Sequence[int]) -> int:
     """How many items of these sizes a page gives: under pressure fewer, but at least one."""
-    left = request.allowance
+    left = exchange.allowance
     for count, size in enumerate(sizes):
         if count and left <= 0:
             return count
@@ -81,18 +85,18 @@ def affordable_count(request: Request, sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def narrow_ranges(request: Request, range_indexes: Collection[int]) -> None:
+def narrow_ranges(exchange: Exchange, range_indexes: Collection[int]) -> None:
     """Narrows what is booked to the ranges that a page has its items from, if it has any."""
     if range_indexes:
-        request.ranges = sorted(range_indexes)
+        exchange.ranges = sorted(range_indexes)
 
 
-def _is_metered(request: Request) -> bool:
+def _is_metered(request: Request, exchange: Exchange) -> bool:
     """Whether a request below a container works on items; the rest is metadata, and free."""
     kind = request.path.split("/", 6)[5]
     if kind == "docs":
         return not flag(request, IS_PLAN)
-    is_run = kind == "sprocs" and request.method == "POST" and len(request.names) > 2
+    is_run = kind == "sprocs" and request.method == "POST" and len(exchange.names) > 2
     return is_run or kind == "operations"
 
 

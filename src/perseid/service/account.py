@@ -96,6 +96,17 @@ class Account:
             ) as exc:  # the change itself stands
                 log.warning("a change that took long could not be amended: %s", exc)
 
+    async def check_catalog_version(self) -> None:
+        """StaleCatalog unless the catalog is the one of all server processes.
+
+        For answers that rest on the catalog alone: the store checks by itself when it reads items.
+        """
+        generation = self.stores.metadata.catalog_generation
+        await self.stores.metadata.check_catalog_version()
+        # Another request may have reloaded the catalog while this one waited.
+        if self.stores.metadata.catalog_generation != generation:
+            raise StaleCatalog
+
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
         known_epoch = self.stores.metadata.catalog_generation
