@@ -28,20 +28,19 @@ from perseid.store.postgres.pool import (
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import range_key
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
     ExpirySpan,
     LatestPage,
     OrderedPage,
     Page,
-    PurgedItem,
+    PurgeRequest,
+    PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
@@ -266,10 +265,8 @@ class PostgresStore:
     ) -> AccessPath:
         return await self._queries.access_path(container, search, order, grouped_paths)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
-        await self._queries.drop_disallowed_indexes(container, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._queries.drop_disallowed_indexes(container)
 
     async def _check(self, container: Container) -> None:
         self._catalog_version.check(await metadata.version(self._pool), container)
@@ -297,28 +294,8 @@ class PostgresStore:
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
         return await self._expiry.count_partitions(container, range_index, cutoff)
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,
-    ) -> list[PurgedItem]:
-        return await self._expiry.purge(
-            container,
-            range_index,
-            cutoff,
-            limit=limit,
-            expiry_ages=expiry_ages,
-            previous_cutoff=previous_cutoff,
-            afford=afford,
-            takes_lease=takes_lease,
-        )
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        return await self._expiry.purge(request)
 
     async def clear_partition(
         self,
