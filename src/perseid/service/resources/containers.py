@@ -16,7 +16,6 @@ from perseid.service.catalog import retention_minutes
 from perseid.service.definitions.container import new_container, replaced_container
 from perseid.service.lifetimes import policies, reports
 from perseid.service.preconditions import check_if_match
-from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
@@ -173,10 +172,8 @@ async def _change_policy(
 async def _drop_disallowed_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes. If that fails, they only take space."""
     try:
-        await account.stores.queries.drop_disallowed_indexes(
-            container, lambda path: is_indexable(container, path)
-        )
-    except NOT_WRITTEN_ERRORS as exc:  # the new definition is in force
+        await account.stores.queries.drop_disallowed_indexes(container)
+    except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force
         log.warning("indexes of %s could not be dropped: %s", container.path, exc.message)
 
 
