@@ -28,7 +28,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/unit/test_architecture.py tests/unit/test_names.py
+	$(BIN)/python -m pytest -q tests/unit/test_architecture.py tests/unit/test_names.py tests/unit/test_words.py
 
 fix: $(VENV)/.dev
 	$(BIN)/ruff format .
