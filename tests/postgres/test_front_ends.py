@@ -576,7 +576,7 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
             return await reports.undo(other, container.rid, "primary", None, clock.now())
 
     told = asyncio.run(scenario())
-    assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 2)
+    assert (told["restored"]["items"], told["alreadyPurged"]) == (3, 2)
 
 
 def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:

@@ -139,7 +139,7 @@ def until(is_done: Callable[[], bool]) -> float:
 def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
     reply = raw.get(admin)
     assert reply.status == 200, reply
-    count: int = reply.json["backlog"]["items"]
+    count: int = reply.json["pendingPurge"]["items"]
     return count
 
 

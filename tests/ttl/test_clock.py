@@ -501,7 +501,7 @@ def test_a_restart_is_no_confirmation(place: Place) -> None:
     with serving(settings, clock) as raw:
         assert "7200 seconds" in shown(raw.get("/_perseid/sweeper"))["alarm"]
         figures = shown(raw.get("/_perseid/ttl/d/c"))
-        assert (figures["live"]["items"], figures["backlog"]["items"]) == (0, 1)
+        assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (0, 1)
         assert shown(raw.post("/_perseid/sweeper/confirm-clock", {}))["alarm"] is None
     with serving(settings, clock) as raw:
         assert shown(raw.get("/_perseid/sweeper"))["alarm"] is None

@@ -159,7 +159,7 @@ async def forecast(context: AdminContext, request: Request) -> Response:
     count = _integer_option(options, "count", reports.LARGEST_FORECAST)
     container = _container(context, request)
     body = await reports.forecast(context.account, container, width, count, request.now)
-    seconds = context.sweeper.drain_seconds(body["backlog"]["items"])
+    seconds = context.sweeper.drain_seconds(body["pendingPurge"]["items"])
     return _json_response(body | {"drainSeconds": seconds})
 
 
@@ -284,7 +284,7 @@ async def read_sweeper(context: AdminContext, request: Request) -> Response:
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
-            "secondsWithoutLeftover": enforcement.exhausted_seconds_total(account, request.now),
+            "exhaustedSeconds": enforcement.exhausted_seconds_total(account, request.now),
         }
     )
 

@@ -217,7 +217,7 @@ def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     """What becomes of the item, for those who ask."""
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [("x-perseid-lifetime-origin", reports.ttl_source(policy, row.ttl))]
+    headers = [("x-perseid-ttl-source", reports.ttl_source(policy, row.ttl))]
     if expires_at is not None:
         headers.append(("x-perseid-expires-at", str(expires_at)))
         headers.append(("x-perseid-remaining", str(expires_at - max(op.ts, row.ts))))

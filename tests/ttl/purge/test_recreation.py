@@ -121,7 +121,7 @@ def test_recreating_removes_the_dead_version_at_once(shelves: Shelves) -> None:
     assert new["_rid"] != old["_rid"]
     assert new["_etag"] != old["_etag"]
     figures = shelf.raw.get(shelf.admin).json
-    assert (figures["live"]["items"], figures["backlog"]["items"]) == (1, 1)
+    assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (1, 1)
     assert shelf.drain() == 1
     assert shelf.seen("a", "b") == {"a"}
     assert shelf.read("a").json["_rid"] == new["_rid"]

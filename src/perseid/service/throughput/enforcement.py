@@ -31,7 +31,7 @@ UNMETERED: Final[dict[str, Any]] = {
     "provisionedThroughput": None,
     "scaledThroughput": None,
     "billedThroughput": None,
-    "secondsWithoutLeftover": 0,
+    "exhaustedSeconds": 0,
 }
 
 
@@ -117,7 +117,7 @@ def figures(account: Account, container: Container, now: float) -> dict[str, Any
         "provisionedThroughput": None if payer.throughput is None else payer.throughput.ceiling,
         "scaledThroughput": scaled(payer, max(budget.used for budget in ranges)),
         "billedThroughput": scaled(payer, max(budget.peak for budget in ranges)),
-        "secondsWithoutLeftover": sum(budget.exhausted_seconds for budget in ranges),
+        "exhaustedSeconds": sum(budget.exhausted_seconds for budget in ranges),
     }
 
 
