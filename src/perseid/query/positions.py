@@ -87,7 +87,7 @@ class RowSelection:
         self._limit = limit
         self._by_tie = by_tie
         self._rows_kept: list[tuple[bytes, bytes, ResultRow]] = []
-        self._bound: tuple[bytes, bytes] | None = None  # rows after it are not selected
+        self._bound: tuple[bytes, bytes] | None = None  # new rows at or after it are not selected
 
     def accepts(self, key: bytes, tie: bytes) -> bool:
         """False if a row with this key and tie cannot be selected."""

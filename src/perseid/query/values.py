@@ -330,7 +330,7 @@ _ALL_BITS: Final = 2**64 - 1
 
 
 def is_writable(v: Any) -> bool:
-    """False if `v` has too many levels or about more than `LONGEST_TEXT` characters as JSON.
+    """False if `v` has too many levels, or more than about `LONGEST_TEXT` characters as JSON.
 
     It may still be small in memory: its parts can refer to the same value many times.
     """

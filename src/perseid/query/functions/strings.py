@@ -12,7 +12,7 @@ from perseid.query.functions.utf16 import text_of, units
 from perseid.query.values import LONGEST_TEXT, UNDEFINED
 
 MAX_REPLICATED: Final = 10_000
-MAX_BUILT: Final = LONGEST_TEXT  # limits the memory of REPLACE and STRINGJOIN
+MAX_BUILT: Final = LONGEST_TEXT  # limits the memory of CONCAT, REPLACE, STRINGJOIN
 
 
 # --- tests

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from perseid.query.functions.regex.nodes import (
-    Anchor,
+    Boundary,
     Char,
     Choice,
     Concatenation,
@@ -132,7 +132,7 @@ class LinearMatcher:
         match node:
             case Char():
                 return self._add(_CharStep(self._test(node.source), then))
-            case Anchor() | Lookaround():
+            case Boundary() | Lookaround():
                 return self._add(_AssertionStep(self._assertion(node.source), then))
             case Concatenation():
                 for part in reversed(node.parts):

@@ -13,7 +13,7 @@ class Char:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Boundary:
     """Matches a position by the characters next to it: line starts and ends, word boundaries."""
 
     source: str
@@ -61,4 +61,4 @@ class Loop:
     high: int | None
 
 
-PatternNode = Char | Anchor | Lookaround | Opaque | Concatenation | Choice | Loop
+PatternNode = Char | Boundary | Lookaround | Opaque | Concatenation | Choice | Loop

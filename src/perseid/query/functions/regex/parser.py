@@ -1,8 +1,8 @@
 """Parses PCRE patterns into nodes whose source is in the syntax of Python's `re`.
 
-Modifiers are resolved here: they become part of the source of each dot, anchor and letter, and the
-white space that `x` ignores is dropped. Invalid patterns raise `PatternError`, and so does what
-Python cannot express: recursion, conditions, verbs and `\\K`.
+Modifiers are resolved here: they become part of the source of each dot, boundary and letter; white
+space that `x` ignores is dropped. Invalid patterns raise `PatternError`, and so does what Python
+cannot express: recursion, conditions, verbs and `\\K`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from perseid.query.functions.regex import charsets
 from perseid.query.functions.regex.nodes import (
-    Anchor,
+    Boundary,
     Char,
     Choice,
     Concatenation,
@@ -69,7 +69,7 @@ _OWN_SETS: Final = {
     "V": charsets.complement(charsets.VERTICAL),
     "N": charsets.complement(charsets.of_chars("\n")),
 }
-_ANCHORS: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)"}
+_BOUNDARIES: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
 def parse(pattern: str, modifiers: str) -> PatternNode:
@@ -170,9 +170,9 @@ class _PatternParser:
             case ".":
                 return Char("(?s:.)" if "s" in self._modifiers else ".")
             case "^":
-                return Anchor("(?m:^)" if "m" in self._modifiers else "^")
+                return Boundary("(?m:^)" if "m" in self._modifiers else "^")
             case "$":
-                return Anchor("(?m:$)" if "m" in self._modifiers else "$")
+                return Boundary("(?m:$)" if "m" in self._modifiers else "$")
             case "*" | "+" | "?":
                 raise PatternError("nothing to repeat")
             case _:
@@ -234,10 +234,10 @@ class _PatternParser:
         reference = self._match(_BACK_REFERENCE)
         if reference:
             return self._back_reference(reference[reference.lastindex or 0])
-        anchor = _ANCHORS.get(self._next())
-        if anchor:
+        boundary = _BOUNDARIES.get(self._next())
+        if boundary:
             self._take()
-            return Anchor(anchor)
+            return Boundary(boundary)
         if self._skip("R"):
             return _group(Choice(rf"\r\n|{_LINE_END.source}", (_CRLF, _LINE_END)))
         char_set = self._set_escape()

@@ -20,7 +20,7 @@ from typing import Final, assert_never
 
 from perseid.query.functions.regex.linear_matcher import LinearMatcher
 from perseid.query.functions.regex.nodes import (
-    Anchor,
+    Boundary,
     Char,
     Choice,
     Concatenation,
@@ -86,7 +86,7 @@ def compiled(pattern: str, modifiers: str = "") -> Pattern | None:
 def _size(node: PatternNode) -> float:
     """How many nodes the pattern has with its counts expanded."""
     match node:
-        case Char() | Anchor():
+        case Char() | Boundary():
             return 1
         case Lookaround():
             return 1 + _size(node.body)
@@ -105,7 +105,7 @@ def _size(node: PatternNode) -> float:
 def _ways(node: PatternNode, length: int) -> float:
     """The most ways in which backtracking can match one piece of text of that length."""
     match node:
-        case Char() | Anchor() | Lookaround() | Opaque():
+        case Char() | Boundary() | Lookaround() | Opaque():
             return 1
         case Concatenation():
             return math.prod(_ways(part, length) for part in node.parts)
@@ -129,7 +129,7 @@ def _loop_ways(body: float, loop: Loop, length: int) -> float:
 def _inner_ways(node: PatternNode, length: int) -> float:
     """The most ways within one lookaround or atomic group, which is matched separately."""
     match node:
-        case Char() | Anchor():
+        case Char() | Boundary():
             return 1
         case Lookaround() | Opaque():
             body = node.body
@@ -147,7 +147,7 @@ def _inner_ways(node: PatternNode, length: int) -> float:
 def _is_regular(node: PatternNode) -> bool:
     """True if the linear matcher supports the pattern."""
     match node:
-        case Char() | Anchor():
+        case Char() | Boundary():
             return True
         case Lookaround():
             return _is_regular(node.body)
