@@ -30,20 +30,26 @@ from perseid.errors import (
     StaleCatalog,
 )
 from perseid.http import admin, metering, portal_files, wire
-from perseid.http.authorization import AccessRequest, SignatureVerifier, check_resource_token
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    EXPECT,
     PARTITION_KEY,
     SIGNIFICANT_HEADERS,
     SUB_STATUS,
+    TRAILER,
+    TRANSFER_ENCODING,
     check_consistency,
     check_priority,
     check_triggers,
 )
 from perseid.http.request import Exchange, Request, Response
+from perseid.http.resource_tokens import AccessRequest, check_resource_token
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
+from perseid.http.signatures import SignatureVerifier
 from perseid.limits import MAX_BODY_BYTES
 from perseid.model import Container
 from perseid.service.account import Account
@@ -110,7 +116,7 @@ class App:
                 return  # the client has disconnected
             # Few on purpose: each costs about a microsecond on its way out.
             response.headers.append((ACTIVITY_ID, activity_id))
-            response.headers.append(("content-type", response.content_type))
+            response.headers.append((CONTENT_TYPE, response.content_type))
             if response.body and response.status not in _STATUSES_WITHOUT_BODY:
                 protocol.response_bytes(response.status, response.headers, response.body)
             else:
@@ -204,7 +210,7 @@ class App:
         except Exception:
             response = _unexpected_error(request.method, request.activity_id)
         if account.budgets is not None:
-            metering.book(account, request, exchange, response)
+            metering.bill(account, request, exchange, response)
         return response
 
     async def _persist_clock(self, request: Request) -> Request:
@@ -223,9 +229,7 @@ class App:
         response = _build_error_response(error, request.activity_id)
         try:
             if error.status < 500:  # another server process may have changed what it rests on
-                await self._account.stores.metadata.check_catalog_version()
-                if self._account.catalog is not catalog:
-                    raise StaleCatalog
+                await self._account.check_catalog(catalog)
             if exchange.container is not None and error.status != ServiceUnavailable.status:
                 response.headers[:0] = await self._item_headers(exchange, exchange.container)
         except CosmosError as failure:
@@ -236,7 +240,7 @@ class App:
         self, exchange: Exchange, container: Container
     ) -> list[tuple[str, str]]:
         """The session headers of an error about items; clients record the position."""
-        lsns = await self._account.stores.items.lsns(container)
+        lsns = await self._account.lsns(container)
         headers = container_headers(container, exchange.range_index, lsns[exchange.range_index], 0)
         return [header for header in headers if header[0] != CHARGE]
 
@@ -280,11 +284,11 @@ def _printable_path(path: str) -> str:
 
 
 def _has_body(header: HeaderLookup) -> bool:
-    return header("content-length") not in (None, "0") or header("transfer-encoding") is not None
+    return header(CONTENT_LENGTH) not in (None, "0") or header(TRANSFER_ENCODING) is not None
 
 
 async def _read_body(header: HeaderLookup, protocol: Any) -> bytes:
-    length = header("content-length")
+    length = header(CONTENT_LENGTH)
     known = int(length) if length is not None and length.isdigit() else None
     if known is not None and known <= _LARGEST_READ:
         try:
@@ -292,7 +296,7 @@ async def _read_body(header: HeaderLookup, protocol: Any) -> bytes:
         except ProtocolClosed:
             raise BadRequest(_BODY_INCOMPLETE) from None
         return body
-    if known is not None and header("expect") is not None:
+    if known is not None and header(EXPECT) is not None:
         raise RequestEntityTooLarge(TOO_LARGE)  # before the client sends it
     chunks: list[bytes] = []
     size = ends = 0
@@ -308,7 +312,7 @@ async def _read_body(header: HeaderLookup, protocol: Any) -> bytes:
         raise RequestEntityTooLarge(TOO_LARGE)
     # The listener marks the end once, and what it could not read as data once more: a transfer
     # that broke off, or trailers, which nobody sends unannounced.
-    if ends > 1 and header("trailer") is None:
+    if ends > 1 and header(TRAILER) is None:
         raise BadRequest(_BODY_INCOMPLETE)
     return b"".join(chunks)
 

@@ -82,5 +82,5 @@ async def _check_session(
     if exchange.container is not None and any(
         batch_operation.kind == "Read" for batch_operation in batch_operations
     ):
-        lsns = await account.stores.items.lsns(exchange.container)
+        lsns = await account.lsns(exchange.container)
         check_session(request, {reported_range: lsns[reported_range]})

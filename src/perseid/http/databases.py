@@ -6,7 +6,15 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import AUTOSCALE, CHARGE, THROUGHPUT
+from perseid.http.headers import (
+    AUTOSCALE,
+    CHARGE,
+    FORWARDED_SCHEME,
+    HOST,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    THROUGHPUT,
+)
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
@@ -32,14 +40,14 @@ _VERSIONS: Final = (
 
 async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
-    host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
+    host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
     return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
     """That of the client, which a proxy that ends TLS for it passes on."""
-    forwarded_scheme = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
     return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 
 
@@ -58,7 +66,7 @@ async def create(account: Account, request: Request, _exchange: Exchange) -> Res
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
     database = account.catalog.database(exchange.names[0])
-    if is_unchanged(database.etag, request.header("if-none-match")):
+    if is_unchanged(database.etag, request.header(IF_NONE_MATCH)):
         return not_modified(database.etag)
     return metadata_read(wire.database(database), owner_path(database.id))
 
@@ -76,5 +84,5 @@ async def query(account: Account, request: Request, _exchange: Exchange) -> Resp
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
-    await databases.delete(account, exchange.names[0], request.header("if-match"))
+    await databases.delete(account, exchange.names[0], request.header(IF_MATCH))
     return metadata_deleted()

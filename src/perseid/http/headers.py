@@ -17,41 +17,80 @@ from perseid.model import Container
 from perseid.service.items.scope import Scope
 from perseid.service.resources import scripts
 
-ACTIVITY_ID: Final = "x-ms-activity-id"
-CHARGE: Final = "x-ms-request-charge"
-CONTINUATION: Final = "x-ms-continuation"
-IS_QUERY: Final = "x-ms-documentdb-isquery"
-KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
-IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
-IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
-IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+# Standard headers
+A_IM: Final = "a-im"
+AUTHORIZATION: Final = "authorization"
+CONTENT_LENGTH: Final = "content-length"
+CONTENT_TYPE: Final = "content-type"
+DATE: Final = "date"
+ETAG: Final = "etag"
+EXPECT: Final = "expect"
+FORWARDED_SCHEME: Final = "x-forwarded-proto"
+HOST: Final = "host"
+IF_MATCH: Final = "if-match"
+IF_MODIFIED_SINCE: Final = "if-modified-since"
+IF_NONE_MATCH: Final = "if-none-match"
+LOCATION: Final = "location"
+PREFER: Final = "prefer"
+TRAILER: Final = "trailer"
+TRANSFER_ENCODING: Final = "transfer-encoding"
+
+# Headers of the service, in requests
+AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
 BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
-PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
-RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
-SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
-SUB_STATUS: Final = "x-ms-substatus"
-ALT_CONTENT_PATH: Final = "x-ms-alt-content-path"
-AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
-CONFIRM: Final = "x-perseid-confirm"
 CONSISTENCY: Final = "x-ms-consistency-level"
-CONTENT_PATH: Final = "x-ms-content-path"
 END_EPK: Final = "x-ms-end-epk"
 EXPIRY_SECONDS: Final = "x-ms-documentdb-expiry-seconds"
 FEED_FORMAT: Final = "x-ms-cosmos-changefeed-wire-format-version"
 INDEXING: Final = "x-ms-indexing-directive"
 INTENDED_CONTAINER: Final = "x-ms-cosmos-intended-collection-rid"
-ITEM_COUNT: Final = "x-ms-item-count"
+IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
+IS_QUERY: Final = "x-ms-documentdb-isquery"
+IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
+KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
 MAX_ITEM_COUNT: Final = "x-ms-max-item-count"
+PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
+POPULATE_QUOTA: Final = "x-ms-documentdb-populatequotainfo"
+POPULATE_STATISTICS: Final = "x-ms-documentdb-populatepartitionstatistics"
 PRIORITY: Final = "x-ms-cosmos-priority-level"
+SIGNED_DATE: Final = "x-ms-date"
 START_EPK: Final = "x-ms-start-epk"
 THROUGHPUT: Final = "x-ms-offer-throughput"
+TO_AUTOSCALE: Final = "x-ms-cosmos-migrate-offer-to-autopilot"
+TO_MANUAL: Final = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
+
+# Headers of the service, in responses or in both
+ACTIVITY_ID: Final = "x-ms-activity-id"
+ALT_CONTENT_PATH: Final = "x-ms-alt-content-path"
+CHARGE: Final = "x-ms-request-charge"
+CONTENT_PATH: Final = "x-ms-content-path"
+CONTINUATION: Final = "x-ms-continuation"
+INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-index-transformation-progress"
+ITEM_COUNT: Final = "x-ms-item-count"
+ITEM_LSN: Final = "x-ms-item-lsn"
+LAZY_INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-lazy-indexing-progress"
+LSN: Final = "lsn"
+RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
+RESOURCE_QUOTA: Final = "x-ms-resource-quota"
+RESOURCE_USAGE: Final = "x-ms-resource-usage"
+RETRY_AFTER_MS: Final = "x-ms-retry-after-ms"
+SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
+SUB_STATUS: Final = "x-ms-substatus"
+
+# Headers that Perseid adds
+CONFIRM: Final = "x-perseid-confirm"
+EXPIRES_AT: Final = "x-perseid-expires-at"
+LIFETIME: Final = "x-perseid-lifetime"
+LIFETIME_ORIGIN: Final = "x-perseid-lifetime-origin"
+REMAINING: Final = "x-perseid-remaining"
 
 # Headers whose absence means something else than a value that cannot be read.
 SIGNIFICANT_HEADERS: Final = frozenset(
     (
-        "a-im", "if-match", "if-modified-since", "if-none-match", "prefer",
+        A_IM, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, PREFER,
         AUTOSCALE, BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, CONFIRM, CONSISTENCY, CONTINUATION,
         END_EPK, EXPIRY_SECONDS, FEED_FORMAT, INDEXING, INTENDED_CONTAINER, IS_BATCH, IS_PLAN,
         IS_QUERY, IS_UPSERT, KEY_TYPE, MAX_ITEM_COUNT, PARTITION_KEY, PRIORITY, RANGE_ID,
@@ -93,7 +132,7 @@ def flag(request: Request, name: str) -> bool:
 
 def wants_minimal(request: Request) -> bool:
     """Prefer: return=minimal; whoever wrote an item does not want to read it."""
-    return (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal"
+    return (request.header(PREFER) or "").replace(" ", "").lower() == "return=minimal"
 
 
 def integer(request: Request, name: str, default: int) -> int:
@@ -109,7 +148,7 @@ def _integer(name: str, value: str) -> int:
 
 def is_query(request: Request) -> bool:
     """Whether a POST to a feed asks a question."""
-    content = request.header("content-type")
+    content = request.header(CONTENT_TYPE)
     if content is not None and content.startswith("application/query+json"):
         return True
     return flag(request, IS_QUERY)

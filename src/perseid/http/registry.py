@@ -8,7 +8,14 @@ from urllib.parse import quote
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH, EXPIRY_SECONDS, integer
+from perseid.http.headers import (
+    ALT_CONTENT_PATH,
+    CONTENT_PATH,
+    EXPIRY_SECONDS,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    integer,
+)
 from perseid.http.items import container_of
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
@@ -23,8 +30,7 @@ from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import registry, scripts, users
-from perseid.service.resources.registry import RegistryKind
-from perseid.store.types import Resource
+from perseid.service.resources.registry import RegisteredResource, RegistryKind
 
 Body: TypeAlias = dict[str, Any]
 
@@ -48,7 +54,7 @@ class RegistryHandlers:
         kind: RegistryKind,
         plural: str,
         owner: Callable[[Account, Request, Exchange], Owner],
-        show: Callable[[Account, Request, Resource], Body],
+        show: Callable[[Account, Request, RegisteredResource], Body],
     ) -> None:
         self._kind = kind
         self._plural = plural
@@ -62,7 +68,7 @@ class RegistryHandlers:
 
     async def upsert(self, account: Account, request: Request, exchange: Exchange) -> Response:
         owner, body = self._begin(account, request, exchange)
-        if_match = request.header("if-match")
+        if_match = request.header(IF_MATCH)
         written, is_new = await registry.upsert(
             account, self._kind, owner.rid, body, if_match=if_match, now=request.now
         )
@@ -72,7 +78,7 @@ class RegistryHandlers:
     async def read(self, account: Account, request: Request, exchange: Exchange) -> Response:
         owner = self._owner(account, request, exchange)
         resource = registry.read(account, self._kind, owner.rid, exchange.names[-1])
-        if is_unchanged(resource.etag, request.header("if-none-match")):
+        if is_unchanged(resource.etag, request.header(IF_NONE_MATCH)):
             return not_modified(resource.etag, *owner.headers)
         return metadata_read(self._show(account, request, resource), *owner.headers)
 
@@ -84,14 +90,14 @@ class RegistryHandlers:
             owner.rid,
             exchange.names[-1],
             body,
-            if_match=request.header("if-match"),
+            if_match=request.header(IF_MATCH),
             now=request.now,
         )
         return metadata_written(200, self._show(account, request, changed), *owner.headers)
 
     async def delete(self, account: Account, request: Request, exchange: Exchange) -> Response:
         owner = self._owner(account, request, exchange)
-        if_match = request.header("if-match")
+        if_match = request.header(IF_MATCH)
         await registry.delete(account, self._kind, owner.rid, exchange.names[-1], if_match)
         return metadata_deleted(*owner.headers)
 
@@ -145,15 +151,15 @@ def _container(account: Account, request: Request, exchange: Exchange) -> Owner:
     return Owner(container.rid, container.path)
 
 
-def _show(account: Account, _request: Request, resource: Resource) -> Body:
+def _show(account: Account, _request: Request, resource: RegisteredResource) -> Body:
     return wire.registered(resource, registry.link_of(account, resource))
 
 
-def _show_user(account: Account, request: Request, resource: Resource) -> Body:
+def _show_user(account: Account, request: Request, resource: RegisteredResource) -> Body:
     return _show(account, request, resource) | {"_permissions": "permissions/"}
 
 
-def _show_permission(account: Account, request: Request, resource: Resource) -> Body:
+def _show_permission(account: Account, request: Request, resource: RegisteredResource) -> Body:
     token = grants.issue(account, resource.rid, lifetime(request), request.now)
     return _show(account, request, resource) | {"_token": token}
 

@@ -14,7 +14,9 @@ from perseid.http.headers import (
     CHARGE,
     CONTENT_PATH,
     CONTINUATION,
+    ETAG,
     ITEM_COUNT,
+    LSN,
     MAX_ITEM_COUNT,
     RANGE_ID,
     SESSION_TOKEN,
@@ -31,11 +33,11 @@ _WRITE = (CHARGE, charges.text(charges.METADATA_WRITE))
 
 
 def metadata_read(body: dict[str, Any], *extra: tuple[str, str]) -> Response:
-    return Response(200, [_READ, ("etag", body["_etag"]), *extra], wire.encode(body))
+    return Response(200, [_READ, (ETAG, body["_etag"]), *extra], wire.encode(body))
 
 
 def metadata_written(status: int, body: dict[str, Any], *extra: tuple[str, str]) -> Response:
-    return Response(status, [_WRITE, ("etag", body["_etag"]), *extra], wire.encode(body))
+    return Response(status, [_WRITE, (ETAG, body["_etag"]), *extra], wire.encode(body))
 
 
 def metadata_deleted(*extra: tuple[str, str]) -> Response:
@@ -43,7 +45,7 @@ def metadata_deleted(*extra: tuple[str, str]) -> Response:
 
 
 def not_modified(etag: str, *extra: tuple[str, str]) -> Response:
-    return Response(304, [_READ, ("etag", etag), *extra])
+    return Response(304, [_READ, (ETAG, etag), *extra])
 
 
 def owner_path(*names: str) -> tuple[str, str]:
@@ -103,7 +105,7 @@ def container_headers(
     return [
         (CHARGE, charges.text(charge)),
         (SESSION_TOKEN, f"{part}:-1#{lsn}"),
-        ("lsn", str(lsn)),
+        (LSN, str(lsn)),
         *_container_path_headers(container.path, container.rid, part),
     ]
 
