@@ -12,7 +12,7 @@ from perseid.service.operation import Operation
 from perseid.service.throughput import admission
 
 
-class FeedPage(NamedTuple):
+class ItemFeedPage(NamedTuple):
     rows: list[Row]
     continuation: str | None  # None on the last page
     range_index: int | None  # of the scope, if it is confined to one range
@@ -28,7 +28,7 @@ def position_of(account: Account, container: Container, continuation: str | None
 
 async def read_page(
     op: Operation, scope: Scope, *, after: int, limit: int, allowance: float
-) -> FeedPage:
+) -> ItemFeedPage:
     """The next items; fewer than `limit` if the allowance in request units is short."""
     search = search_of(op, scope, after=after, limit=limit)
     rows, has_more = await op.stores.queries.search(op.container, search)
@@ -40,4 +40,4 @@ async def read_page(
     if has_more:
         position = {"f": "items", "c": op.container.rid, "n": rows[-1].number}
         continuation = tokens.seal(op.account.secret, position)
-    return FeedPage(rows, continuation, search.range_index)
+    return ItemFeedPage(rows, continuation, search.range_index)
