@@ -20,8 +20,8 @@ from perseid import clock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import Forbidden, Unauthorized
 from perseid.http import admin
-from perseid.http.authorization import SignatureVerifier
 from perseid.http.request import Exchange, Request
+from perseid.http.signatures import SignatureVerifier
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running

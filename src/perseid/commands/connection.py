@@ -215,7 +215,7 @@ class Connection:
 
 
 def decode_secret(key: str) -> bytes:
-    from perseid.http.authorization import decode_key
+    from perseid.http.signatures import decode_key
 
     try:
         return decode_key(key)

@@ -21,12 +21,12 @@ from perseid.http.responses import session_token
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import imports, point_operations
+from perseid.service.items.scope import search_container
 from perseid.service.lifetimes import reports
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin, retry_if_stale
 from perseid.service.queries import explanation, query_requests
 from perseid.service.throughput import enforcement
-from perseid.store.types import Search
 
 PREFIX: Final = "/_perseid/"
 _EXPLAINED_ROWS: Final = 100
@@ -50,7 +50,7 @@ async def health(_context: AdminContext, _request: Request, _exchange: Exchange)
 
 async def ready(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The data can be read."""
-    await context.account.stores.values.get_meta("token_secret")
+    await context.account.check_store()
     return _json_response({"status": "ready", "version": __version__})
 
 
@@ -113,7 +113,7 @@ async def _change_clock(
             change(trial)
         except ValueError as exc:
             raise BadRequest(f"The clock was not moved: {exc}.") from None
-        await account.stores.metadata.publish_clock(trial.setting)
+        await account.publish_clock(trial.setting)
         clock.adopt(trial.setting)
     return await _clock_changed(context, request, exchange)
 
@@ -228,14 +228,10 @@ async def explain_query(context: AdminContext, request: Request, _exchange: Exch
     op = begin(context.account, container, request.now)
     encoded_query = wire.encode({**body, "parameters": body.get("parameters")})
     query = query_requests.parse_request(encoded_query)
-    scope = Search(cutoff=op.cutoff)
-    if body.get("partitionKey") is not None:
-        key = body["partitionKey"]
-        header = wire.encode(key if isinstance(key, list) else [key]).decode()
-        logical_partition = point_operations.logical_partition_of(container, header)
-        scope = scope._replace(
-            pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
-        )
+    key = body.get("partitionKey")
+    if key is not None:
+        key = wire.encode(key if isinstance(key, list) else [key]).decode()
+    scope = search_container(op, key)
     return _json_response(await explanation.explain(op, query, scope, _EXPLAINED_ROWS))
 
 
@@ -265,7 +261,7 @@ async def import_items(context: AdminContext, request: Request, exchange: Exchan
     )
     # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
     op = begin(context.account, container, request.now)
-    lsns = await retry_if_stale(op, lambda op: op.stores.items.lsns(op.container))
+    lsns = await retry_if_stale(op, lambda op: op.account.lsns(op.container))
     token = session_token(container, lsns)  # of its ranges, which never change
     return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(import_result)))
 

@@ -1,4 +1,4 @@
-"""The account and its databases on the wire."""
+"""Handlers for the account and its databases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import AUTOSCALE, CHARGE, THROUGHPUT
+from perseid.http.headers import (
+    AUTOSCALE,
+    CHARGE,
+    FORWARDED_SCHEME,
+    HOST,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    THROUGHPUT,
+)
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
@@ -22,7 +30,7 @@ from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import databases
 from perseid.service.throughput.rules import Throughput, throughput_from_headers
 
-# For whoever looks which service this is; no client reads them.
+# For people who want to know which service this is; no client reads them.
 _VERSIONS: Final = (
     ("x-ms-schemaversion", "1.18"),
     ("x-ms-serviceversion", "version=2.14.0"),
@@ -31,15 +39,15 @@ _VERSIONS: Final = (
 
 
 async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
-    """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
-    host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
+    """GET /. Clients send all later requests to its endpoint, so it is the one they used."""
+    host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
     return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
-    """That of the client, which a proxy that ends TLS for it passes on."""
-    forwarded_scheme = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    """The scheme that the client used; a proxy that terminates TLS forwards it."""
+    forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
     return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 
 
@@ -58,7 +66,7 @@ async def create(account: Account, request: Request, _exchange: Exchange) -> Res
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
     database = account.catalog.database(exchange.names[0])
-    if is_unchanged(database.etag, request.header("if-none-match")):
+    if is_unchanged(database.etag, request.header(IF_NONE_MATCH)):
         return not_modified(database.etag)
     return metadata_read(wire.database(database), owner_path(database.id))
 
@@ -76,5 +84,5 @@ async def query(account: Account, request: Request, _exchange: Exchange) -> Resp
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
-    await databases.delete(account, exchange.names[0], request.header("if-match"))
+    await databases.delete(account, exchange.names[0], request.header(IF_MATCH))
     return metadata_deleted()

@@ -1,15 +1,21 @@
-"""Items on the wire: decode, call the service, encode."""
+"""Handlers for items: decode the request, call the service, encode the response."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from perseid import charges, documents, ttl
 from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
+    ETAG,
+    EXPIRES_AT,
+    IF_MATCH,
+    IF_NONE_MATCH,
     ITEM_COUNT,
+    ITEM_LSN,
+    LIFETIME,
     PARTITION_KEY,
+    REMAINING,
+    TTL_SOURCE,
     check_container,
     check_session,
     flag,
@@ -21,21 +27,16 @@ from perseid.http.headers import (
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.model import Container, Row
-from perseid.service import tokens
 from perseid.service.account import Account
-from perseid.service.items import patches, point_operations
-from perseid.service.items.scope import search_of
+from perseid.service.items import feed, patches, point_operations
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
 from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
-from perseid.store.types import Search
-
-_LIFETIME_HEADER: Final = "x-perseid-lifetime"
 
 
 def container_of(account: Account, request: Request, exchange: Exchange) -> Container:
-    """The container a request about items is for; it must be the one the client means."""
+    """The container of a request about items, checked against the rid that the client knows."""
     container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     check_container(request, container)
     exchange.container = container
@@ -56,12 +57,12 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
     if row is None:
         raise item_not_found()
     factor = charges.consistency_factor(exchange.consistency)
-    if is_unchanged(row.etag, request.header("if-none-match")):
+    if is_unchanged(row.etag, request.header(IF_NONE_MATCH)):
         headers = container_headers(
             container, logical_partition.range_index, lsn, charges.MISS * factor
         )
-        headers.append(("etag", row.etag))
-        if flag(request, _LIFETIME_HEADER):
+        headers.append((ETAG, row.etag))
+        if flag(request, LIFETIME):
             headers += _lifetime_headers(op, row)
         return Response(304, headers)
     charge = charges.point_read(row.size) * factor
@@ -78,7 +79,7 @@ async def create(account: Account, request: Request, exchange: Exchange) -> Resp
 async def upsert(account: Account, request: Request, exchange: Exchange) -> Response:
     op, checked_item = _checked_item(account, request, exchange)
     written = await point_operations.upsert(
-        op, checked_item, request.header("if-match"), request.header("if-none-match")
+        op, checked_item, request.header(IF_MATCH), request.header(IF_NONE_MATCH)
     )
     return _written(request, exchange, op, written)
 
@@ -86,7 +87,7 @@ async def upsert(account: Account, request: Request, exchange: Exchange) -> Resp
 async def replace(account: Account, request: Request, exchange: Exchange) -> Response:
     op, checked_item = _checked_item(account, request, exchange)
     name = await point_operations.resolve_id(op, checked_item.logical_partition, exchange.names[2])
-    written = await point_operations.replace(op, name, checked_item, request.header("if-match"))
+    written = await point_operations.replace(op, name, checked_item, request.header(IF_MATCH))
     return _written(request, exchange, op, written)
 
 
@@ -98,7 +99,7 @@ async def patch(account: Account, request: Request, exchange: Exchange) -> Respo
     exchange.range_index = logical_partition.range_index
     item_patch = patches.parse(request.body, op.container.key)
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
-    if_match = request.header("if-match")
+    if_match = request.header(IF_MATCH)
     written = await point_operations.patch(
         op, logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
     )
@@ -112,7 +113,7 @@ async def delete(account: Account, request: Request, exchange: Exchange) -> Resp
     )
     exchange.range_index = logical_partition.range_index
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
-    deleted = await point_operations.delete(op, logical_partition, name, request.header("if-match"))
+    deleted = await point_operations.delete(op, logical_partition, name, request.header(IF_MATCH))
     charge = point_operations.charge_of(op.container, deleted)
     return Response(
         204, container_headers(op.container, logical_partition.range_index, deleted.lsn, charge)
@@ -123,42 +124,28 @@ async def read_feed(account: Account, request: Request, exchange: Exchange) -> R
     op = begin(account, container_of(account, request, exchange), request.now)
     container = op.container
     limit = page_size(request)
-    after = _position(account, request, container)
-    lsns = await account.stores.items.lsns(container)
+    after = feed.position_of(account, container, request.header(CONTINUATION))
+    lsns = await account.lsns(container)
     check_session(request, dict(enumerate(lsns)))
-    search = scope(op, request, exchange, after=after, limit=limit)
-    rows, has_more, *_ = await account.stores.queries.search(container, search)
+    scope = scope_of(request, container, partition_key(request, exchange))
+    page = await feed.read_page(op, scope, after=after, limit=limit, allowance=exchange.allowance)
+    rows = page.rows
     if account.budgets is not None:
-        affordable_rows = metering.affordable_count(exchange, [row.size for row in rows])
-        has_more = has_more or affordable_rows < len(rows)
-        del rows[affordable_rows:]
         metering.narrow_ranges(exchange, {row.range_index for row in rows})
-    charge = charges.feed_page(row.size for row in rows) * charges.consistency_factor(
-        exchange.consistency
-    )
-    target_range = search.range_index or 0
-    headers = container_headers(container, target_range, lsns[target_range], charge)
+    factor = charges.consistency_factor(exchange.consistency)
+    charge = charges.feed_page(row.size for row in rows) * factor
+    range_index = page.range_index or 0
+    headers = container_headers(container, range_index, lsns[range_index], charge)
     headers.append((ITEM_COUNT, str(len(rows))))
-    if has_more:
-        position = {"f": "items", "c": container.rid, "n": rows[-1].number}
-        headers.append((CONTINUATION, tokens.seal(account.secret, position)))
+    if page.continuation is not None:
+        headers.append((CONTINUATION, page.continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", [row.body for row in rows]))
 
 
-def scope(op: Operation, request: Request, exchange: Exchange, *, after: int, limit: int) -> Search:
-    """The items a feed or query is about: by key, key prefix, range, or interval of hashes."""
+def partition_key(request: Request, exchange: Exchange) -> str | None:
+    """The partition key of a list: that of the header, or else that of the resource token."""
     header = request.header(PARTITION_KEY)
-    if header is None:
-        header = exchange.confined_key
-    return search_of(op, scope_of(request, op.container, header), after=after, limit=limit)
-
-
-def _position(account: Account, request: Request, container: Container) -> int:
-    token = request.header(CONTINUATION)
-    if not token:
-        return -1
-    position: int = tokens.unseal(account.secret, token, f="items", c=container.rid)["n"]
-    return position
+    return exchange.confined_key if header is None else header
 
 
 def _checked_item(
@@ -185,18 +172,18 @@ def _written(request: Request, exchange: Exchange, op: Operation, written: Write
 
 
 def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
-    headers = [("etag", row.etag), ("x-ms-item-lsn", str(row.lsn))]
-    if flag(request, _LIFETIME_HEADER):
+    headers = [(ETAG, row.etag), (ITEM_LSN, str(row.lsn))]
+    if flag(request, LIFETIME):
         headers += _lifetime_headers(op, row)
     return headers
 
 
 def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
-    """What becomes of the item, for those who ask."""
+    """When the item expires, for requests that ask."""
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [("x-perseid-ttl-source", reports.ttl_source(policy, row.ttl))]
+    headers = [(TTL_SOURCE, reports.ttl_source(policy, row.ttl))]
     if expires_at is not None:
-        headers.append(("x-perseid-expires-at", str(expires_at)))
-        headers.append(("x-perseid-remaining", str(expires_at - max(op.ts, row.ts))))
+        headers.append((EXPIRES_AT, str(expires_at)))
+        headers.append((REMAINING, str(expires_at - max(op.ts, row.ts))))
     return headers

@@ -1,10 +1,15 @@
-"""Offers on the wire."""
+"""Handlers for offers."""
 
 from __future__ import annotations
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import flag
+from perseid.http.headers import (
+    IF_MATCH,
+    TO_AUTOSCALE,
+    TO_MANUAL,
+    flag,
+)
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_feed,
@@ -35,9 +40,9 @@ async def replace(account: Account, request: Request, exchange: Exchange) -> Res
         account,
         exchange.names[0],
         parse_object(request.body),
-        request.header("if-match"),
+        request.header(IF_MATCH),
         request.now,
-        to_autoscale=flag(request, "x-ms-cosmos-migrate-offer-to-autopilot"),
-        to_manual=flag(request, "x-ms-cosmos-migrate-offer-to-manual-throughput"),
+        to_autoscale=flag(request, TO_AUTOSCALE),
+        to_manual=flag(request, TO_MANUAL),
     )
     return metadata_written(200, wire.offer(changed))

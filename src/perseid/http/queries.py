@@ -22,11 +22,13 @@ from perseid.http.headers import (
     check_session,
     flag,
     page_size,
+    scope_of,
 )
-from perseid.http.items import container_of, scope
+from perseid.http.items import container_of, partition_key
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
+from perseid.service.items.scope import search_of
 from perseid.service.operation import Operation, begin
 from perseid.service.queries import client_plans, pages, query_requests
 from perseid.service.queries.plans import Plan, partition_key_filter
@@ -54,11 +56,12 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     filtered_key = partition_key_filter(container, plan, query_request.parameters)
     if filtered_key is None:
         _check_scope(request)
-    lsns = await account.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
-    search = scope(op, request, exchange, after=-1, limit=limit)
+    scope = scope_of(request, container, partition_key(request, exchange))
+    search = search_of(op, scope, after=-1, limit=limit)
     if filtered_key is not None and search.pk_prefix is None:
         search = search._replace(pk_prefix=filtered_key)
     token = request.header(CONTINUATION)
@@ -112,7 +115,7 @@ async def query_plan(account: Account, request: Request, exchange: Exchange) -> 
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
-    lsns = await account.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
     return Response(200, headers, wire.query_plan(client_plan))
 

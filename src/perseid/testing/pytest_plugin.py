@@ -280,7 +280,7 @@ def _setting(config: pytest.Config, name: str) -> str:
 
 def _check_key(key: str) -> None:
     __tracebackhide__ = True
-    from perseid.http.authorization import decode_key
+    from perseid.http.signatures import decode_key
 
     try:
         decode_key(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
@@ -188,6 +188,28 @@ async def delete(
             [RemoveResource(r) for r in account.catalog.with_descendants(container.rid)]
         )
         return container
+
+
+class RangeStatistics(NamedTuple):
+    """The live items of one physical range."""
+
+    range_id: str
+    items: int
+    size: int  # in bytes
+    partition_keys: int  # distinct ones
+
+
+async def statistics(account: Account, container: Container, now: float) -> list[RangeStatistics]:
+    """What each range of the container holds."""
+    cutoff = account.cutoff(container, now)
+    ranges = []
+    for key_range in container.ranges:
+        usage = await account.usage(container, cutoff, key_range.index)
+        partition_keys = await account.stores.items.count_partitions(
+            container, key_range.index, cutoff
+        )
+        ranges.append(RangeStatistics(key_range.id, usage.items, usage.size, partition_keys))
+    return ranges
 
 
 def _retention(account: Account, properties: dict[str, Any]) -> int:
