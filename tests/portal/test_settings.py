@@ -160,7 +160,7 @@ def test_the_guard_asks_for_a_confirmation(
     save(page)
     page.get_by_role("button", name="End 4 items").click()
     guard = page.get_by_role("dialog", name="The guard asks for a confirmation")
-    expect(guard).to_contain_text("would end 4 items at once; the guard allows 50%")
+    expect(guard).to_contain_text("would expire 4 items immediately; the guard allows 50%")
     assert "defaultTtl" not in raw.get(container).json
     go = guard.get_by_role("button", name="End 4 items")
     expect(go).to_be_disabled()

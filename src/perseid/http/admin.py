@@ -21,8 +21,16 @@ from perseid.http.responses import session_token
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import imports, point_operations
-from perseid.service.lifetimes import reports
+from perseid.service.lifetimes import metrics as account_metrics
+from perseid.service.lifetimes.audit import audit_entries
+from perseid.service.lifetimes.forecast import BUCKET_SECONDS, MOST_BUCKETS
+from perseid.service.lifetimes.forecast import forecast as forecast_expiry
+from perseid.service.lifetimes.item_explanation import explain_item
+from perseid.service.lifetimes.preview import preview as preview_change
+from perseid.service.lifetimes.settings import configure as configure_container
+from perseid.service.lifetimes.status import status
 from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.service.lifetimes.undo import undo as undo_change
 from perseid.service.operation import begin, retry_if_stale
 from perseid.service.queries import explanation, query_requests
 from perseid.service.throughput import enforcement
@@ -134,7 +142,7 @@ async def _clock_changed(context: AdminContext, request: Request) -> Response:
 
 async def read_lifetimes(context: AdminContext, request: Request) -> Response:
     """The policy, how many live under it, how many wait to be removed."""
-    body = await reports.status(context.account, _container(context, request), request.now)
+    body = await status(context.account, _container(context, request), request.now)
     return _json_response(body)
 
 
@@ -146,19 +154,19 @@ async def preview(context: AdminContext, request: Request) -> Response:
     default_ttl = ttl.check_default_ttl(body["defaultTtl"])
     container = _container(context, request)
     return _json_response(
-        await reports.preview(context.account, container, default_ttl, request.now)
+        await preview_change(context.account, container, default_ttl, request.now)
     )
 
 
 async def forecast(context: AdminContext, request: Request) -> Response:
     """?bucket=hour&count=24: who dies when, under the policy as it is."""
     options = _query_options(request, bucket="hour", count="24")
-    width = reports.FORECAST_BUCKETS.get(options["bucket"])
+    width = BUCKET_SECONDS.get(options["bucket"])
     if width is None:
-        raise BadRequest(f"bucket is one of {', '.join(reports.FORECAST_BUCKETS)}.")
-    count = _integer_option(options, "count", reports.LARGEST_FORECAST)
+        raise BadRequest(f"bucket is one of {', '.join(BUCKET_SECONDS)}.")
+    count = _integer_option(options, "count", MOST_BUCKETS)
     container = _container(context, request)
-    body = await reports.forecast(context.account, container, width, count, request.now)
+    body = await forecast_expiry(context.account, container, width, count, request.now)
     seconds = context.sweeper.drain_seconds(body["pendingPurge"]["items"])
     return _json_response(body | {"drainSeconds": seconds})
 
@@ -174,7 +182,7 @@ async def explain(context: AdminContext, request: Request) -> Response:
     )
     proposed = ttl.check_item_ttl(body["ttl"]) if "ttl" in body else None
     op = begin(context.account, container, request.now)
-    return _json_response(await reports.explain(op, logical_partition, body["id"], proposed))
+    return _json_response(await explain_item(op, logical_partition, body["id"], proposed))
 
 
 async def undo(context: AdminContext, request: Request) -> Response:
@@ -182,7 +190,7 @@ async def undo(context: AdminContext, request: Request) -> Response:
     rid = _container(context, request).rid
     confirmation = request.header("x-perseid-confirm")
     return _json_response(
-        await reports.undo(context.account, rid, request.caller, confirmation, request.now)
+        await undo_change(context.account, rid, request.caller, confirmation, request.now)
     )
 
 
@@ -190,8 +198,8 @@ async def configure(context: AdminContext, request: Request) -> Response:
     """{"purgeHoldSeconds": n, "guard": "500" or "10%" or null}"""
     rid = _container(context, request).rid
     settings = parse_object(request.body)
-    changed = await reports.configure(context.account, rid, settings, request.caller, request.now)
-    return _json_response(await reports.status(context.account, changed, request.now))
+    changed = await configure_container(context.account, rid, settings, request.caller, request.now)
+    return _json_response(await status(context.account, changed, request.now))
 
 
 async def drain(context: AdminContext, request: Request) -> Response:
@@ -208,7 +216,7 @@ async def audit(context: AdminContext, request: Request) -> Response:
     after = _integer_option(options, "after", 2**62, least=0)
     limit = _integer_option(options, "limit", 10_000)
     return _json_response(
-        {"entries": await reports.audit(context.account, container, after, limit)}
+        {"entries": await audit_entries(context.account, container, after, limit)}
     )
 
 
@@ -317,13 +325,15 @@ async def confirm_clock(context: AdminContext, request: Request) -> Response:
 
 async def read_metrics(context: AdminContext, request: Request) -> Response:
     """Prometheus text."""
-    figures = await metrics.collect(context.account, context.sweeper, request.now)
+    figures = await account_metrics.collect(context.account, context.sweeper, request.now)
     text = metrics.exposition(figures)
     return Response(200, [], text, "text/plain; version=0.0.4; charset=utf-8")
 
 
 async def read_metrics_json(context: AdminContext, request: Request) -> Response:
-    return _json_response(await metrics.collect(context.account, context.sweeper, request.now))
+    return _json_response(
+        await account_metrics.collect(context.account, context.sweeper, request.now)
+    )
 
 
 # Path below the prefix, `*` for a name -> method -> handler.

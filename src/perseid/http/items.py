@@ -27,7 +27,6 @@ from perseid.service import tokens
 from perseid.service.account import Account
 from perseid.service.items import patches, point_operations
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
-from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
 from perseid.store.types import Search
@@ -217,7 +216,7 @@ def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     """What becomes of the item, for those who ask."""
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [("x-perseid-ttl-source", reports.ttl_source(policy, row.ttl))]
+    headers = [("x-perseid-ttl-source", ttl.ttl_source(row.ttl, policy))]
     if expires_at is not None:
         headers.append(("x-perseid-expires-at", str(expires_at)))
         headers.append(("x-perseid-remaining", str(expires_at - max(op.ts, row.ts))))

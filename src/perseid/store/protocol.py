@@ -15,16 +15,13 @@ from perseid.clock import ClockSetting
 from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OrderedPage,
     Page,
@@ -35,7 +32,12 @@ from perseid.store.types import (
     Search,
     View,
 )
-from perseid.ttl import Cutoff
+from perseid.ttl import (
+    NO_EXPIRY_AGES,
+    Cutoff,
+    ExpiryAges,
+    ExpirySpan,
+)
 
 T = TypeVar("T")
 

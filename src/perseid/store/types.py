@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from perseid.conditions import Filter, OrderPosition, PropertyPath
 from perseid.model import ItemKey, Row
-from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff, ExpiryKind
 
 T = TypeVar("T")
 
@@ -207,14 +207,6 @@ class ChangePage(NamedTuple):
     is_complete: bool
 
 
-class ExpirySpan(NamedTuple):
-    """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
-
-    kind: Literal["inheriting", "own"]
-    after: int
-    upto: int
-
-
 class ExpiryCount(NamedTuple):
     """How many items, their bytes, the first and last `_ts` among them, the highest base."""
 
@@ -225,25 +217,11 @@ class ExpiryCount(NamedTuple):
     last: int | None
 
 
-class ExpiryAges(NamedTuple):
-    """How old inheriting items were when they died: those written up to `until`, and later ones."""
-
-    until: int
-    before: int
-    after: int
-
-    def of(self, ts: int) -> int:
-        return self.before if ts <= self.until else self.after
-
-
-NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
-
-
 class PurgedItem(NamedTuple):
     """A dead item about to be removed; `ended` is when it died."""
 
     number: int
-    kind: Literal["inheriting", "own"]
+    kind: ExpiryKind
     base: int
     expired_at: int
     size: int

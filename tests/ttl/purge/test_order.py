@@ -49,7 +49,7 @@ POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
 def test_the_longest_dead_goes_first(
     place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perseid.service.lifetimes.sweeper.STEP", 1)
+    monkeypatch.setattr("perseid.service.lifetimes.sweeper.SMALL_STEP", 1)
 
     async def scenario() -> list[str]:
         clock = frozen_clock()

@@ -14,7 +14,9 @@ from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.catalog import retention_minutes
 from perseid.service.definitions.container import new_container, replaced_container
-from perseid.service.lifetimes import policies, reports
+from perseid.service.lifetimes import policies
+from perseid.service.lifetimes.audit import audit_change_later
+from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
@@ -113,7 +115,7 @@ async def replace(
                 pass
         audit_entries = []
         if is_new_policy:
-            await reports.check_guard(account, container, default_ttl, confirmation, now)
+            await check_guard(account, container, default_ttl, confirmation, now)
         etag = await account.new_etag(now)
         if is_new_policy:
             # The time may have gone on while this waited for its turn and for the guard. Who was
@@ -151,7 +153,7 @@ async def replace(
         )
         changed = account.catalog.container_for(resource)
         if is_new_policy:
-            reports.audit_change_later(account, container, changed, caller, now)
+            audit_change_later(account, container, changed, caller, now)
         if properties["indexingPolicy"] != container.properties["indexingPolicy"]:
             await _keep_indexes(account, changed)
         return changed

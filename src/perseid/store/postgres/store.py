@@ -28,16 +28,13 @@ from perseid.store.postgres.pool import (
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import range_key
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OrderedPage,
     Page,
@@ -48,7 +45,12 @@ from perseid.store.types import (
     Search,
     View,
 )
-from perseid.ttl import Cutoff
+from perseid.ttl import (
+    NO_EXPIRY_AGES,
+    Cutoff,
+    ExpiryAges,
+    ExpirySpan,
+)
 
 log = logging.getLogger(__name__)
 

@@ -37,16 +37,13 @@ from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.sqlite.tombstones import Tombstone
 from perseid.store.sqlite.writer import GroupCommitWriter, as_client_error, client_errors
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OrderedPage,
     Page,
@@ -60,7 +57,13 @@ from perseid.store.types import (
     StoreError,
     View,
 )
-from perseid.ttl import LIVE_SQL, Cutoff
+from perseid.ttl import (
+    LIVE_SQL,
+    NO_EXPIRY_AGES,
+    Cutoff,
+    ExpiryAges,
+    ExpirySpan,
+)
 
 T = TypeVar("T")
 
