@@ -25,7 +25,8 @@ from perseid.store.types import (
     LatestPage,
     OrderedPage,
     Page,
-    PurgedItem,
+    PurgeRequest,
+    PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
@@ -33,9 +34,7 @@ from perseid.store.types import (
     View,
 )
 from perseid.ttl import (
-    NO_EXPIRY_AGES,
     Cutoff,
-    ExpiryAges,
     ExpirySpan,
 )
 
@@ -203,9 +202,7 @@ class QueryStore(Protocol):
         combined; makes no index."""
         ...
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
+    async def drop_disallowed_indexes(self, container: Container) -> None:
         """Drops the property indexes that the indexing policy no longer allows."""
         ...
 
@@ -232,24 +229,10 @@ class ChangeStore(Protocol):
 class ExpiryStore(Protocol):
     """Expired items: find, count, purge."""
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,
-    ) -> list[PurgedItem]:
-        """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        """Purges expired items in one transaction.
 
-        `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
-        what the policy before would have killed, to count the difference.
-        `afford` says how many of the candidates, from the front, there is budget for.
-        PurgedElsewhere if another front end is at it, unless this one `takes_over`.
+        PurgeLeaseTaken if another server process purges the range.
         """
         ...
 

@@ -21,6 +21,8 @@ from perseid.store.types import (
     ChangeSearch,
     Cleared,
     Decision,
+    PartitionAtCutoff,
+    PurgeRequest,
     Put,
     PutResource,
     RemoveResource,
@@ -164,7 +166,7 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
             ).items
             == 1
         )
-        assert run(store.purge(container, 0, Cutoff(100, 100), limit=10)) == []
+        assert run(store.purge(PurgeRequest(container, 0, Cutoff(100, 100), 10))).items == []
         assert run(store.lsns(container)) == (22, 0)
         before = rows_on_disk(store)
         if not run(store.purge_cleared(6)):
@@ -331,7 +333,9 @@ def test_weighing_leaves_out_what_is_hidden(
     run(put(store, container, "new", size=30))
 
     def partition_size(view: View) -> Decision[int]:
-        return Decision([], view.partition_size(A, NOTHING_EXPIRED))
+        partition = PartitionAtCutoff(A, NOTHING_EXPIRED)
+        size = view.partition_sizes.get(partition, -1)
+        return Decision([], size, needs_sizes=[partition])
 
     assert run(store.write(container, 0, [], partition_size)) == 30
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from perseid import charges
 from perseid.conditions import PropertyPath
+from perseid.index_paths import paths_of
 from perseid.query import CompiledQuery
 from perseid.query.nodes import Chain, Expr, Node
 from perseid.query.planner.filters import ParameterTypes, push_filter
@@ -17,7 +18,6 @@ from perseid.service.queries.plans import (
     Plan,
     parameter_types_of,
     partition_key_filter,
-    paths_of,
     plan_for,
 )
 from perseid.service.queries.query_requests import QueryRequest

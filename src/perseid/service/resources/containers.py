@@ -18,7 +18,6 @@ from perseid.service.lifetimes import policies
 from perseid.service.lifetimes.audit import audit_change_later
 from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
-from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
 from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
@@ -162,9 +161,7 @@ async def replace(
 async def _keep_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes; one too many does no harm."""
     try:
-        await account.stores.queries.drop_disallowed_indexes(
-            container, lambda path: is_indexable(container, path)
-        )
+        await account.stores.queries.drop_disallowed_indexes(container)
     except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force
         log.warning("indexes of %s could not be dropped: %s", container.path, exc.message)
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.index_paths import is_indexable
 from perseid.model import Container
 from perseid.store.postgres import searches
 from perseid.store.postgres.catalog_version import CatalogVersion
@@ -126,10 +127,10 @@ class PostgresQueries:
             return AccessPath("order", order.path, examined)
         return AccessPath("scan", None, examined)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
-        await self._indexes.drop_disallowed(container.number, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._indexes.drop_disallowed(
+            container.number, lambda path: is_indexable(container, path)
+        )
 
     async def _candidate(self, container: Container, search: Search) -> IndexCandidate | None:
         """The part of the condition to follow; its index is made if it pays."""

@@ -38,7 +38,8 @@ from perseid.store.types import (
     LatestPage,
     OrderedPage,
     Page,
-    PurgedItem,
+    PurgeRequest,
+    PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
@@ -46,9 +47,7 @@ from perseid.store.types import (
     View,
 )
 from perseid.ttl import (
-    NO_EXPIRY_AGES,
     Cutoff,
-    ExpiryAges,
     ExpirySpan,
 )
 
@@ -268,10 +267,8 @@ class PostgresStore:
     ) -> AccessPath:
         return await self._queries.access_path(container, search, order, grouped_paths)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
-        await self._queries.drop_disallowed_indexes(container, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._queries.drop_disallowed_indexes(container)
 
     async def _check(self, container: Container) -> None:
         self._catalog_version.check(await metadata.version(self._pool), container)
@@ -299,28 +296,8 @@ class PostgresStore:
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
         return await self._expiry.count_partitions(container, range_index, cutoff)
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,
-    ) -> list[PurgedItem]:
-        return await self._expiry.purge(
-            container,
-            range_index,
-            cutoff,
-            limit=limit,
-            expiry_ages=expiry_ages,
-            previous_cutoff=previous_cutoff,
-            afford=afford,
-            takes_lease=takes_lease,
-        )
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        return await self._expiry.purge(request)
 
     async def clear_partition(
         self,

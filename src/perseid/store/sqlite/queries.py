@@ -17,6 +17,7 @@ import apsw
 
 from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.errors import NOT_WRITTEN_ERRORS
+from perseid.index_paths import is_indexable
 from perseid.model import Container, Row
 from perseid.store.sql.candidates import (
     SORTED_UP_TO,
@@ -349,11 +350,11 @@ class SqliteQueries:
 
         return await self.in_thread(find)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
+    async def drop_disallowed_indexes(self, container: Container) -> None:
         disallowed = [
-            path for path in self._indexes.paths(container.number) if not is_allowed(path)
+            path
+            for path in self._indexes.paths(container.number)
+            if not is_indexable(container, path)
         ]
         if disallowed:
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from perseid.conditions import Order, OrderPosition
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
 from perseid.store.sqlite import expiry, metadata, schema, tombstones
 from perseid.store.sqlite.change_log import (
@@ -47,7 +48,10 @@ from perseid.store.types import (
     LatestPage,
     OrderedPage,
     Page,
+    PartitionAtCutoff,
     PurgedItem,
+    PurgeRequest,
+    PurgeResult,
     Put,
     PutResource,
     Remove,
@@ -59,9 +63,7 @@ from perseid.store.types import (
 )
 from perseid.ttl import (
     LIVE_SQL,
-    NO_EXPIRY_AGES,
     Cutoff,
-    ExpiryAges,
     ExpirySpan,
 )
 
@@ -349,20 +351,14 @@ class SqliteStore:
         range_state = self._open.get(range_key) or self._range_states.get(range_key, EMPTY_RANGE)
         lsn = range_state.lsn + 1
         rows = {key: group.row(number, key) for key in keys}
-        unique_key_owners: dict[bytes, Row | None] = {}
-
-        partition_size = partial(self._partition_size, number)
-        decision = decide(View(rows, unique_key_owners, lsn, range_state.size, partition_size))
+        owners: dict[bytes, Row | None] = {}
+        sizes: dict[PartitionAtCutoff, int] = {}
         has_unique = bool(container.unique_keys)
-        while has_unique and (
-            unknown_entries := [
-                entry for entry in decision.entries() if entry not in unique_key_owners
-            ]
+        decision = decide(View(rows, owners, sizes, lsn, range_state.size))
+        while (has_unique or decision.needs_sizes) and self._look_up(
+            number, decision, owners, sizes
         ):
-            for entry in unknown_entries:
-                columns = self._write_db.execute(_statements(number).unique_key_owner, (entry,)).get
-                unique_key_owners[entry] = None if columns is None else Row._make(columns)
-            decision = decide(View(rows, unique_key_owners, lsn, range_state.size, partition_size))
+            decision = decide(View(rows, owners, sizes, lsn, range_state.size))
         changes = decision.changes
         if changes:
             hidden = self._tombstones.get(number)
@@ -385,10 +381,27 @@ class SqliteStore:
             self._open[range_key] = range_state.after_write(changes)
         return decision.result
 
-    def _partition_size(self, number: int, pk: bytes, cutoff: Cutoff) -> int:
+    def _look_up(
+        self,
+        number: int,
+        decision: Decision[Any],
+        owners: dict[bytes, Row | None],
+        sizes: dict[PartitionAtCutoff, int],
+    ) -> bool:
+        """Adds what the decision needs to know; False if it knew everything."""
+        entries = [entry for entry in decision.entries() if entry not in owners]
+        for entry in entries:
+            columns = self._write_db.execute(_statements(number).unique_key_owner, (entry,)).get
+            owners[entry] = None if columns is None else Row._make(columns)
+        partitions = [each for each in decision.needs_sizes if each not in sizes]
+        for partition in partitions:
+            sizes[partition] = self._partition_size(number, partition)
+        return bool(entries or partitions)
+
+    def _partition_size(self, number: int, partition: PartitionAtCutoff) -> int:
         self._group.flush()
         sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{number}"
-        values = {"pk": pk, "inherited": cutoff.inherited, "own": cutoff.own}
+        values = {"pk": partition.pk} | partition.cutoff._asdict()
         return int(self._write_db.execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
 
     @contextmanager
@@ -542,10 +555,8 @@ class SqliteStore:
                 container, search._replace(indexable=_NO_PATHS), order, grouped_paths
             )
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[conditions.PropertyPath], bool]
-    ) -> None:
-        await self._queries.drop_disallowed_indexes(container, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._queries.drop_disallowed_indexes(container)
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
         return await self._queries.in_thread(lambda db: read_latest(db, container.number, search))
@@ -672,28 +683,16 @@ class SqliteStore:
 
     # Lifetimes
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,  # noqa: ARG002 -- nobody else is at it
-    ) -> list[PurgedItem]:
-        def work() -> list[PurgedItem]:
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        def work() -> PurgeResult:
+            container, range_index = request.container, request.range_index
             is_logged = container.number in self._logs.logged_containers
-            most = min(limit, MAX_LOGGED_REMOVALS) if is_logged else limit
-            purged_items = expiry.purge_candidates(
-                self._write_db, container.number, range_index, cutoff, most, expiry_ages
-            )
-            del purged_items[len(purged_items) if afford is None else afford(purged_items) :]
-            if purged_items:
-                self._purge_items(container, range_index, purged_items, previous_cutoff)
-            return purged_items
+            limit = min(request.max_items, MAX_LOGGED_REMOVALS) if is_logged else request.max_items
+            candidates = expiry.purge_candidates(self._write_db, request, limit)
+            result = within_allowance(candidates, request.allowance)
+            if result.items:
+                self._purge_items(container, range_index, result.items, request.previous_cutoff)
+            return result
 
         return await self._writer.submit(work, is_heavy=True)
 
