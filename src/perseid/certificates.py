@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from perseid import clock
-from perseid.store.types import StoreError
+from perseid.errors import StartError
 
 CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "certificate-key.pem"
@@ -30,7 +30,7 @@ def ensure_certificate(directory: Path, host: str) -> tuple[Path, Path]:
         if not (certificate.exists() and key.exists() and _is_usable(certificate, key, host, now)):
             _write_certificate(certificate, key, host, now)
     except OSError as exc:
-        raise StoreError(f"cannot keep a certificate in {directory}: {exc.strerror}") from exc
+        raise StartError(f"cannot keep a certificate in {directory}: {exc.strerror}") from exc
     return certificate, key
 
 

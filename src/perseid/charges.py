@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from perseid.documents import SYSTEM_PROPERTIES
 from perseid.errors import BadRequest
 from perseid.partition import Segment, split_path
 
@@ -182,7 +183,7 @@ def text(charge: float) -> str:
 # Index terms ------------------------------------------------------------------------------------
 
 # Always indexed or never; either way the model gives them no price.
-_UNCOUNTED: Final = frozenset(("id", "_ts", "_rid", "_self", "_etag", "_attachments"))
+_UNCOUNTED: Final = SYSTEM_PROPERTIES | {"id"}
 _NESTED: Final = frozenset((dict, list))
 
 _Term: TypeAlias = tuple[tuple[str | None, ...], bool, Any]  # path, whether a boolean, value

@@ -14,10 +14,10 @@ from typing import Any, Final
 import orjson
 
 from perseid.errors import BadRequest, RequestEntityTooLarge, ServiceUnavailable
+from perseid.limits import MAX_BODY_BYTES
 
-LARGEST_BODY: Final = 2 * 1024 * 1024
 # With system properties, which do not count: what was read or exported can be sent back.
-LARGEST_REQUEST_BODY: Final = LARGEST_BODY + 1024
+_MAX_SENT_BYTES: Final = MAX_BODY_BYTES + 1024
 DEEPEST: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
 _LSN: Final = frozenset(("_lsn",))
@@ -53,7 +53,7 @@ class Document:
         self.size = size  # of the compact text, before system properties
 
 
-def parse_json(raw: bytes, *, around: int = 0, largest: int = LARGEST_BODY) -> Any:
+def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) -> Any:
     """The decoded body, or a 400 that says where it is broken.
 
     `around` is how many levels the request has around the items and values in it, which may be as
@@ -108,7 +108,7 @@ def damaged_item() -> ServiceUnavailable:
 
 def parse(raw: bytes) -> Document:
     """A document from a request body."""
-    value = parse_json(raw, largest=LARGEST_REQUEST_BODY)
+    value = parse_json(raw, largest=_MAX_SENT_BYTES)
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
     compact = orjson.dumps(value)
@@ -119,7 +119,7 @@ def parse(raw: bytes) -> Document:
         text = strip_system(text)
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
         size = len(orjson.dumps(value))
-    if len(text) > LARGEST_BODY:
+    if len(text) > MAX_BODY_BYTES:
         raise RequestEntityTooLarge(TOO_LARGE)
     return Document(text, value, size)
 
@@ -128,7 +128,7 @@ def from_value(value: dict[str, Any]) -> Document:
     """A document that was computed here (a patch, a script) and not sent as text."""
     kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
     text = orjson.dumps(kept)
-    if len(text) > LARGEST_BODY:
+    if len(text) > MAX_BODY_BYTES:
         raise RequestEntityTooLarge(TOO_LARGE)
     return Document(text, kept, len(text))
 

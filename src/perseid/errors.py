@@ -9,6 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+# Texts of the service. Clients compare them, so they stay as they are.
+RESOURCE_NOT_FOUND: Final = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+OWNER_NOT_FOUND: Final = "Owner resource does not exist"
+ITEM_NOT_FOUND: Final = (
+    "Entity with the specified id does not exist in the system."
+    " More info: https://aka.ms/cosmosdb-tsg-not-found"
+)
+ALREADY_EXISTS: Final = (
+    "Entity with the specified id already exists in the system. Learn more:"
+    " https://aka.ms/CosmosDB/sql/errors/conflict"
+)
+
 
 class CosmosError(Exception):
     """A failure the client is meant to see; anything else is a 500 and a bug.
@@ -90,10 +102,20 @@ class NotFound(CosmosError):
     status, code = 404, "NotFound"
 
 
+class ResourceNotFound(NotFound):
+    """The database, container, offer, user, permission or script does not exist."""
+
+    def __init__(self) -> None:
+        super().__init__(RESOURCE_NOT_FOUND)
+
+
 class OwnerNotFound(NotFound):
-    """It is the database or container around the resource that is missing."""
+    """The database or container that should hold the requested resource does not exist."""
 
     sub_status = 1003
+
+    def __init__(self) -> None:
+        super().__init__(OWNER_NOT_FOUND)
 
 
 class SessionNotAvailable(NotFound):
@@ -112,6 +134,13 @@ class RequestTimeout(CosmosError):
 
 class Conflict(CosmosError):
     status, code = 409, "Conflict"
+
+
+class AlreadyExists(Conflict):
+    """Another resource has the id. Other conflicts, such as unique keys, are no AlreadyExists."""
+
+    def __init__(self) -> None:
+        super().__init__(ALREADY_EXISTS)
 
 
 class RangeGone(CosmosError):
@@ -162,6 +191,14 @@ class InsufficientStorage(CosmosError):
 
 # What a store says when its disk takes nothing, for those who can do without.
 NOT_WRITTEN_ERRORS: Final = (InsufficientStorage, ServiceUnavailable)
+
+
+class StartError(Exception):
+    """The server cannot start; the text says why and what to do.
+
+    Raised for a bad port, flag, certificate or start file. `StoreError`, for data that cannot be
+    opened, derives from it, so the command line prints both in one line.
+    """
 
 
 class StaleCatalog(Exception):

@@ -416,6 +416,19 @@ def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:
     return ranges[bisect_right(ranges, epk, key=_by_min) - 1]
 
 
+def overlapping(ranges: tuple[Range, ...], low: str, high: str) -> list[int]:
+    """The indexes of the ranges with effective keys from `low` up to, not including, `high`."""
+    return [each.index for each in ranges if each.min < high and low < each.max]
+
+
+def interval_text(epk_min: bytes | None, epk_max: bytes | None) -> tuple[str, str]:
+    """An interval of effective keys as text; None leaves a side open."""
+    return (
+        WHOLE[0] if epk_min is None else epk_min.hex().upper(),
+        WHOLE[1] if epk_max is None else epk_max.hex().upper(),
+    )
+
+
 def prefix_interval(prefix: PartitionKey, definition: KeyDefinition) -> tuple[str, str]:
     """From and up to, not including: the effective keys below a hierarchical prefix."""
     if not prefix:

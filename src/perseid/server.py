@@ -22,9 +22,9 @@ from granian.server.embed import Server as Listener
 from perseid import start_file
 from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, SystemClock
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.errors import BadRequest, CosmosError
+from perseid.errors import BadRequest, CosmosError, StartError
 from perseid.http.app import App
-from perseid.http.authorization import decode_key
+from perseid.http.signatures import decode_key
 from perseid.service.account import Account, open_account
 from perseid.service.lifetimes.preview import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
@@ -43,7 +43,7 @@ _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
 def check_settings(settings: Settings) -> None:
-    """StoreError with what to do, for combinations that would be unsafe or make no sense."""
+    """StartError with what to do, for combinations that would be unsafe or make no sense."""
     for name in _KEYS:
         value = getattr(settings, name)
         if value is not None:
@@ -52,32 +52,32 @@ def check_settings(settings: Settings) -> None:
                     raise ValueError
             except ValueError:
                 flag = name.replace("_", "-")
-                raise StoreError(f"--{flag} must be base64, as Cosmos DB keys are") from None
+                raise StartError(f"--{flag} must be base64, as Cosmos DB keys are") from None
     if (settings.cert is None) != (settings.key_file is None):
-        raise StoreError("--cert and --key-file belong together: give both or neither")
+        raise StartError("--cert and --key-file belong together: give both or neither")
     if settings.cert is not None and not settings.tls:
-        raise StoreError("--cert is for HTTPS: add --tls")
+        raise StartError("--cert is for HTTPS: add --tls")
     if settings.cert is not None and settings.key_file is not None:
         _check_certificate(settings.cert, settings.key_file)
     if settings.expiry_guard is not None:
         try:
             parse_guard(settings.expiry_guard, 0)
         except BadRequest as exc:
-            raise StoreError(f"--expiry-guard: {exc.message}") from None
+            raise StartError(f"--expiry-guard: {exc.message}") from None
     if settings.store is not None:
         _check_store(settings, settings.store)
     if settings.memory and settings.data != Settings().data:
-        raise StoreError(MEMORY_AND_DATA_CONFLICT)
+        raise StartError(MEMORY_AND_DATA_CONFLICT)
     is_public = not settings.is_loopback
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:
-            raise StoreError(
+            raise StartError(
                 f"refusing to listen on {settings.host} without authorization;"
                 " add --allow-well-known-key if everyone who can reach it may use it"
             )
         keys = (getattr(settings, name) for name in _KEYS)
         if WELL_KNOWN_KEY in keys:
-            raise StoreError(
+            raise StartError(
                 f"refusing to listen on {settings.host} with the key everyone knows; give --key,"
                 " or add --allow-well-known-key if everyone who can reach it may use it"
             )
@@ -88,18 +88,18 @@ def _check_certificate(cert: Path, key_file: Path) -> None:
         try:
             path.read_bytes()
         except OSError as exc:
-            raise StoreError(f"{flag} {path}: {exc.strerror}") from exc
+            raise StartError(f"{flag} {path}: {exc.strerror}") from exc
     from perseid import certificates  # only now: it takes long to import
 
     if (problem := certificates.pair_problem(cert, key_file)) is not None:
-        raise StoreError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
+        raise StartError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
 
 
 def _check_store(settings: Settings, dsn: str) -> None:
     if settings.memory:
-        raise StoreError("--memory and --store are two places for the data: give one of them")
+        raise StartError("--memory and --store are two places for the data: give one of them")
     if not dsn.startswith(("postgresql://", "postgres://")):
-        raise StoreError(
+        raise StartError(
             "--store is not a PostgreSQL address; it looks like"
             " postgresql://user:password@host:5432/database"
         )
@@ -143,7 +143,7 @@ async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> t
     try:
         from perseid.store.postgres.store import PostgresStore
     except ImportError as exc:
-        raise StoreError(
+        raise StartError(
             f"--store needs what `pip install 'perseid[postgres]'` brings ({exc.name} is missing)"
         ) from exc
     now = None if clock is None else clock.now
@@ -253,23 +253,23 @@ def _listener(app: App, settings: Settings) -> Listener:
 
 
 def resolve(host: str) -> str:
-    """The address of a host name; StoreError if it has none."""
+    """The address of a host name; StartError if it has none."""
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as exc:
-        raise StoreError(f"cannot listen on '{host}': {exc.strerror}") from exc
+        raise StartError(f"cannot listen on '{host}': {exc.strerror}") from exc
     except UnicodeError as exc:  # an empty part, or one that is too long
-        raise StoreError(f"cannot listen on '{host}': that can be no name of a host") from exc
+        raise StartError(f"cannot listen on '{host}': that can be no name of a host") from exc
     # IPv4 first: that is where clients look for "localhost".
     return str(min(addresses, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
-class PortInUse(StoreError):
+class PortInUse(StartError):
     """Somebody else listens there, or is about to."""
 
 
 def reserve_port(settings: Settings) -> socket.socket:
-    """Keeps others off the port until the listener has it; StoreError if it cannot be had.
+    """Keeps others off the port until the listener has it; StartError if it cannot be had.
 
     On Linux the listener would share a port with whoever allows it, as every other server of ours
     does: two that start at the same moment would each get some of the requests.
@@ -289,11 +289,11 @@ def reserve_port(settings: Settings) -> socket.socket:
         reservation.close()
         where = f"cannot listen on {settings.host}:{settings.port}"
         if exc.errno == errno.EADDRNOTAVAIL:
-            raise StoreError(
+            raise StartError(
                 f"{where}: that is not an address of this machine; choose another --host"
             ) from exc
         if exc.errno == errno.EACCES:
-            raise StoreError(
+            raise StartError(
                 f"{where}: this user may not; ports below 1024 are often kept for the system's own"
                 " services, so choose another --port"
             ) from exc

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import documents
-from perseid.documents import DEEPEST, LARGEST_BODY, SYSTEM_PROPERTIES
+from perseid.documents import DEEPEST, SYSTEM_PROPERTIES
 from perseid.errors import BadRequest, RequestEntityTooLarge
+from perseid.limits import MAX_BODY_BYTES
 
 RID, LINK, ETAG, TS = "AQAAAIAAAAIAAQAAAAAAAA==", "dbs/d/colls/c/docs/", '"00-11"', 1_700_000_000
 SEAL = (
@@ -89,8 +90,8 @@ def test_size_leaves_out_system_properties() -> None:
 @pytest.mark.parametrize(("over", "is_refused"), [(-1, False), (0, False), (1, True)])
 def test_largest_body(over: int, is_refused: bool) -> None:
     frame = b'{"a":"%b"}'
-    raw = frame % (b"x" * (LARGEST_BODY + over - len(frame % b"")))
-    assert len(raw) == LARGEST_BODY + over
+    raw = frame % (b"x" * (MAX_BODY_BYTES + over - len(frame % b"")))
+    assert len(raw) == MAX_BODY_BYTES + over
     if is_refused:
         with pytest.raises(RequestEntityTooLarge, match=r"^Request size is too large"):
             documents.parse(raw)
@@ -273,7 +274,7 @@ def test_from_value_drops_system_properties() -> None:
 
 def test_from_value_has_the_same_limit() -> None:
     with pytest.raises(RequestEntityTooLarge):
-        documents.from_value({"a": "x" * LARGEST_BODY})
+        documents.from_value({"a": "x" * MAX_BODY_BYTES})
 
 
 # Properties -------------------------------------------------------------------------------------

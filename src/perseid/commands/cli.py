@@ -32,7 +32,7 @@ from perseid.commands.portal import portal
 from perseid.commands.query import query
 from perseid.commands.ttl import ttl
 from perseid.config import WELL_KNOWN_KEY, Settings
-from perseid.store.types import StoreError
+from perseid.errors import StartError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -171,7 +171,7 @@ def serve(ctx: click.Context, /, **options: Any) -> None:
     is_data_option_given = ctx.get_parameter_source("data") is not ParameterSource.DEFAULT
     try:
         _run(_serve(settings, is_data_named=is_data_option_given))
-    except StoreError as exc:
+    except StartError as exc:
         raise click.ClickException(str(exc)) from exc
 
 
@@ -179,7 +179,7 @@ async def _serve(settings: Settings, *, is_data_named: bool) -> None:
     from perseid.server import MEMORY_AND_DATA_CONFLICT, Server
 
     if settings.memory and is_data_named:  # be it as the directory that is the default
-        raise StoreError(MEMORY_AND_DATA_CONFLICT)
+        raise StartError(MEMORY_AND_DATA_CONFLICT)
 
     # A server makes few cycles and many short-lived objects: look for cycles seldom, and never
     # among what was there from the start.

@@ -22,12 +22,13 @@ import click
 
 from perseid import clock
 from perseid.config import Settings
+from perseid.errors import OWNER_NOT_FOUND, RESOURCE_NOT_FOUND
 
 DEFAULT_ENDPOINT: Final = Settings().endpoint
 _CONNECT_SECONDS: Final = 10.0
 # How the end of a connection shows, whether it came before the request, within it, or after it.
 _CONNECTION_LOST: Final = (ConnectionResetError, BrokenPipeError)
-_NOT_FOUND_TEXTS: Final = ("Owner resource does not exist", "Resource Not Found")
+_NOT_FOUND_TEXTS: Final = (OWNER_NOT_FOUND, RESOURCE_NOT_FOUND)
 _ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
 _PERSEID_HEADER: Final = "x-ms-activity-id"  # whatever the answer
 _THROTTLED: Final = 429
@@ -214,7 +215,7 @@ class Connection:
 
 
 def decode_secret(key: str) -> bytes:
-    from perseid.http.authorization import decode_key
+    from perseid.http.signatures import decode_key
 
     try:
         return decode_key(key)

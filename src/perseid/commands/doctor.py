@@ -26,10 +26,10 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.clock import duration_text, instant_text
 from perseid.commands.connection import Reply, error_message, open_connection, split
 from perseid.commands.output import plural, print_json, printable
+from perseid.limits import MAX_CLOCK_SKEW
 
 Verdict = Literal["ok", "warning", "failed"]
 _SECONDS: Final = 5.0
-_LARGEST_SKEW: Final = 15 * 60
 _MARKS: Final = {"ok": "ok", "warning": "note", "failed": "FAILED"}
 
 
@@ -193,7 +193,7 @@ def _server(diagnosis: Diagnosis) -> Iterator[CheckResult]:
 
 
 def _clock_skew(seconds: float) -> Iterator[CheckResult]:
-    if abs(seconds) > _LARGEST_SKEW:
+    if abs(seconds) > MAX_CLOCK_SKEW:
         side = "ahead of" if seconds > 0 else "behind"
         raise CheckFailed(
             "clock", f"the server's clock is {duration_text(abs(seconds))} {side} this machine's",

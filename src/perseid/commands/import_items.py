@@ -28,7 +28,8 @@ from perseid.commands.item_files import ItemFile, Record
 from perseid.commands.output import print_json, printable, show_table
 from perseid.commands.path_type import NamedPath
 from perseid.commands.progress_bar import progress_bar
-from perseid.documents import LARGEST_BODY, strip_system
+from perseid.documents import strip_system
+from perseid.limits import MAX_BODY_BYTES
 
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 1024 * 1024
@@ -332,9 +333,9 @@ def _send(
 def _is_too_large(record: Record) -> bool:
     """Whether its item is; what an export has added does not count."""
     text = record.text
-    if len(text) > LARGEST_BODY and isinstance(record.value, dict):
+    if len(text) > MAX_BODY_BYTES and isinstance(record.value, dict):
         text = strip_system(text.strip())
-    return len(text) > LARGEST_BODY
+    return len(text) > MAX_BODY_BYTES
 
 
 def _worker_of(record: Record, workers: list[ImportWorker]) -> ImportWorker:

@@ -19,11 +19,11 @@ from typing import IO, Any, Final, NamedTuple, cast
 import click
 
 from perseid.commands.output import printable
-from perseid.documents import LARGEST_BODY
+from perseid.limits import MAX_BODY_BYTES
 
 _CHUNK: Final = 1024 * 1024
 # Room for the largest item with much white space in it; a "value" beyond is not an item.
-_LARGEST_ITEM: Final = 4 * LARGEST_BODY
+_LARGEST_ITEM: Final = 4 * MAX_BODY_BYTES
 _SPACE: Final = " \t\r\n"
 _MAX_SHOWN: Final = 20  # characters of what is no item
 # Numbers stay text: nobody here computes with them, and some are longer than Python likes.

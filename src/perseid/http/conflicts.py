@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import Final
 
-from perseid.errors import NotFound
+from perseid.errors import ResourceNotFound
+from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH
 from perseid.http.items import container_of
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import metadata_feed, metadata_query
 from perseid.model import Container
 from perseid.service.account import Account
 
 _PLURAL: Final = "Conflicts"
-_MISSING: Final = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 
 
-async def read_feed(account: Account, request: Request) -> Response:
-    owner = container_of(account, request)
+async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = container_of(account, request, exchange)
     return metadata_feed(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 
-async def query(account: Account, request: Request) -> Response:
-    owner = container_of(account, request)
+async def query(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = container_of(account, request, exchange)
     return metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 
-async def read(account: Account, request: Request) -> Response:
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
     """Reading or deleting: whatever the id, nothing has it."""
-    container_of(account, request)
-    raise NotFound(_MISSING)
+    container_of(account, request, exchange)
+    raise ResourceNotFound
 
 
 def _headers(owner: Container) -> tuple[tuple[str, str], ...]:
-    return ("x-ms-alt-content-path", owner.path), ("x-ms-content-path", owner.rid)
+    return (ALT_CONTENT_PATH, owner.path), (CONTENT_PATH, owner.rid)

@@ -6,7 +6,16 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.request import Request, Response
+from perseid.http.headers import (
+    AUTOSCALE,
+    CHARGE,
+    FORWARDED_SCHEME,
+    HOST,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    THROUGHPUT,
+)
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
@@ -29,51 +38,51 @@ _VERSIONS: Final = (
 )
 
 
-async def read_account(account: Account, request: Request) -> Response:
+async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
     """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
-    host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
+    host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
-    return Response(200, [("x-ms-request-charge", "1"), *_VERSIONS], wire.encode(body))
+    return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
     """That of the client, which a proxy that ends TLS for it passes on."""
-    forwarded_scheme = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
     return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 
 
 def requested_throughput(request: Request) -> Throughput | None:
     return throughput_from_headers(
-        request.header("x-ms-offer-throughput"),
-        request.header("x-ms-cosmos-offer-autopilot-settings"),
+        request.header(THROUGHPUT),
+        request.header(AUTOSCALE),
     )
 
 
-async def create(account: Account, request: Request) -> Response:
+async def create(account: Account, request: Request, _exchange: Exchange) -> Response:
     body = parse_object(request.body)
     created = await databases.create(account, body, requested_throughput(request), request.now)
     return metadata_written(201, wire.database(created))
 
 
-async def read(account: Account, request: Request) -> Response:
-    database = account.catalog.database(request.names[0])
-    if is_unchanged(database.etag, request.header("if-none-match")):
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    database = account.catalog.database(exchange.names[0])
+    if is_unchanged(database.etag, request.header(IF_NONE_MATCH)):
         return not_modified(database.etag)
     return metadata_read(wire.database(database), owner_path(database.id))
 
 
-async def read_feed(account: Account, request: Request) -> Response:
+async def read_feed(account: Account, request: Request, _exchange: Exchange) -> Response:
     entries = [
         (database.number, wire.database(database)) for database in databases.read_all(account)
     ]
     return metadata_feed(account, request, "", "Databases", entries)
 
 
-async def query(account: Account, request: Request) -> Response:
+async def query(account: Account, request: Request, _exchange: Exchange) -> Response:
     bodies = [wire.database(database) for database in databases.read_all(account)]
     return metadata_query(account, request, "", "Databases", bodies)
 
 
-async def delete(account: Account, request: Request) -> Response:
-    await databases.delete(account, request.names[0], request.header("if-match"))
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    await databases.delete(account, exchange.names[0], request.header(IF_MATCH))
     return metadata_deleted()

@@ -14,59 +14,89 @@ from perseid.config import CONSISTENCY_LEVELS
 from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
 from perseid.http.request import Request
 from perseid.model import Container
+from perseid.service.items.scope import Scope
 from perseid.service.resources import scripts
 
-ACTIVITY_ID: Final = "x-ms-activity-id"
-CHARGE: Final = "x-ms-request-charge"
-CONTINUATION: Final = "x-ms-continuation"
-IS_QUERY: Final = "x-ms-documentdb-isquery"
-KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
-IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
-IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
-IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+# Standard headers
+A_IM: Final = "a-im"
+AUTHORIZATION: Final = "authorization"
+CONTENT_LENGTH: Final = "content-length"
+CONTENT_TYPE: Final = "content-type"
+DATE: Final = "date"
+ETAG: Final = "etag"
+EXPECT: Final = "expect"
+FORWARDED_SCHEME: Final = "x-forwarded-proto"
+HOST: Final = "host"
+IF_MATCH: Final = "if-match"
+IF_MODIFIED_SINCE: Final = "if-modified-since"
+IF_NONE_MATCH: Final = "if-none-match"
+LOCATION: Final = "location"
+PREFER: Final = "prefer"
+TRAILER: Final = "trailer"
+TRANSFER_ENCODING: Final = "transfer-encoding"
+
+# Headers of the service, in requests
+AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
 BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
+CONSISTENCY: Final = "x-ms-consistency-level"
+END_EPK: Final = "x-ms-end-epk"
+EXPIRY_SECONDS: Final = "x-ms-documentdb-expiry-seconds"
+FEED_FORMAT: Final = "x-ms-cosmos-changefeed-wire-format-version"
+INDEXING: Final = "x-ms-indexing-directive"
+INTENDED_CONTAINER: Final = "x-ms-cosmos-intended-collection-rid"
+IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
+IS_QUERY: Final = "x-ms-documentdb-isquery"
+IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
+KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
+MAX_ITEM_COUNT: Final = "x-ms-max-item-count"
 PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
+POPULATE_QUOTA: Final = "x-ms-documentdb-populatequotainfo"
+POPULATE_STATISTICS: Final = "x-ms-documentdb-populatepartitionstatistics"
+PRIORITY: Final = "x-ms-cosmos-priority-level"
+SIGNED_DATE: Final = "x-ms-date"
+START_EPK: Final = "x-ms-start-epk"
+THROUGHPUT: Final = "x-ms-offer-throughput"
+TO_AUTOSCALE: Final = "x-ms-cosmos-migrate-offer-to-autopilot"
+TO_MANUAL: Final = "x-ms-cosmos-migrate-offer-to-manual-throughput"
+TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
+
+# Headers of the service, in responses or in both
+ACTIVITY_ID: Final = "x-ms-activity-id"
+ALT_CONTENT_PATH: Final = "x-ms-alt-content-path"
+CHARGE: Final = "x-ms-request-charge"
+CONTENT_PATH: Final = "x-ms-content-path"
+CONTINUATION: Final = "x-ms-continuation"
+INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-index-transformation-progress"
+ITEM_COUNT: Final = "x-ms-item-count"
+ITEM_LSN: Final = "x-ms-item-lsn"
+LAZY_INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-lazy-indexing-progress"
+LSN: Final = "lsn"
 RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
+RESOURCE_QUOTA: Final = "x-ms-resource-quota"
+RESOURCE_USAGE: Final = "x-ms-resource-usage"
+RETRY_AFTER_MS: Final = "x-ms-retry-after-ms"
 SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
 SUB_STATUS: Final = "x-ms-substatus"
-TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
+
+# Headers that Perseid adds
+CONFIRM: Final = "x-perseid-confirm"
+EXPIRES_AT: Final = "x-perseid-expires-at"
+LIFETIME: Final = "x-perseid-lifetime"
+TTL_SOURCE: Final = "x-perseid-ttl-source"
+REMAINING: Final = "x-perseid-remaining"
 
 # Headers whose absence means something else than a value that cannot be read.
 SIGNIFICANT_HEADERS: Final = frozenset(
     (
-        "a-im",
-        "if-match",
-        "if-modified-since",
-        "if-none-match",
-        "prefer",
-        "x-ms-consistency-level",
-        "x-ms-cosmos-changefeed-wire-format-version",
-        "x-ms-continuation",
-        "x-ms-cosmos-batch-atomic",
-        "x-ms-cosmos-batch-continue-on-error",
-        "x-ms-cosmos-intended-collection-rid",
-        "x-ms-cosmos-is-batch-request",
-        "x-ms-cosmos-is-query-plan-request",
-        "x-ms-cosmos-offer-autopilot-settings",
-        "x-ms-cosmos-priority-level",
-        "x-ms-documentdb-expiry-seconds",
-        "x-ms-documentdb-is-upsert",
-        "x-ms-documentdb-isquery",
-        "x-ms-documentdb-partitionkey",
-        "x-ms-documentdb-partitionkeyrangeid",
-        "x-ms-documentdb-post-trigger-include",
-        "x-ms-documentdb-pre-trigger-include",
-        "x-ms-end-epk",
-        "x-ms-indexing-directive",
-        "x-ms-max-item-count",
-        "x-ms-offer-throughput",
-        "x-ms-read-key-type",
-        "x-ms-session-token",
-        "x-ms-start-epk",
-        "x-perseid-confirm",
+        A_IM, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, PREFER,
+        AUTOSCALE, BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, CONFIRM, CONSISTENCY, CONTINUATION,
+        END_EPK, EXPIRY_SECONDS, FEED_FORMAT, INDEXING, INTENDED_CONTAINER, IS_BATCH, IS_PLAN,
+        IS_QUERY, IS_UPSERT, KEY_TYPE, MAX_ITEM_COUNT, PARTITION_KEY, PRIORITY, RANGE_ID,
+        SESSION_TOKEN, START_EPK, THROUGHPUT, *TRIGGERS,
     )
-)
+)  # fmt: skip
 _DIRECTIVES: Final = {
     "0": True, "default": True,
     "1": True, "include": True,
@@ -102,7 +132,7 @@ def flag(request: Request, name: str) -> bool:
 
 def wants_minimal(request: Request) -> bool:
     """Prefer: return=minimal; whoever wrote an item does not want to read it."""
-    return (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal"
+    return (request.header(PREFER) or "").replace(" ", "").lower() == "return=minimal"
 
 
 def integer(request: Request, name: str, default: int) -> int:
@@ -118,7 +148,7 @@ def _integer(name: str, value: str) -> int:
 
 def is_query(request: Request) -> bool:
     """Whether a POST to a feed asks a question."""
-    content = request.header("content-type")
+    content = request.header(CONTENT_TYPE)
     if content is not None and content.startswith("application/query+json"):
         return True
     return flag(request, IS_QUERY)
@@ -126,44 +156,43 @@ def is_query(request: Request) -> bool:
 
 def page_size(request: Request) -> int:
     """x-ms-max-item-count; -1 leaves it to the server."""
-    value = request.header("x-ms-max-item-count")
+    value = request.header(MAX_ITEM_COUNT)
     return DEFAULT_PAGE if value is None else _page_size(value)
 
 
 @lru_cache(maxsize=256)
 def _page_size(value: str) -> int:
-    count = _integer("x-ms-max-item-count", value)
+    count = _integer(MAX_ITEM_COUNT, value)
     if count == -1:
         return LARGEST_PAGE
     if count < 1:
-        raise BadRequest(f"The header x-ms-max-item-count must be -1 or at least 1, not {count}.")
+        raise BadRequest(f"The header {MAX_ITEM_COUNT} must be -1 or at least 1, not {count}.")
     return min(count, 1_000_000)
 
 
 def is_indexed(request: Request) -> bool:
     """x-ms-indexing-directive, as a number or as a word."""
-    value = request.header("x-ms-indexing-directive")
+    value = request.header(INDEXING)
     if value is None:
         return True
     try:
         return _DIRECTIVES[value.lower()]
     except KeyError:
         raise BadRequest(
-            "The header x-ms-indexing-directive must be Default, Include or Exclude,"
-            f" not '{value}'."
+            f"The header {INDEXING} must be Default, Include or Exclude, not '{value}'."
         ) from None
 
 
 def check_consistency(request: Request, default: str) -> str:
     """The level in force: the account's, or a weaker one that the request asks for."""
-    value = request.header("x-ms-consistency-level")
+    value = request.header(CONSISTENCY)
     if value is None:
         return default
     try:
         level = next(known for known in CONSISTENCY_LEVELS if known.lower() == value.lower())
     except StopIteration:
         raise BadRequest(
-            f"The header x-ms-consistency-level must be one of {', '.join(CONSISTENCY_LEVELS)},"
+            f"The header {CONSISTENCY} must be one of {', '.join(CONSISTENCY_LEVELS)},"
             f" not '{value}'."
         ) from None
     if CONSISTENCY_LEVELS.index(level) < CONSISTENCY_LEVELS.index(default):
@@ -177,7 +206,7 @@ def check_consistency(request: Request, default: str) -> str:
 
 def check_container(request: Request, container: Container) -> None:
     """The client must mean this container, not one that had its name before."""
-    rid = request.header("x-ms-cosmos-intended-collection-rid")
+    rid = request.header(INTENDED_CONTAINER)
     if rid is not None and rid != container.rid:
         raise StaleContainerRid(
             f"The container '{container.id}' has the resource id {container.rid}, the request"
@@ -186,11 +215,9 @@ def check_container(request: Request, container: Container) -> None:
 
 
 def check_priority(request: Request) -> None:
-    priority = request.header("x-ms-cosmos-priority-level")
+    priority = request.header(PRIORITY)
     if priority is not None and priority.lower() not in ("high", "low"):
-        raise BadRequest(
-            f"The header x-ms-cosmos-priority-level must be High or Low, not '{priority}'."
-        )
+        raise BadRequest(f"The header {PRIORITY} must be High or Low, not '{priority}'.")
 
 
 def check_triggers(request: Request) -> None:
@@ -202,7 +229,7 @@ def check_triggers(request: Request) -> None:
 
 def is_low_priority(request: Request) -> bool:
     """Whether others go first when throughput is short; without the header they do not."""
-    priority = request.header("x-ms-cosmos-priority-level")
+    priority = request.header(PRIORITY)
     return priority is not None and priority.lower() == "low"
 
 
@@ -259,8 +286,8 @@ def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
     kind = request.header(KEY_TYPE)
     if kind is None or kind.lower() != "effectivepartitionkeyrange":
         return None, None
-    start = _epk(request, "x-ms-start-epk")
-    end = _epk(request, "x-ms-end-epk")
+    start = _epk(request, START_EPK)
+    end = _epk(request, END_EPK)
     return start or None, None if end == bytes.fromhex(partition.WHOLE[1]) else end
 
 
@@ -272,3 +299,8 @@ def _epk(request: Request, name: str) -> bytes | None:
         return bytes.fromhex(value)
     except ValueError:
         raise BadRequest(f"The header {name} must be hexadecimal, not '{value}'.") from None
+
+
+def scope_of(request: Request, container: Container, partition_key: str | None) -> Scope:
+    """The items that the headers of a request name; the caller decides which key counts."""
+    return Scope(partition_key, range_index(request, container), *epk_interval(request))

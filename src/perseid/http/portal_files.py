@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from perseid.errors import MethodNotAllowed, NotFound
+from perseid.http.headers import (
+    ETAG,
+    IF_NONE_MATCH,
+    LOCATION,
+)
 from perseid.http.request import Request, Response
 from perseid.service.preconditions import is_unchanged
 
@@ -69,12 +74,12 @@ def serve(request: Request) -> Response:
     if request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(f"The portal's files take GET and HEAD, not {request.method}.")
     if request.path == PREFIX:
-        return Response(308, [("location", f"{PREFIX}/"), *_HEADERS])
+        return Response(308, [(LOCATION, f"{PREFIX}/"), *_HEADERS])
     name = request.path.removeprefix(f"{PREFIX}/") or _INDEX
     file = files().get(name)
     if file is None:
         raise NotFound(f"The portal has no file '{name[:200]}'; it starts at {PREFIX}/.")
-    headers = [("etag", file.etag), *_HEADERS]
-    if is_unchanged(file.etag, request.header("if-none-match")):
+    headers = [(ETAG, file.etag), *_HEADERS]
+    if is_unchanged(file.etag, request.header(IF_NONE_MATCH)):
         return Response(304, headers, content_type=file.content_type)
     return Response(200, headers, file.body, file.content_type)

@@ -9,7 +9,19 @@ from urllib.parse import quote
 
 from perseid import charges
 from perseid.http import wire
-from perseid.http.headers import CHARGE, CONTINUATION, RANGE_ID, SESSION_TOKEN, page_size
+from perseid.http.headers import (
+    ALT_CONTENT_PATH,
+    CHARGE,
+    CONTENT_PATH,
+    CONTINUATION,
+    ETAG,
+    ITEM_COUNT,
+    LSN,
+    MAX_ITEM_COUNT,
+    RANGE_ID,
+    SESSION_TOKEN,
+    page_size,
+)
 from perseid.http.request import Request, Response
 from perseid.model import Container
 from perseid.service import tokens
@@ -21,11 +33,11 @@ _WRITE = (CHARGE, charges.text(charges.METADATA_WRITE))
 
 
 def metadata_read(body: dict[str, Any], *extra: tuple[str, str]) -> Response:
-    return Response(200, [_READ, ("etag", body["_etag"]), *extra], wire.encode(body))
+    return Response(200, [_READ, (ETAG, body["_etag"]), *extra], wire.encode(body))
 
 
 def metadata_written(status: int, body: dict[str, Any], *extra: tuple[str, str]) -> Response:
-    return Response(status, [_WRITE, ("etag", body["_etag"]), *extra], wire.encode(body))
+    return Response(status, [_WRITE, (ETAG, body["_etag"]), *extra], wire.encode(body))
 
 
 def metadata_deleted(*extra: tuple[str, str]) -> Response:
@@ -33,13 +45,13 @@ def metadata_deleted(*extra: tuple[str, str]) -> Response:
 
 
 def not_modified(etag: str, *extra: tuple[str, str]) -> Response:
-    return Response(304, [_READ, ("etag", etag), *extra])
+    return Response(304, [_READ, (ETAG, etag), *extra])
 
 
 def owner_path(*names: str) -> tuple[str, str]:
     """x-ms-alt-content-path: the owner by its names, which must be safe in a header."""
     pairs = zip(("dbs", "colls", "users"), names, strict=False)
-    return "x-ms-alt-content-path", "/".join(f"{kind}/{quote(name)}" for kind, name in pairs)
+    return ALT_CONTENT_PATH, "/".join(f"{kind}/{quote(name)}" for kind, name in pairs)
 
 
 def metadata_feed(
@@ -61,9 +73,9 @@ def metadata_feed(
     token = request.header(CONTINUATION)
     after = tokens.unseal(account.secret, token, **about)["n"] if token else -1
     left = [entry for entry in entries if entry[0] > after]
-    has_limit = request.header("x-ms-max-item-count") is not None
+    has_limit = request.header(MAX_ITEM_COUNT) is not None
     page = left[: page_size(request)] if has_limit else left
-    headers = [_READ, ("x-ms-item-count", str(len(page))), *extra]
+    headers = [_READ, (ITEM_COUNT, str(len(page))), *extra]
     if len(page) < len(left):
         position = about | {"n": page[-1][0]}
         headers.append((CONTINUATION, tokens.seal(account.secret, position)))
@@ -93,7 +105,7 @@ def container_headers(
     return [
         (CHARGE, charges.text(charge)),
         (SESSION_TOKEN, f"{part}:-1#{lsn}"),
-        ("lsn", str(lsn)),
+        (LSN, str(lsn)),
         *_container_path_headers(container.path, container.rid, part),
     ]
 
@@ -106,4 +118,4 @@ def session_token(container: Container, lsns: Sequence[int]) -> str:
 
 @lru_cache(maxsize=1024)
 def _container_path_headers(path: str, rid: str, part: str) -> tuple[tuple[str, str], ...]:
-    return ("x-ms-alt-content-path", path), ("x-ms-content-path", rid), (RANGE_ID, part)
+    return (ALT_CONTENT_PATH, path), (CONTENT_PATH, rid), (RANGE_ID, part)

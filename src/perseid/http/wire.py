@@ -13,9 +13,10 @@ from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
+from perseid.service.change_feed import ItemChange
 from perseid.service.items.batches import OperationResult
 from perseid.service.queries.client_plans import ClientQueryPlan
-from perseid.store.types import LoggedChange, Resource
+from perseid.service.resources.registry import RegisteredResource
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
@@ -197,7 +198,7 @@ def container(item: Container, statistics: Iterable[Any] | None = None) -> dict[
     return body
 
 
-def registered(item: Resource, link: str) -> dict[str, Any]:
+def registered(item: RegisteredResource, link: str) -> dict[str, Any]:
     """A user, permission or script as it was registered; `link` is its `_self`."""
     return {
         **item.state["properties"],
@@ -228,7 +229,7 @@ def changed_item(row: Row) -> bytes:
     return documents.with_lsn(row.body, row.lsn)
 
 
-def change(item: LoggedChange, key: KeyDefinition) -> bytes:
+def change(item: ItemChange, key: KeyDefinition) -> bytes:
     """A change in the feed of all versions: what the item is now, and what has happened to it.
 
     A delete names the item in its metadata and shows what a client has removed, not what has

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from perseid.documents import SYSTEM_PROPERTIES
 from perseid.errors import BadRequest, QueryError
 from perseid.query.binder import Definition, bind
 from perseid.query.executor import (
@@ -49,7 +50,7 @@ Computed = tuple[tuple[str, str], ...]
 _SHORT_TEXT: Final = 8 * 1024
 # A definition is read inside a query's own expressions, so it may use a part of their depth only.
 _DEFINITION_DEPTH: Final = 50
-_SYSTEM_NAMES: Final = frozenset({"id", "_rid", "_self", "_etag", "_attachments", "_ts"})
+_SYSTEM_NAMES: Final = SYSTEM_PROPERTIES | {"id"}
 
 
 def compile_query(text: str, computed: Computed = ()) -> CompiledQuery:

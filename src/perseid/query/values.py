@@ -18,6 +18,9 @@ from typing import Any, Final, NamedTuple, final
 
 import orjson
 
+from perseid.conditions import ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE
+from perseid.conditions import UNDEFINED as UNDEFINED_RANK
+
 
 @final
 class Undefined:
@@ -68,24 +71,23 @@ _NAMES: Final[dict[type, str]] = {
     list: "array",
     dict: "object",
 }
-_NULL, _FALSE, _TRUE, _NUMBER, _STRING, _ARRAY, _OBJECT = range(1, 8)
 # Booleans are missing: false and true have a rank each.
 _RANKS: Final[dict[type, int]] = {
-    Undefined: 0,
-    NoneType: _NULL,
-    int: _NUMBER,
-    float: _NUMBER,
-    str: _STRING,
-    list: _ARRAY,
-    dict: _OBJECT,
+    Undefined: UNDEFINED_RANK,
+    NoneType: NULL,
+    int: NUMBER,
+    float: NUMBER,
+    str: STRING,
+    list: ARRAY,
+    dict: OBJECT,
 }
 # Types that `<` knows, by the group whose members compare with each other.
 _ORDERED: Final[dict[type, int]] = {
-    NoneType: _NULL,
-    bool: _TRUE,
-    int: _NUMBER,
-    float: _NUMBER,
-    str: _STRING,
+    NoneType: NULL,
+    bool: TRUE,
+    int: NUMBER,
+    float: NUMBER,
+    str: STRING,
 }
 # Types whose own operators are the language's, as long as both sides have the same one.
 _PLAIN: Final = frozenset({bool, str})
@@ -102,7 +104,7 @@ def type_name(v: Any) -> str:
 def type_rank(v: Any) -> int:
     """The place of the type of `v` in the order of types; false and true count as two types."""
     if type(v) is bool:
-        return _TRUE if v else _FALSE
+        return TRUE if v else FALSE
     return _RANKS[type(v)]
 
 
@@ -199,7 +201,7 @@ def sort_key(v: Any) -> tuple[Any, ...]:
     """
     kind = type(v)
     if kind is str:
-        return (_STRING, v)
+        return (STRING, v)
     if kind is list or kind is dict:
         return (_RANKS[kind], tuple(_flattened(v)))
     return _scalar_key(v)
@@ -212,7 +214,7 @@ def order_bytes(v: Any) -> bytes:
     and the complements of all bytes give the opposite order.
     """
     key = sort_key(v)
-    return _packed(key) if key[0] < _ARRAY else b"".join(map(_packed, key[1]))
+    return _packed(key) if key[0] < ARRAY else b"".join(map(_packed, key[1]))
 
 
 class FirstValue(NamedTuple):
@@ -229,15 +231,15 @@ def first_in_order(start: bytes) -> FirstValue | None:
     None where the bytes do not tell: those of arrays and objects, and of NaN.
     """
     rank = start[0]
-    if rank < _NUMBER:
+    if rank < NUMBER:
         return FirstValue(rank, None)
-    if rank == _NUMBER and len(start) >= _NUMBER_BYTES.size and start[1]:
+    if rank == NUMBER and len(start) >= _NUMBER_BYTES.size and start[1]:
         _, _, bits, rest = _NUMBER_BYTES.unpack_from(start)
         bits ^= _SIGN_BIT if bits & _SIGN_BIT else _ALL_BITS
         (near,) = _DOUBLE.unpack(_BITS.pack(bits))
         rest -= 2**15
         return FirstValue(rank, int(near) + rest if rest else near)
-    if rank == _STRING:
+    if rank == STRING:
         end = start.find(b"\0\0")  # a zero within the text is followed by another byte
         text = start[1:] if end < 0 else start[1:end]
         if end < 0 and text.endswith(b"\0"):
@@ -259,7 +261,7 @@ def _comparable(a: Any, b: Any) -> bool:
     group = _ORDERED.get(type(a))
     if group is None or group != _ORDERED.get(type(b)):
         return False
-    return group != _NUMBER or not (_is_nan(a) or _is_nan(b))
+    return group != NUMBER or not (_is_nan(a) or _is_nan(b))
 
 
 def _is_nan(v: Any) -> bool:
@@ -269,7 +271,7 @@ def _is_nan(v: Any) -> bool:
 
 def _scalar_key(v: Any) -> tuple[Any, ...]:
     rank = type_rank(v)
-    if rank < _NUMBER:
+    if rank < NUMBER:
         return (rank,)
     if type(v) is int and not INT64_MIN <= v <= INT64_MAX:
         v = as_number(v)
@@ -284,10 +286,10 @@ def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:
         part = pending.pop()
         kind = type(part)
         if kind is list:
-            yield (_ARRAY, len(part))
+            yield (ARRAY, len(part))
             pending.extend(reversed(part))
         elif kind is dict:
-            yield (_OBJECT, len(part))
+            yield (OBJECT, len(part))
             for name in sorted(part, reverse=True):
                 pending += (part[name], name)
         else:
@@ -297,13 +299,13 @@ def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:
 def _packed(key: tuple[Any, ...]) -> bytes:
     """The bytes of a scalar's key, or of a count."""
     rank = key[0]
-    if rank == _STRING:
+    if rank == STRING:
         # UTF-8 has the order of code points; an end mark below every character keeps it.
         text: bytes = key[1].encode("utf-8", "surrogatepass")
         return b"\x05" + text.replace(b"\0", b"\0\xff") + b"\0\0"
-    if rank == _NUMBER:
+    if rank == NUMBER:
         return _packed_number(key[1]) if len(key) > 1 else b"\x04\0"
-    return _COUNT_BYTES.pack(rank, key[1]) if rank >= _ARRAY else bytes((rank,))
+    return _COUNT_BYTES.pack(rank, key[1]) if rank >= ARRAY else bytes((rank,))
 
 
 def _packed_number(x: int | float) -> bytes:
@@ -314,7 +316,7 @@ def _packed_number(x: int | float) -> bytes:
     (bits,) = _BITS.unpack(_DOUBLE.pack(near))
     bits ^= _ALL_BITS if bits & _SIGN_BIT else _SIGN_BIT
     rest = x - int(near) if type(x) is int else 0
-    return _NUMBER_BYTES.pack(_NUMBER, 1, bits, rest + 2**15)
+    return _NUMBER_BYTES.pack(NUMBER, 1, bits, rest + 2**15)
 
 
 _BITS: Final = struct.Struct(">Q")

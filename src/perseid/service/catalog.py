@@ -11,14 +11,11 @@ from typing import Any
 from urllib.parse import quote
 
 from perseid.charges import compile_paths
-from perseid.errors import CosmosError, NotFound, OwnerNotFound
+from perseid.errors import CosmosError, OwnerNotFound, ResourceNotFound
 from perseid.model import Container, Database
 from perseid.partition import parse_definition, parse_path, split
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StoreError
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy, PurgeHold
-
-_NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
-_OWNER_MISSING = "Owner resource does not exist"
 
 
 class Catalog:
@@ -58,14 +55,14 @@ class Catalog:
         """By id, else by rid."""
         resource = self.find("database", "", name)
         if resource is None:
-            raise NotFound(_NOT_FOUND)
+            raise ResourceNotFound
         return self._databases[resource.rid]
 
     def owner(self, name: str) -> Database:
         """The database around the resource that is really wanted."""
         resource = self.find("database", "", name)
         if resource is None:
-            raise OwnerNotFound(_OWNER_MISSING)
+            raise OwnerNotFound
         return self._databases[resource.rid]
 
     def container(self, database: str, name: str) -> Container:
@@ -77,7 +74,7 @@ class Catalog:
             return container
         resource = self.find("container", self.owner(database).rid, name)
         if resource is None:
-            raise NotFound(_NOT_FOUND)
+            raise ResourceNotFound
         return self._containers[resource.rid]
 
     def container_of_items(self, database: str, name: str) -> Container:
@@ -89,7 +86,7 @@ class Catalog:
             return container
         resource = self.find("container", self.owner(database).rid, name)
         if resource is None:
-            raise OwnerNotFound(_OWNER_MISSING)
+            raise OwnerNotFound
         return self._containers[resource.rid]
 
     def find(self, kind: str, parent: str, name: str) -> Resource | None:

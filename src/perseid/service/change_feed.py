@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from perseid import partition
 from perseid.errors import BadRequest
@@ -38,6 +38,8 @@ _START_UNSUPPORTED: Final = (
 )
 _TRIMMED: Final = "Changes behind this continuation are no longer kept."
 _RETENTION: Final = "You must read the change feed from within the retention period."
+
+ItemChange: TypeAlias = LoggedChange  # what handlers of the feed get
 
 
 class ChangeFeedStart(NamedTuple):
@@ -197,6 +199,5 @@ def _range_indexes(container: Container, scope: Search) -> list[int]:
     """The ranges that a scope touches."""
     if scope.range_index is not None:
         return [scope.range_index]
-    low = (scope.epk_min or b"").hex().upper()
-    high = partition.WHOLE[1] if scope.epk_max is None else scope.epk_max.hex().upper()
-    return [part.index for part in container.ranges if part.min < high and low < part.max]
+    low, high = partition.interval_text(scope.epk_min, scope.epk_max)
+    return partition.overlapping(container.ranges, low, high)

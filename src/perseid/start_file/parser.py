@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from perseid.store.types import StoreError
+from perseid.errors import StartError
 
 _MAX_DEPTH: Final = 100
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -24,7 +24,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _EMPTY: Final = ("", "~")
 
 
-class StartFileError(StoreError):
+class StartFileError(StartError):
     """A start file that cannot be used; each problem names its place. Nothing was changed."""
 
     def __init__(self, file: Path, problems: list[str]) -> None:
@@ -60,7 +60,7 @@ def read(path: Path) -> LocatedValue:
     try:
         text = path.read_text("utf-8-sig")
     except OSError as exc:
-        raise StoreError(f"cannot read the start file {path}: {exc.strerror}") from exc
+        raise StartError(f"cannot read the start file {path}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
         raise StartFileError(path, [f"the file is not UTF-8: {exc.reason}"]) from exc
     try:
@@ -175,7 +175,7 @@ def _read_yaml(text: str) -> LocatedValue:
     try:
         import yaml
     except ImportError:
-        raise StoreError(
+        raise StartError(
             "a start file in YAML needs PyYAML: pip install 'perseid[yaml]', or write it in JSON"
         ) from None
     try:

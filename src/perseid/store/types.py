@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from perseid.conditions import Filter, OrderPosition, PropertyPath
+from perseid.errors import StartError
+from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Container, ItemKey, Row
 from perseid.ttl import (
     BEFORE_ANY_TS,
@@ -19,7 +21,7 @@ from perseid.ttl import (
 T = TypeVar("T")
 
 
-class StoreError(Exception):
+class StoreError(StartError):
     """The data cannot be opened; the text is for the person who started the server."""
 
 
@@ -139,7 +141,7 @@ class Search(NamedTuple):
     # Paths that the indexing policy lets the store index, if it thinks that this pays.
     indexable: frozenset[PropertyPath] = frozenset()
     limit: int = 1000
-    max_bytes: int = 4 * 1024 * 1024  # of their texts; a page holds at least one item
+    max_bytes: int = MAX_PAGE_BYTES  # of their texts; a page holds at least one item
 
     def with_filter(
         self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int

@@ -153,7 +153,7 @@ def perseid(
         raise pytest.UsageError(
             "--perseid-key is a key of the server at --perseid-endpoint, which is missing."
         )
-    from perseid.store.types import StoreError
+    from perseid.errors import StartError
     from perseid.testing.embedded_server import running
 
     try:
@@ -163,7 +163,7 @@ def perseid(
                 certificate = tmp_path_factory.mktemp("perseid") / "certificate.pem"
                 certificate.write_text(_certificate(settings.endpoint))
             yield Perseid(settings.endpoint, settings.key, certificate)
-    except StoreError as exc:
+    except StartError as exc:
         raise pytest.UsageError(f"perseid_options: {exc}") from exc
 
 
@@ -280,7 +280,7 @@ def _setting(config: pytest.Config, name: str) -> str:
 
 def _check_key(key: str) -> None:
     __tracebackhide__ = True
-    from perseid.http.authorization import decode_key
+    from perseid.http.signatures import decode_key
 
     try:
         decode_key(key)

@@ -13,7 +13,7 @@ import pytest
 
 from perseid.commands import item_files
 from perseid.commands.item_files import ItemFile, page_records
-from perseid.documents import LARGEST_BODY
+from perseid.limits import MAX_BODY_BYTES
 
 
 def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
@@ -105,11 +105,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_line_that_is_no_item_is_not_held_whole(tmp_path: Path) -> None:
     """As when all items of an export stand in one object, on one line."""
     path = tmp_path / "all.json"
-    size = 40 * LARGEST_BODY
+    size = 40 * MAX_BODY_BYTES
     path.write_bytes(b'{"id":"a"}\n{"all":["' + b"x" * size + b'"]}\n{"id":"b"}')
     with closing(ItemFile(path)) as source:
         first, long, last = source.records()
-    assert LARGEST_BODY < len(long.text) < size // 2
+    assert MAX_BODY_BYTES < len(long.text) < size // 2
     assert (long.line, long.value) == (2, None)
     assert [(each.line, each.text) for each in (first, last)] == [
         (1, b'{"id":"a"}'),

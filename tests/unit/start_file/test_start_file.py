@@ -14,8 +14,8 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from perseid.errors import StartError
 from perseid.start_file import StartFileError, declare, read
-from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -325,7 +325,7 @@ def test_a_bad_file_leaves_no_data_behind(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot read the start file"):
+    with pytest.raises(StartError, match="cannot read the start file"):
         read(tmp_path / "nothing.yaml")
     path = tmp_path / "latin.json"
     path.write_bytes(b'{"\xe9": 1}')

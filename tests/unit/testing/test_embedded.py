@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from perseid.config import Settings
-from perseid.store.types import StoreError
+from perseid.errors import StartError
 from perseid.testing import embedded_server
 from perseid.testing.embedded_server import free_port, running
 
@@ -46,7 +46,7 @@ def test_a_server_that_cannot_start(tmp_path: Path) -> None:
     before = servers()
     (tmp_path / "file").touch()
     for settings in (Settings(data=tmp_path / "file"), Settings(memory=True, key="no key")):
-        with pytest.raises(StoreError), running(settings):
+        with pytest.raises(StartError), running(settings):
             pytest.fail("it runs")
     assert servers() == before
 

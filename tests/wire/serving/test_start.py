@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid.errors import StartError
 from perseid.server import Server, check_settings, reserve_port
-from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
 from tests.wire.serving.connections import OTHER_KEY
@@ -24,11 +24,11 @@ from tests.wire.serving.connections import OTHER_KEY
 @pytest.mark.parametrize("unsafe", [Settings(), Settings(key=OTHER_KEY, no_auth=True)])
 def test_unsafe_beyond_loopback(host: str, unsafe: Settings) -> None:
     settings = dataclasses.replace(unsafe, host=host)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StartError) as caught:
         check_settings(settings)
     assert host in str(caught.value)
     assert "--allow-well-known-key" in str(caught.value)
-    with pytest.raises(StoreError):
+    with pytest.raises(StartError):
         Server(settings)
     check_settings(dataclasses.replace(settings, allow_well_known_key=True))
 
@@ -52,7 +52,7 @@ def test_own_key_beyond_loopback() -> None:
     ],
 )
 def test_the_well_known_key_in_any_place(settings: Settings) -> None:
-    with pytest.raises(StoreError):
+    with pytest.raises(StartError):
         check_settings(settings)
 
 
@@ -71,7 +71,7 @@ def test_the_well_known_key_in_any_place(settings: Settings) -> None:
     ],
 )
 def test_settings_that_make_no_sense(settings: Settings, flag: str) -> None:
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StartError) as caught:
         check_settings(settings)
     assert flag in str(caught.value)
 
@@ -79,7 +79,7 @@ def test_settings_that_make_no_sense(settings: Settings, flag: str) -> None:
 def test_second_server_on_the_same_data(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, durability="off")
     with running(settings) as first:
-        with pytest.raises(StoreError) as caught, running(settings):
+        with pytest.raises(StartError) as caught, running(settings):
             pass
         assert str(tmp_path) in str(caught.value)
         assert "in use by another perseid server" in str(caught.value)
@@ -94,7 +94,7 @@ def test_second_server_on_the_same_data(tmp_path: Path) -> None:
 
 def test_port_in_use(settings: Settings) -> None:
     second = Server(Settings(memory=True, port=settings.port))
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StartError) as caught:
         asyncio.run(second.run())
     assert f"{settings.host}:{settings.port}" in str(caught.value)
     assert "--port" in str(caught.value)
@@ -105,27 +105,27 @@ def test_port_of_somebody_else() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(StoreError):
+        with pytest.raises(StartError):
             asyncio.run(Server(Settings(memory=True, port=port)).run())
 
 
 def test_a_port_that_another_server_is_about_to_take() -> None:
     """Both would listen, since the listener shares its port, and each get some of the requests."""
     settings = Settings(memory=True, port=free_port())
-    with reserve_port(settings), pytest.raises(StoreError, match="choose another --port"):
+    with reserve_port(settings), pytest.raises(StartError, match="choose another --port"):
         asyncio.run(Server(settings).run())
 
 
 def test_host_nobody_has() -> None:
     settings = Settings(memory=True, host="no-such-host.invalid", key=OTHER_KEY, port=free_port())
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StartError) as caught:
         asyncio.run(Server(settings).run())
     assert "no-such-host.invalid" in str(caught.value)
 
 
 def test_address_nobody_here_has() -> None:
     settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
-    with pytest.raises(StoreError, match="not an address of this machine; choose another --host"):
+    with pytest.raises(StartError, match="not an address of this machine; choose another --host"):
         asyncio.run(Server(settings).run())
 
 
@@ -137,13 +137,13 @@ def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
             raise PermissionError(errno.EACCES, f"not for you: {address}")
 
     monkeypatch.setattr(socket, "socket", Guarded)
-    with pytest.raises(StoreError, match=":80: this user may not;"):
+    with pytest.raises(StartError, match=":80: this user may not;"):
         reserve_port(Settings(memory=True, port=80))
 
 
 def test_data_directory_that_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("not a directory")
-    with pytest.raises(StoreError) as caught, running(Settings(data=path)):
+    with pytest.raises(StartError) as caught, running(Settings(data=path)):
         pass
     assert str(path) in str(caught.value)

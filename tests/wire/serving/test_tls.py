@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import serialization
 
 from perseid import __version__, certificates
 from perseid.config import Settings
+from perseid.errors import StartError
 from perseid.server import check_settings
-from perseid.store.types import StoreError
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import Servers
@@ -191,7 +191,7 @@ def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
         ((cert, locked), "without a passphrase"),
     ):
         settings = Settings(tls=True, cert=given[0], key_file=given[1])
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(StartError) as caught:
             check_settings(settings)
         assert message in str(caught.value)
     check_settings(Settings(tls=True, cert=cert, key_file=key))

@@ -23,6 +23,7 @@ from perseid.errors import (
     RequestEntityTooLarge,
     RequestTimeout,
 )
+from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Container
 from perseid.service.items import patches, point_operations
 from perseid.service.items.transactions import (
@@ -37,7 +38,6 @@ from perseid.service.operation import Operation, check_catalog_version, retry_if
 from perseid.store.types import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
-LARGEST_RESPONSE: Final = 4 * 1024 * 1024
 _LEVELS: Final = 2 + patches.LEVELS  # around what is written: [{"resourceBody": …}]
 _FEW_PATCHES: Final = 4
 _LONGEST_SECONDS: Final = 5.0
@@ -393,7 +393,7 @@ class _ResponseBudget:
     def reserve(self, position: int, size: int) -> None:
         """413 before anything is written whose answer would not fit."""
         self._taken[position] = size + _ENTRY
-        if sum(self._taken.values()) > LARGEST_RESPONSE:
+        if sum(self._taken.values()) > MAX_PAGE_BYTES:
             self.release(position)
             raise RequestEntityTooLarge(
                 "The response would be larger than 4 MB with this operation.", sub_status=3402

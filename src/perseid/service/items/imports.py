@@ -14,13 +14,12 @@ from typing import Any, Final, Literal
 import orjson
 
 from perseid import documents, ttl
-from perseid.errors import BadRequest, Conflict, CosmosError
+from perseid.errors import AlreadyExists, BadRequest, CosmosError
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import point_operations
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin, retry_if_stale
-from perseid.service.resources.databases import ALREADY_EXISTS
 
 ExistingMode = Literal["replace", "skip", "fail"]
 LifetimeMode = Literal["restart", "keep"]
@@ -124,8 +123,8 @@ async def _write_item(
     try:
         await point_operations.create(op, new)
         import_result.created += 1
-    except Conflict as conflict:
-        if existing == "fail" or conflict.message != ALREADY_EXISTS:
+    except AlreadyExists:
+        if existing == "fail":
             raise
         import_result.skipped += 1
 

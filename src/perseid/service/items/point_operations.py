@@ -14,8 +14,9 @@ import orjson
 
 from perseid import charges, documents, ids, partition, ttl
 from perseid.documents import Document
-from perseid.errors import BadRequest, Conflict, PartitionKeyMismatch
+from perseid.errors import AlreadyExists, BadRequest, PartitionKeyMismatch
 from perseid.model import Container, ItemKey, Row
+from perseid.service.account import Account
 from perseid.service.items import unique_keys
 from perseid.service.items.patches import Patch
 from perseid.service.items.transactions import (
@@ -28,7 +29,6 @@ from perseid.service.items.transactions import (
 )
 from perseid.service.operation import Operation
 from perseid.service.preconditions import check_if_absent, check_if_match, is_unchanged
-from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.store.types import Decision, View
 
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
@@ -127,11 +127,14 @@ async def read(
 
 
 async def _read_by_rid(op: Operation, logical_partition: LogicalPartition, rid: str) -> Row | None:
-    number = ids.document_number(rid, op.container.rid)
-    if number is None:
-        return None
-    row = await op.stores.items.read_number(op.container, number)
+    row = await find_by_rid(op.account, op.container, rid)
     return row if row is not None and row.pk == logical_partition.pk else None
+
+
+async def find_by_rid(account: Account, container: Container, rid: str) -> Row | None:
+    """The stored item with that rid, expired or not."""
+    number = ids.document_number(rid, container.rid)
+    return None if number is None else await account.stores.items.read_number(container, number)
 
 
 async def resolve_id(op: Operation, logical_partition: LogicalPartition, name: str) -> str:
@@ -204,7 +207,7 @@ def create_operation(new: CheckedItem) -> ItemOperation:
 
     def run(transaction: Transaction) -> WriteResult:
         if transaction.remove_if_expired(key) is not None:
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         return WriteResult(201, transaction.put(key, new, None), transaction.view.lsn, None, new)
 
     return ItemOperation(new.logical_partition, (key,), run)
@@ -236,7 +239,7 @@ def replace_operation(item_id: str, new: CheckedItem, if_match: str | None) -> I
         old = transaction.require_live(key)
         check_if_match(old.etag, if_match)
         if new_key != key and transaction.remove_if_expired(new_key) is not None:
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         return WriteResult(200, transaction.put(new_key, new, old), transaction.view.lsn, old, new)
 
     return ItemOperation(new.logical_partition, (key,) if key == new_key else (key, new_key), run)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from perseid import charges, ids, ttl
 from perseid.documents import Document, seal
-from perseid.errors import Conflict, Forbidden, NotFound
+from perseid.errors import ITEM_NOT_FOUND, Conflict, Forbidden, NotFound
 from perseid.model import ItemKey, Row, item_number
 from perseid.service.lifetimes import policies
 from perseid.service.operation import Operation, rebase_to_now
@@ -20,10 +20,6 @@ from perseid.store.types import Decision, PartitionAtCutoff, Put, Remove, View
 
 T = TypeVar("T")
 
-_NOT_FOUND: Final = (
-    "Entity with the specified id does not exist in the system."
-    " More info: https://aka.ms/cosmosdb-tsg-not-found"
-)
 _UNIQUE: Final = "Unique index constraint violation."
 
 
@@ -113,7 +109,7 @@ async def _write_metered(
 
 def item_not_found() -> NotFound:
     """For an item that is absent or dead: nothing tells the two apart."""
-    return NotFound(_NOT_FOUND, charge=charges.MISS)
+    return NotFound(ITEM_NOT_FOUND, charge=charges.MISS)
 
 
 class Transaction:

@@ -13,6 +13,7 @@ import orjson
 
 from perseid import charges, documents
 from perseid.conditions import OrderPosition, PropertyPath
+from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Row, size_of
 from perseid.query import Collector, prepare
 from perseid.query.deadline import ITEM_SECONDS, Deadline, DeadlineExceeded, call_context
@@ -37,7 +38,6 @@ _FEW_ROWS: Final = 32
 # milliseconds at worst.
 _SMALL_WORK: Final = 1 << 23
 _SHORT_QUERY: Final = 8 * 1024
-_LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class QueryPageBuilder:
         self._after = None if place is None else ResultPosition.from_json(place)
         if position is not None:
             self._skip, self._rows_left = position.get("skip", 0), position.get("left")
-        self._bytes_left = _LARGEST_PAGE_BYTES
+        self._bytes_left = MAX_PAGE_BYTES
         self._deadline = time.perf_counter() + op.account.settings.query_page_seconds
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
@@ -477,7 +477,7 @@ class QueryPageBuilder:
 
     def _clear(self) -> None:
         self.rows.clear()
-        self._bytes_left = _LARGEST_PAGE_BYTES
+        self._bytes_left = MAX_PAGE_BYTES
 
 
 def _is_whole(scope: Search) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
-from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
+from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
 from perseid.model import Container, Database
 from perseid.partition import range_count
@@ -19,7 +19,6 @@ from perseid.service.lifetimes.audit import audit_change_later
 from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
-from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
@@ -39,7 +38,7 @@ async def create(
         catalog = account.catalog
         database = catalog.owner(database_name)
         if any(r.id == properties["id"] for r in catalog.children("container", database.rid)):
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         is_serverless = account.settings.serverless
         check_provisioned(throughput, is_serverless=is_serverless)
         is_shared = offers.of_resource(account, database.rid) is not None
@@ -177,6 +176,28 @@ async def delete(
             [RemoveResource(r) for r in account.catalog.with_descendants(container.rid)]
         )
         return container
+
+
+class RangeStatistics(NamedTuple):
+    """The live items of one physical range."""
+
+    range_id: str
+    items: int
+    size: int  # in bytes
+    partition_keys: int  # distinct ones
+
+
+async def statistics(account: Account, container: Container, now: float) -> list[RangeStatistics]:
+    """What each range of the container holds."""
+    cutoff = account.cutoff(container, now)
+    ranges = []
+    for key_range in container.ranges:
+        usage = await account.usage(container, cutoff, key_range.index)
+        partition_keys = await account.stores.items.count_partitions(
+            container, key_range.index, cutoff
+        )
+        ranges.append(RangeStatistics(key_range.id, usage.items, usage.size, partition_keys))
+    return ranges
 
 
 def _retention(account: Account, properties: dict[str, Any]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perseid.errors import Conflict
+from perseid.errors import AlreadyExists
 from perseid.ids import check_resource_id, database_rid
 from perseid.model import Database
 from perseid.service.account import Account
@@ -12,11 +12,6 @@ from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
 from perseid.service.throughput.rules import Throughput, check_provisioned
 from perseid.store.types import PutResource, RemoveResource, Resource
-
-ALREADY_EXISTS = (
-    "Entity with the specified id already exists in the system. Learn more:"
-    " https://aka.ms/CosmosDB/sql/errors/conflict"
-)
 
 
 async def create(
@@ -26,7 +21,7 @@ async def create(
     check_provisioned(throughput, is_serverless=account.settings.serverless)
     async with account.metadata_lock:
         if name in {database.id for database in read_all(account)}:
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         number = await account.stores.metadata.next_number("resource")
         resource = Resource(
             rid=database_rid(number),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from perseid.errors import BadRequest, NotFound
+from perseid.errors import BadRequest, ResourceNotFound
 from perseid.ids import offer_rid
 from perseid.model import Offer
 from perseid.service.account import Account
@@ -102,7 +102,7 @@ def _find(account: Account, rid: str) -> Resource:
         raise BadRequest("Reading or replacing offers is not supported for serverless accounts.")
     resource = account.catalog.find("offer", "", rid)
     if resource is None:
-        raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+        raise ResourceNotFound
     return resource
 
 

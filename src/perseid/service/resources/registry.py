@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from perseid.errors import Conflict, NotFound, OwnerNotFound
+from perseid.errors import AlreadyExists, OwnerNotFound, ResourceNotFound
 from perseid.ids import ResourceKind as KindName
 from perseid.ids import self_link
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
-from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.store.types import PutResource, RemoveResource, Resource
 
-_NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
-_OWNER_MISSING = "Owner resource does not exist"
-
 Properties: TypeAlias = dict[str, Any]
+RegisteredResource: TypeAlias = Resource  # what handlers of these kinds get
 
 
 def _no_duplicates(account: Account, parent: str, properties: Properties, own: str | None) -> None:
@@ -41,7 +38,7 @@ def read(account: Account, kind: RegistryKind, parent: str, name: str) -> Resour
     """By id, else by rid."""
     found = account.catalog.find(kind.name, parent, name)
     if found is None:
-        raise NotFound(_NOT_FOUND)
+        raise ResourceNotFound
     return found
 
 
@@ -49,7 +46,7 @@ def owner(account: Account, kind: RegistryKind, parent: str, name: str) -> Resou
     """The resource around the one that is really wanted."""
     found = account.catalog.find(kind.name, parent, name)
     if found is None:
-        raise OwnerNotFound(_OWNER_MISSING)
+        raise OwnerNotFound
     return found
 
 
@@ -65,7 +62,7 @@ async def create(
     properties = kind.properties(body)
     async with account.metadata_lock:
         if _named(account, kind, parent, properties["id"]) is not None:
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         return await _create(account, kind, parent, properties, now)
 
 
@@ -105,7 +102,7 @@ async def replace(
         properties = kind.properties(body)
         duplicate = _named(account, kind, parent, properties["id"])
         if duplicate is not None and duplicate.rid != old.rid:
-            raise Conflict(ALREADY_EXISTS)
+            raise AlreadyExists
         return await _replace(account, kind, old, properties, now)
 
 
@@ -131,7 +128,7 @@ async def _create(
     account: Account, kind: RegistryKind, parent: str, properties: Properties, now: float
 ) -> Resource:
     if not account.catalog.has_resource(parent):  # deleted while this request waited for its turn
-        raise OwnerNotFound(_OWNER_MISSING)
+        raise OwnerNotFound
     kind.check_duplicates(account, parent, properties, None)
     number = await account.stores.metadata.next_number("resource")
     resource = Resource(

@@ -46,7 +46,7 @@ class CatalogVersion:
         if version != self.version or container.catalog_generation != self.catalog_generation:
             raise StaleCatalog
         if container.number in self.dropped:
-            raise OwnerNotFound("Owner resource does not exist")
+            raise OwnerNotFound
 
     def check_write(self, container: Container) -> None:
         """The same of a write whose turn has come after a change of its container."""

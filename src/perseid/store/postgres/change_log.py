@@ -154,7 +154,7 @@ async def _begin(
     ) or ((None, None, (await execute(db, statements.VERSION, ()))[0][0]),)
     freshness.check(version, container)
     if lsn is None:
-        raise OwnerNotFound("Owner resource does not exist")
+        raise OwnerNotFound
     return lsn, floor
 
 

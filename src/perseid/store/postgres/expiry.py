@@ -269,7 +269,7 @@ class PostgresExpiry:
         self._catalog_version.check(version[0][0], container)
         self._catalog_version.check_write(container)
         if not lock:
-            raise OwnerNotFound("Owner resource does not exist")
+            raise OwnerNotFound
         return lock
 
     async def _transact(self, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:

@@ -35,7 +35,6 @@ _PARTITION_SIZE: Final = (
     "SELECT COALESCE(SUM(size), 0)::bigint FROM items WHERE part = $1 AND pk = $2 AND "
     + live_sql("$3", "$4")
 )
-_OWNER_MISSING: Final = "Owner resource does not exist"
 
 
 class _Job:
@@ -245,7 +244,7 @@ def _missing(freshness: CatalogVersion, version: int, container: Container) -> B
         freshness.check_write(container)
     except Exception as exc:
         return exc
-    return OwnerNotFound(_OWNER_MISSING)
+    return OwnerNotFound()
 
 
 def _find(part: str, keys: Sequence[ItemKey]) -> Statement:

@@ -206,7 +206,7 @@ class PostgresStore:
         found = await fetch_one(self._pool, sql, values)
         if found is None:  # dropped a moment ago, here or elsewhere
             await self._check(container)
-            raise OwnerNotFound("Owner resource does not exist")
+            raise OwnerNotFound
         version, lsn, *columns = found
         self._catalog_version.check(version, container)
         return (None if columns[0] is None else Row._make(columns)), lsn

@@ -294,7 +294,7 @@ def as_client_error(exc: BaseException) -> BaseException:
     if isinstance(exc, apsw.FullError):
         return InsufficientStorage("The disk that holds the data is full; nothing was written.")
     if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
-        return OwnerNotFound("Owner resource does not exist")  # dropped a moment ago
+        return OwnerNotFound()  # dropped a moment ago
     if isinstance(exc, DRIVER_ERRORS):
         failure = ServiceUnavailable(f"The database file could not be used: {exc}")
         failure.__cause__ = exc

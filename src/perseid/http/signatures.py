@@ -1,4 +1,4 @@
-"""Who may do what: master-key signatures and resource tokens, with the service's 401 and 403."""
+"""Signatures with a key of the account, and the service's 401 and 403 about them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from hmac import compare_digest
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from perseid import clock, ids
+from perseid import clock
 from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
-from perseid.http.headers import PARTITION_KEY, epk_interval, parse_date
-from perseid.http.request import Request
-from perseid.partition import canonical, parse_header
+from perseid.http.headers import (
+    AUTHORIZATION,
+    DATE,
+    SIGNED_DATE,
+    parse_date,
+)
+from perseid.http.request import Exchange, Request
+from perseid.limits import MAX_CLOCK_SKEW
 from perseid.service import grants
-from perseid.service.account import Account
-from perseid.service.grants import Grant
-
-LARGEST_SKEW: Final = 15 * 60
 
 _MISSING: Final = (
     "Required Header authorization is missing. Ensure a valid Authorization token is passed."
@@ -38,29 +39,7 @@ _READ_ONLY_KEY: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request."
     " The key used can only read."
 )
-_OTHER_RESOURCE: Final = (
-    "Insufficient permissions provided in the authorization header for the corresponding request."
-    " Please retry with another authorization header. The permission of the resource token is on"
-    " another resource."
-)
-_READ_PERMISSION: Final = (
-    "Insufficient permissions provided in the authorization header for the corresponding request."
-    " Please retry with another authorization header. The permission of the resource token is for"
-    " reading."
-)
-_OTHER_KEY: Final = (
-    "Insufficient permissions provided in the authorization header for the corresponding request."
-    " Please retry with another authorization header. The permission of the resource token is"
-    " confined to the partition key {}, and the request must name that key."
-)
-
 _BLOCK: Final = 64  # bytes that the hash takes at a time
-_CONTAINER: Final = 4  # segments of the path of a container
-_ITEM: Final = 6  # and of something in it
-# What a token can open at all; everything else takes a key of the account.
-_TOKEN_KINDS: Final = frozenset(
-    ("colls", "docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts")
-)
 
 
 class AccountKey:
@@ -113,17 +92,19 @@ class SignatureVerifier:
         # a second is all signed the same.
         self._last: _VerifiedSignature | None = None
 
-    def check(self, request: Request, kind: str, link: str, *, is_read: bool) -> str | None:
+    def check(
+        self, request: Request, exchange: Exchange, kind: str, link: str, *, is_read: bool
+    ) -> str | None:
         """401 unless the signature fits `kind` and `link`; 403 if its key may only read.
 
         A resource token is given back as it is: what it allows depends on its permission.
         """
         if self._is_open:
             return None
-        header = request.header("authorization")
+        header = request.header(AUTHORIZATION)
         if not header:
             raise Unauthorized(_MISSING)
-        date = request.header("x-ms-date")
+        date = request.header(SIGNED_DATE)
         signed_parts = (request.method, kind, link, date)
         last = self._last
         if (
@@ -149,13 +130,13 @@ class SignatureVerifier:
             key = signing_key
             if date:
                 self._last = _VerifiedSignature(signed_parts, header.encode(), key)
-        text = date or request.header("date")
+        text = date or request.header(DATE)
         if not _is_within_skew(text):
             printable = _printable_payload(request, date, kind, link)
             raise Unauthorized(_DATE.format(text, _server_date(), printable))
         if key.is_read_only and not is_read:
             raise Forbidden(_READ_ONLY_KEY)
-        request.caller = key.name
+        exchange.caller = key.name
         return None
 
     def _signing_key(self, payload: str, given: bytes) -> AccountKey | None:
@@ -168,7 +149,7 @@ class SignatureVerifier:
 
 def _payload(request: Request, date: str | None, kind: str, link: str) -> str:
     """The text that is signed."""
-    dates = f"{date.lower()}\n\n" if date else f"\n{(request.header('date') or '').lower()}\n"
+    dates = f"{date.lower()}\n\n" if date else f"\n{(request.header(DATE) or '').lower()}\n"
     return f"{request.method.lower()}\n{kind}\n{link}\n{dates}"
 
 
@@ -179,7 +160,7 @@ def _printable_payload(request: Request, date: str | None, kind: str, link: str)
 def _is_within_skew(text: str | None) -> bool:
     """Whether a date is about the server's own."""
     stamp = parse_date(text) if text else None
-    return stamp is not None and abs(clock.wall() - stamp) <= LARGEST_SKEW
+    return stamp is not None and abs(clock.wall() - stamp) <= MAX_CLOCK_SKEW
 
 
 def _server_date() -> str:
@@ -218,95 +199,3 @@ def _token(header: str) -> str | None:
     """`type=resource&ver=1&sig=…`, percent-decoded; None if the header is something else."""
     plain = unquote(header) if "%" in header else header
     return plain if grants.is_token(plain) else None
-
-
-class AccessRequest(NamedTuple):
-    """What a request wants, as far as it matters to a resource token."""
-
-    kind: str
-    link: str
-    is_read: bool
-    is_keyed: bool  # it is about the items of one logical partition, or of several
-
-
-async def check_resource_token(
-    account: Account, request: Request, token: str, access_request: AccessRequest
-) -> None:
-    """401 unless the token is good now; 403 unless its permission covers the request."""
-    grant = grants.open_token(account, token, request.now)
-    request.caller = grant.caller
-    if access_request.kind == "":
-        return  # the account: clients read it first, with any token they hold
-    if access_request.kind in ("colls", "pkranges") and request.method == "GET":
-        path = _path(account, access_request)
-        # Clients need a container's definition and its ranges to reach anything in it.
-        if len(path) == _CONTAINER and grant.path[:_CONTAINER] == path:
-            return
-        raise Forbidden(_OTHER_RESOURCE)
-    if access_request.kind not in _TOKEN_KINDS or not await _covers_resource(
-        account, request, grant, access_request
-    ):
-        raise Forbidden(_OTHER_RESOURCE)
-    if not access_request.is_read and not grant.may_write:
-        raise Forbidden(_READ_PERMISSION)
-    if grant.key is not None:
-        _check_partition_key(account, request, grant.key, access_request)
-
-
-def _path(account: Account, access_request: AccessRequest) -> tuple[str, ...]:
-    # An id that a client did not escape may hold anything, even a slash.
-    return grants.locate(account.catalog, access_request.link.split("/", _ITEM - 1))
-
-
-async def _covers_resource(
-    account: Account, request: Request, grant: Grant, access_request: AccessRequest
-) -> bool:
-    path = _path(account, access_request)
-    if path[: len(grant.path)] == grant.path:
-        return True
-    if len(path) == len(grant.path) == _ITEM and path[:-1] == grant.path[:-1]:
-        return path[-2] == "docs" and await _is_same_item(
-            account, request, path[-1], grant.path[-1]
-        )
-    return False
-
-
-async def _is_same_item(account: Account, request: Request, asked: str, granted: str) -> bool:
-    """Whether an item that the request names by id and its permission by rid, or the other way
-    round, is the same one. From then on the request means its id."""
-    container = account.catalog.container_of_items(request.names[0], request.names[1])
-    for rid, name in ((asked, granted), (granted, asked)):
-        number = ids.document_number(rid, container.rid)
-        row = None if number is None else await account.stores.items.read_number(container, number)
-        header = request.header(PARTITION_KEY)
-        if row is not None and row.id == name and header is not None:
-            request.names = (request.names[0], request.names[1], row.id)
-            request.query_string = ""  # part of an id that was not escaped
-            return canonical(parse_header(header, container.key.levels)) == row.pk
-    return False
-
-
-def _check_partition_key(
-    account: Account, request: Request, key: bytes, access_request: AccessRequest
-) -> None:
-    """403 unless the request stays within the key: it must name the key, or hashes below it.
-
-    Hashes will do for what only lists: what is written has the key that its body says.
-    """
-    if not access_request.is_keyed:
-        if access_request.kind == "docs":
-            return  # a query plan: it looks at no item
-        raise Forbidden(_OTHER_KEY.format(key.decode()))
-    container = account.catalog.container_of_items(request.names[0], request.names[1])
-    confined = grants.confined_key(key, container.key)
-    header = request.header(PARTITION_KEY)
-    is_inside = False
-    if confined is not None and header is not None:
-        is_inside = grants.covers_key(confined, parse_header(header, container.key.levels))
-    elif confined is not None and access_request.is_read:
-        start, end = epk_interval(request)
-        if start is not None and end is not None:
-            is_inside = grants.covers_interval(confined, container.key, start, end)
-            request.confined = key.decode()
-    if not is_inside:
-        raise Forbidden(_OTHER_KEY.format(key.decode()))
