@@ -119,7 +119,7 @@ class RegistryHandlers:
 
 def lifetime(request: Request) -> int:
     """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
-    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFE))
+    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFETIME))
 
 
 async def execute(account: Account, request: Request) -> Response:
