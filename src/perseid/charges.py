@@ -1,7 +1,7 @@
 """The request-unit model: what each operation costs, and how many index terms an item has.
 
 Every figure is a constant of this module and every charge a function of sizes and counts, so the
-same work always costs the same. Refuses to know budgets: who may spend, and when, is throughput's.
+same work always costs the same. Budgets are in `service/throughput`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from perseid.documents import SYSTEM_PROPERTIES
 from perseid.errors import BadRequest
-from perseid.partition import Segment, split_path
+from perseid.paths import Segment, split_path
 
 MISS: Final = 1.0  # a point read that finds nothing, or nothing new
 METADATA_READ: Final = 1.0
@@ -56,7 +56,7 @@ ANCHORS: Final = (
     Anchor(2048, 291.80, 1250.00),
 )  # fmt: skip
 
-_Line: TypeAlias = tuple[float, float]  # the cost where a stretch begins, and for each further byte
+_Line: TypeAlias = tuple[float, float]  # the cost at an anchor, and of each byte above it
 
 
 def _lines(costs: tuple[float, ...], starts: tuple[int, ...]) -> tuple[_Line, ...]:
@@ -64,7 +64,7 @@ def _lines(costs: tuple[float, ...], starts: tuple[int, ...]) -> tuple[_Line, ..
         (costs[index + 1] - costs[index]) / (starts[index + 1] - starts[index])
         for index in range(len(starts) - 1)
     ]
-    # whatever is larger than the last anchor goes on at the last slope
+    # above the last anchor the last slope applies
     return tuple(zip(costs, (*slopes, slopes[-1]), strict=True))
 
 
@@ -86,7 +86,7 @@ def read(size: int) -> float:
 
 
 def write(size: int) -> float:
-    """The unrounded cost of writing `size` bytes, index terms aside."""
+    """The unrounded cost of writing `size` bytes, without index terms."""
     if size <= _SMALL:
         return _SMALL_WRITE
     index = bisect_right(_STARTS, size) - 1
@@ -103,12 +103,12 @@ def point_read(size: int) -> float:
 
 
 def create(size: int, terms: int, unique_keys: int = 0) -> float:
-    """The charge of a create, or of an upsert that found nothing."""
+    """The charge of a create, or of an upsert that creates."""
     return round(write(size) + _PER_TERM * terms + _PER_UNIQUE_KEY * unique_keys, 2)
 
 
 def replace(old_size: int, new_size: int, changed_terms: int) -> float:
-    """The charge of a replace, or of an upsert that found the item.
+    """The charge of a replace, or of an upsert that replaces.
 
     A property with a new value changes two terms: one is removed and one is added.
     """
@@ -116,12 +116,12 @@ def replace(old_size: int, new_size: int, changed_terms: int) -> float:
 
 
 def patch(old_size: int, new_size: int, changed_terms: int, operations: int) -> float:
-    """The charge of a patch: a replace, and something for each of its operations."""
+    """The charge of a patch: that of a replace, and an amount for each operation."""
     return round(replace(old_size, new_size, changed_terms) + _PER_PATCH_OPERATION * operations, 2)
 
 
 def delete(size: int, terms: int) -> float:
-    """The charge of a delete, and what a purge takes from the budget for the same item."""
+    """The charge of a delete, and of purging the same item."""
     return round(write(size) + _PER_TERM * terms, 2)
 
 
@@ -131,17 +131,17 @@ def hundredths(charge: float) -> int:
 
 
 def delete_all(groups: Iterable[tuple[int, int, int]]) -> float:
-    """The charge of deleting many items at once: groups of one size, their number, their terms."""
+    """The charge of deleting many items: groups of size, number of items, number of terms."""
     return round(sum(write(size) * items + _PER_TERM * terms for size, items, terms in groups), 2)
 
 
 def batch(charges: Iterable[float]) -> float:
-    """The charge of a batch, from those of its operations."""
+    """The charge of a batch: the sum of its operations."""
     return round(sum(charges), 2)
 
 
 def query_page(loaded_sizes: Collection[int], index_entries: int = 0, udf_calls: int = 0) -> float:
-    """The charge of a query page; `index_entries` are those read without loading their item."""
+    """The charge of a query page; `index_entries` were read without loading their items."""
     if not loaded_sizes or max(loaded_sizes) <= _SMALL:
         loaded = _SMALL_READ * len(loaded_sizes)
     else:
@@ -152,7 +152,7 @@ def query_page(loaded_sizes: Collection[int], index_entries: int = 0, udf_calls:
 
 @lru_cache(maxsize=4096)
 def _rounded(charge: float) -> float:
-    """To two decimals; pages of one query cost the same, and rounding takes a microsecond."""
+    """Rounded to two decimals; cached, because rounding takes a microsecond."""
     return round(charge, 2)
 
 
@@ -162,7 +162,7 @@ def feed_page(sizes: Iterable[int]) -> float:
 
 
 def script(inside: float) -> float:
-    """The charge of a script whose operations came to `inside`."""
+    """The charge of a script whose operations cost `inside`."""
     return round(_SCRIPT_START + _SCRIPT_SHARE * inside, 2)
 
 
@@ -170,19 +170,19 @@ _DOUBLE_CHARGE_LEVELS: Final = frozenset(("Strong", "BoundedStaleness"))
 
 
 def consistency_factor(level: str | None) -> int:
-    """By how much the request's consistency level multiplies reads, queries and feeds."""
+    """The factor of the consistency level for the charges of reads, queries and feeds."""
     return 2 if level in _DOUBLE_CHARGE_LEVELS else 1
 
 
 @lru_cache(maxsize=4096)
 def text(charge: float) -> str:
-    """A charge as its header says it: at most two decimals, no trailing zeros."""
+    """A charge as its header has it: at most two decimals, no trailing zeros."""
     return f"{charge:.2f}".rstrip("0").rstrip(".")
 
 
 # Index terms ------------------------------------------------------------------------------------
 
-# Always indexed or never; either way the model gives them no price.
+# Properties that are indexed always or never. They cost nothing in either case.
 _UNCOUNTED: Final = SYSTEM_PROPERTIES | {"id"}
 _NESTED: Final = frozenset((dict, list))
 
@@ -191,10 +191,10 @@ _Term: TypeAlias = tuple[tuple[str | None, ...], bool, Any]  # path, whether a b
 
 @dataclass(frozen=True, slots=True)
 class IndexPaths:
-    """What an indexing policy says from one point of a document downwards.
+    """The included and excluded paths of an indexing policy, from one path downwards.
 
-    `scalar` is for a value right here, `below` for all that no child speaks for. The child None
-    stands for the elements of an array.
+    `scalar` says whether a value at this path is indexed, `below` whether values below it are that
+    no child covers. The child None stands for the elements of an array.
     """
 
     scalar: bool
@@ -202,7 +202,7 @@ class IndexPaths:
     children: Mapping[str | None, IndexPaths]
 
     def child(self, name: str | None) -> IndexPaths:
-        """What the policy says one step further down."""
+        """The paths one step further down."""
         return self.children.get(name) or (EVERYTHING if self.below else NOTHING)
 
 
@@ -211,23 +211,23 @@ NOTHING: Final = IndexPaths(scalar=False, below=False, children={})
 
 
 @dataclass(slots=True)
-class _Draft:
-    """A point of the policy while its paths are still being read; None is not said yet."""
+class _PathNode:
+    """A path of the policy while the policy is read; None is not decided yet."""
 
     scalar: bool | None = None
     below: bool | None = None
-    children: dict[str | None, _Draft] = field(default_factory=dict)
+    children: dict[str | None, _PathNode] = field(default_factory=dict)
 
-    def descend(self, segments: Iterable[Segment]) -> Iterator[_Draft]:
+    def descend(self, segments: Iterable[Segment]) -> Iterator[_PathNode]:
         point = self
         for name, quoted in segments:
             if not quoted and name[0] == "{" and name[-1] == "}":
-                # a tuple of properties, always the last step: each of them counts
+                # a tuple of properties, which is always the last step: each of them is meant
                 for member in name[1:-1].split(","):
-                    yield point.children.setdefault(member.strip(), _Draft())
+                    yield point.children.setdefault(member.strip(), _PathNode())
                 return
             step = None if name == "[]" and not quoted else name
-            point = point.children.setdefault(step, _Draft())
+            point = point.children.setdefault(step, _PathNode())
         yield point
 
     def freeze(self, inherited: bool) -> IndexPaths:
@@ -239,7 +239,7 @@ class _Draft:
 
 
 def compile_paths(indexing_policy: Mapping[str, Any]) -> IndexPaths:
-    """The included and excluded paths of a policy, ready to be walked with a document.
+    """The included and excluded paths of a policy, in the form that documents are compared with.
 
     The deeper path wins, `/?` wins over `/*`, and an exclusion wins over an equal inclusion.
     """
@@ -247,10 +247,10 @@ def compile_paths(indexing_policy: Mapping[str, Any]) -> IndexPaths:
         return NOTHING
     included = _path_texts(indexing_policy, "includedPaths")
     excluded = _path_texts(indexing_policy, "excludedPaths")
-    root = _Draft()
-    for verdict, paths in ((True, included), (False, excluded)):
+    root = _PathNode()
+    for is_included, paths in ((True, included), (False, excluded)):
         for path in paths:
-            _add_rule(root, path, verdict)
+            _add_rule(root, path, is_included=is_included)
     for name in _UNCOUNTED:
         root.children.pop(name, None)
     return root.freeze(inherited=not included)
@@ -267,28 +267,28 @@ def _path_texts(policy: Mapping[str, Any], name: str) -> list[str]:
     return paths
 
 
-def _add_rule(root: _Draft, path: str, verdict: bool) -> None:
+def _add_rule(root: _PathNode, path: str, *, is_included: bool) -> None:
     segments = split_path("/*" if path == "/" else path)
     last = segments[-1]
     if last == Segment("?", quoted=False):
         for point in root.descend(segments[:-1]):
-            point.scalar = verdict
+            point.scalar = is_included
         return
-    # a path that ends in a name is read like the same path with /*
+    # a path that ends in a name means the same as with /*
     ends_in_wildcard = last == Segment("*", quoted=False)
     for point in root.descend(segments[:-1] if ends_in_wildcard else segments):
-        point.below = verdict
+        point.below = is_included
 
 
 def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
-    """How many index terms an item has: one for each value at an indexed path."""
+    """The number of index terms of an item: one for each value at an indexed path."""
     if paths.children:
         return sum(1 for _ in _terms(document, paths))
     return _count_values(document) if paths.below else 0
 
 
 def _count_values(document: Mapping[str, Any]) -> int:
-    """The count when all is indexed, as it is by default: no paths to follow, only leaves."""
+    """The count if everything is indexed, as by default: the number of scalar values."""
     count = 0
     counted = {**document}
     for name in _UNCOUNTED.intersection(document):
@@ -306,35 +306,37 @@ def _count_values(document: Mapping[str, Any]) -> int:
 
 
 def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPaths) -> int:
-    """How many index terms a write removes and adds: a new value in place of an old one is two."""
+    """How many index terms a write removes and adds; a changed value counts as two."""
     if not paths.children and not paths.below:
         return 0
-    left, come = _differing_parts(old, new)
-    if not left and not come:
+    removed, added = _differing_parts(old, new)
+    if not removed and not added:
         return 0
     balance: dict[_Term, int] = {}
-    for term in _terms(left, paths):
+    for term in _terms(removed, paths):
         balance[term] = balance.get(term, 0) - 1
-    for term in _terms(come, paths):
+    for term in _terms(added, paths):
         balance[term] = balance.get(term, 0) + 1
     return sum(map(abs, balance.values()))
 
 
-_GONE: Final = object()
+_ABSENT: Final = object()
 
 
 def _differing_parts(old: Any, new: Any) -> tuple[Any, Any]:
-    """Two values without what both hold in the same place, which has the same terms in each.
+    """Two values without the parts that are equal in both, since those have the same terms.
 
-    Finding it is cheap, walking it is not: a patch may change one of many thousand values.
+    Comparing is much cheaper than listing terms, and a patch may change one of thousands of values.
     """
     if type(old) is dict and type(new) is dict:
-        left = {name: value for name, value in old.items() if _differs(value, new.get(name, _GONE))}
-        come = {name: value for name, value in new.items() if name in left or name not in old}
-        for name, value in left.items():
-            if type(value) in _NESTED and name in come:
-                left[name], come[name] = _differing_parts(value, come[name])
-        return left, come
+        removed = {
+            name: value for name, value in old.items() if _differs(value, new.get(name, _ABSENT))
+        }
+        added = {name: value for name, value in new.items() if name in removed or name not in old}
+        for name, value in removed.items():
+            if type(value) in _NESTED and name in added:
+                removed[name], added[name] = _differing_parts(value, added[name])
+        return removed, added
     if type(old) is list and type(new) is list:
         pairs = [_differing_parts(*pair) for pair in zip(old, new, strict=False) if _differs(*pair)]
         return (
@@ -345,10 +347,10 @@ def _differing_parts(old: Any, new: Any) -> tuple[Any, Any]:
 
 
 def _differs(before: Any, after: Any) -> bool:
-    """Whether two values may have other terms; a needless yes only costs time."""
+    """True if two values may have different terms; True for equal ones only costs time."""
     if type(before) is not type(after) or before != after:
         return True
-    # as text, since Python holds [true] and [1] equal
+    # as text, since [True] == [1] in Python
     return type(before) in _NESTED and orjson.dumps(before) != orjson.dumps(after)
 
 

@@ -1,7 +1,7 @@
-"""The text of an item: checked when it comes in, stamped with system properties when it is kept.
+"""The text of an item: checked when it is received, completed with system properties for storing.
 
-A document is stored as the bytes that were sent, so numbers, escapes and key order come back as
-they were; only the system properties are the server's. Pure.
+A document is stored as the bytes that were sent, so numbers, escapes and the order of members do
+not change; the server sets only the system properties. Pure.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import orjson
 from perseid.errors import BadRequest, RequestEntityTooLarge, ServiceUnavailable
 from perseid.limits import MAX_BODY_BYTES
 
-# With system properties, which do not count: what was read or exported can be sent back.
+# System properties do not count, so an item that was read or exported can be sent back.
 _MAX_SENT_BYTES: Final = MAX_BODY_BYTES + 1024
-DEEPEST: Final = 128
+MAX_NESTING: Final = 128
 SYSTEM_PROPERTIES: Final = frozenset(("_rid", "_self", "_etag", "_attachments", "_ts"))
 _LSN: Final = frozenset(("_lsn",))
 TOO_LARGE: Final = "Request size is too large"
 _QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in SYSTEM_PROPERTIES)
 
-_FIRST: Final = '"_rid":"'  # of those that are spliced
-_FIRST_BEHIND: Final = f",{_FIRST}".encode()
+_FIRST: Final = '"_rid":"'  # the start of the system properties
+_COMMA_AND_FIRST: Final = f",{_FIRST}".encode()
 
-# The way a client sends back what it has read: the system properties last, in the order and form
-# in which they were spliced. Anchored at the closing brace, so it can only be the top level.
+# Clients that send back what they have read have the system properties last, in the order and form
+# of `seal`. The pattern ends at the closing brace, so it matches at the top level only.
 _TAIL: Final = re.compile(
     rb'"_rid"\s*:\s*"[^"\\]*"\s*,\s*"_self"\s*:\s*"[^"\\]*"'
     rb'\s*,\s*"_etag"\s*:\s*"(?:[^"\\]|\\")*"\s*,\s*"_attachments"\s*:\s*"[^"\\]*"'
@@ -43,7 +43,7 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - _STEPS.keys())
 
 
 class Document:
-    """An item as it came in: its text without system properties, and its value."""
+    """A received item: its text without system properties, and its value."""
 
     __slots__ = ("size", "text", "value")
 
@@ -54,10 +54,10 @@ class Document:
 
 
 def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) -> Any:
-    """The decoded body, or a 400 that says where it is broken.
+    """The decoded body, or a 400 that says where it is invalid.
 
-    `around` is how many levels the request has around the items and values in it, which may be as
-    deep as those that are sent alone.
+    `around` is the number of levels that the request has around its items and values, which may be
+    as deep as an item that is sent alone.
     """
     if len(raw) > largest:
         raise RequestEntityTooLarge(TOO_LARGE)
@@ -70,14 +70,14 @@ def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) ->
             f"The request body is not valid JSON: {exc.msg} at line {exc.lineno},"
             f" column {exc.colno}."
         ) from None
-    # After decoding: on text that is known to be JSON the walk below is linear.
-    if raw.count(b"{") + raw.count(b"[") > DEEPEST:
-        _check_depth(raw, DEEPEST + around)
+    # After decoding, because the check takes linear time on valid JSON only.
+    if raw.count(b"{") + raw.count(b"[") > MAX_NESTING:
+        _check_depth(raw, MAX_NESTING + around)
     return value
 
 
 def parse_named(raw: bytes, *, around: int = 0) -> Any:
-    """The decoded body, each name once in its object."""
+    """The decoded body; 400 if an object has a name twice."""
     value = parse_json(raw, around=around)
     _check_names(raw, orjson.dumps(value))
     return value
@@ -92,22 +92,22 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def exact(text: bytes) -> Any:
-    """JSON that is known to be valid, decoded with each number kept as its text.
+    """Valid JSON, decoded so that each number keeps its text.
 
-    A number becomes an `orjson.Fragment`: encoding the value again writes it as it was.
+    A number becomes an `orjson.Fragment`, which is encoded as the same text again.
     """
     return json.loads(text.decode(), parse_float=orjson.Fragment, parse_int=orjson.Fragment)
 
 
 def damaged_item() -> ServiceUnavailable:
-    """For an item that was one when it was stored, and cannot be read as one any more."""
+    """The error for a stored item that is no longer valid JSON."""
     return ServiceUnavailable(
-        "The body of an item is damaged in the database; `perseid check` tells of which one."
+        "The body of an item is damaged in the database; run `perseid check` to see which one."
     )
 
 
 def parse(raw: bytes) -> Document:
-    """A document from a request body."""
+    """The document in a request body."""
     value = parse_json(raw, largest=_MAX_SENT_BYTES)
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
@@ -125,7 +125,7 @@ def parse(raw: bytes) -> Document:
 
 
 def from_value(value: dict[str, Any]) -> Document:
-    """A document that was computed here (a patch, a script) and not sent as text."""
+    """A document that the server computed from another one, such as a patched item."""
     kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
     text = orjson.dumps(kept)
     if len(text) > MAX_BODY_BYTES:
@@ -145,33 +145,33 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
 
 
 def is_resealed(sealed: bytes, text: bytes) -> bool:
-    """Whether the stored text is that of this document: a quick yes, and no if in doubt."""
+    """True if `sealed` is this document with system properties; False if that is not certain."""
     body = text[:-1].rstrip()
-    # System properties come last, and no other member of an object can be called _rid.
-    return sealed.startswith(_FIRST_BEHIND, len(body)) and sealed.startswith(body)
+    # System properties come last, and no other member of the object has the name _rid.
+    return sealed.startswith(_COMMA_AND_FIRST, len(body)) and sealed.startswith(body)
 
 
 def with_lsn(text: bytes, lsn: int) -> bytes:
-    """A stored text with the `_lsn` that the change feed adds, in the place of the item's own."""
+    """A stored text with the `_lsn` of the change feed, which replaces an `_lsn` of the item."""
     if b'"_lsn"' in text or b"\\u00" in text:
         text = _strip_members(text, _LSN)
     return b'%b,"_lsn":%d}' % (text[:-1], lsn)
 
 
 def strip_system(text: bytes) -> bytes:
-    """The same JSON object without its top-level system properties; all else to the byte."""
+    """The same JSON object without its top-level system properties; no other byte changes."""
     start = text.rfind(b'"_rid"')
     if start > 0 and _TAIL.match(text, start) is not None:
         head = text[:start].rstrip()
         text = (head[:-1].rstrip() if head.endswith(b",") else head) + b"}"
-    # Any letter of a name may have been escaped.
+    # Any letter of a name may be escaped.
     if b"\\u00" in text or any(name in text for name in _QUOTED_NAMES):
         return _strip_members(text)
     return text
 
 
 def _strip_members(text: bytes, names: frozenset[str] = SYSTEM_PROPERTIES) -> bytes:
-    """Walks the tokens and leaves out top-level members that carry one of the names."""
+    """The text without the top-level members that have one of the names."""
     kept: list[bytes] = []
     depth, start, name = 0, 1, b""
     previous = b""
@@ -198,11 +198,12 @@ def _strip_members(text: bytes, names: frozenset[str] = SYSTEM_PROPERTIES) -> by
 
 
 def _check_names(raw: bytes, compact: bytes) -> None:
-    """Refuses an object that names a member twice; decoders would silently keep the last.
+    """400 for an object with a name twice, of which decoders would keep the last.
 
-    The decoded value has lost duplicates, so its text has fewer colons than the one sent: at least
-    the one behind the lost name. Only an escaped colon could make up for it; then, and when the
-    numbers differ, the text is decoded once more, slowly. Most clients send compact text.
+    The decoded value has no duplicates, so its text has fewer colons than the one sent: at least
+    the colon after the lost name. Only escaped colons could make the counts equal. So if the counts
+    differ, or the text has escaped colons, it is decoded again with a slower check. Most clients
+    send compact text, for which nothing is counted.
     """
     if raw == compact:
         return
@@ -219,7 +220,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _check_depth(raw: bytes, deepest: int) -> None:
+def _check_depth(raw: bytes, limit: int) -> None:
     brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
-    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > deepest:
-        raise BadRequest(f"The request body is nested deeper than {deepest} levels.")
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > limit:
+        raise BadRequest(f"The request body is nested deeper than {limit} levels.")

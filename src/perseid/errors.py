@@ -1,6 +1,6 @@
-"""Every failure a client may see: its status, its code, its sub-status, its text.
+"""Every error a client may see: its status, code, sub-status and text.
 
-Raised where the fact is known. How one looks on the wire is the business of `http/wire.py` alone.
+Raised where the cause is known. Only `http/wire.py` knows what an error looks like on the wire.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ALREADY_EXISTS: Final = (
 
 
 class CosmosError(Exception):
-    """A failure the client is meant to see; anything else is a 500 and a bug.
+    """An error that the client should see; any other exception is a 500 and a bug.
 
-    `listed` texts travel inside the service's `Message: {"Errors":[…]}` envelope, the way its
-    validators report; the others are plain sentences.
+    `listed` texts are sent inside the envelope `Message: {"Errors":[…]}`, as the service's
+    validators send them; the others are plain sentences.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "InternalServerError"
     sub_status: int = 0
-    context: str = ""  # what could not be done because of it, in front of the text
+    context: str = ""  # put before the text: which request failed
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class PartitionKeyMismatch(BadRequest):
 
 
 class StaleContainerRid(BadRequest):
-    """The client's cached container is not this one; it refreshes its cache and tries again."""
+    """The client means another container of this name; it refreshes its cache and retries."""
 
     sub_status = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class QueryProblem:
-    """One finding of the query compiler; offsets are characters of the text, `end` exclusive."""
+    """One error of the query compiler; offsets are characters of the text, `end` exclusive."""
 
     code: str
     message: str
@@ -79,7 +79,7 @@ class QueryProblem:
 
 
 class QueryError(BadRequest):
-    """The query text is wrong; `problems` say where."""
+    """The query text is invalid; `problems` say where."""
 
     def __init__(self, problems: Sequence[QueryProblem]) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
@@ -87,7 +87,7 @@ class QueryError(BadRequest):
 
 
 class IndivisibleQuery(BadRequest):
-    """No client could put the query's result together from those of several ranges."""
+    """A client cannot combine the results of several ranges into the result of the query."""
 
 
 class Unauthorized(CosmosError):
@@ -119,7 +119,7 @@ class OwnerNotFound(NotFound):
 
 
 class SessionNotAvailable(NotFound):
-    """The session token is from a future this server has not seen."""
+    """The session token is ahead of what this server has written."""
 
     sub_status = 1002
 
@@ -137,7 +137,7 @@ class Conflict(CosmosError):
 
 
 class AlreadyExists(Conflict):
-    """Another resource has the id. Other conflicts, such as unique keys, are no AlreadyExists."""
+    """Another resource has the id. A violated unique key is a plain Conflict."""
 
     def __init__(self) -> None:
         super().__init__(ALREADY_EXISTS)
@@ -161,7 +161,7 @@ class UnsupportedMediaType(CosmosError):
 
 
 class FailedDependency(CosmosError):
-    """Only within the answer to a batch: another of its operations failed."""
+    """Only in the results of a batch: another operation failed."""
 
     status, code = 424, "FailedDependency"
 
@@ -172,7 +172,7 @@ class TooManyRequests(CosmosError):
 
 
 class RetryWith(CosmosError):
-    """Others got in the way; nothing was done, and clients try again by themselves."""
+    """Other requests interfered; nothing was done, and clients retry by themselves."""
 
     status, code = 449, "RetryWith"
 
@@ -189,7 +189,7 @@ class InsufficientStorage(CosmosError):
     status, code = 507, "InsufficientStorage"
 
 
-# What a store says when its disk takes nothing, for those who can do without.
+# A store cannot write, for example on a full disk. Callers that can continue without catch these.
 NOT_WRITTEN_ERRORS: Final = (InsufficientStorage, ServiceUnavailable)
 
 

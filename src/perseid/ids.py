@@ -1,7 +1,7 @@
-"""Names of resources: `_rid`, `_self` and `_etag`, and which ids a client may choose.
+"""Identifiers of resources: `_rid`, `_self` and `_etag`, and which ids a client may choose.
 
-Turns counters into the identifiers clients see and back. Refuses to hand out the counters: they
-are the store's, so that an identifier is never used twice.
+Converts numbers to identifiers and back. The store assigns the numbers, so that no identifier is
+used twice.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _FEEDS: Final[Mapping[ResourceKind, str]] = {
 }  # fmt: skip
 
 _NUMBER_BITS: Final = 60
-_CONTAINER_BIT: Final = 0x8000_0000  # tells a container of a database from a user of it
-_SHARED: Final = 10  # characters that the eight bytes of a container give all of its children
+_CONTAINER_BIT: Final = 0x8000_0000  # set in the rid of a container, not in that of a user
+_SHARED: Final = 10  # characters of a container's rid that the rids of its children start with
 
 
 # Resource ids -----------------------------------------------------------------------------------
 
 
 def encode(raw: bytes) -> str:
-    """Base64 with `-` for `/`, so that a rid is one segment of a path."""
+    """Base64 with `-` instead of `/`, so that a rid is one segment of a path."""
     return b2a_base64(raw, newline=False).decode().replace("/", "-")
 
 
 @lru_cache(maxsize=1024)
 def decode(rid: str) -> bytes | None:
-    """The bytes of a rid, or None if no bytes are written like that."""
+    """The bytes of a rid, or None if the text is not a rid."""
     try:
         raw = a2b_base64(rid.replace("-", "/").encode("ascii"))
     except (BadBase64, UnicodeEncodeError):
         return None
-    # the decoder skips what it does not know; only the one spelling of these bytes is a rid
+    # the decoder skips unknown characters; only the canonical spelling is a rid
     return raw if encode(raw) == rid else None
 
 
 def database_rid(number: int) -> str:
-    """Four bytes, eight characters: clients tell a rid path from a name path by that length."""
+    """Four bytes, eight characters: clients recognise a path of rids by that length."""
     return encode(number.to_bytes(4, "little"))
 
 
@@ -98,8 +98,8 @@ def _owner(rid: str, length: int) -> bytes:
 
 
 def child_number(rid: str, container: str, kind: ChildKind) -> int | None:
-    """The number in a child's rid, or None if it names no such child of that container."""
-    if rid[:_SHARED] != container[:_SHARED]:  # most names of items are none, and need no decoding
+    """The number in a child's rid, or None if it is not the rid of such a child."""
+    if rid[:_SHARED] != container[:_SHARED]:  # most names are ids, and need no decoding
         return None
     raw = decode(rid)
     if raw is None or len(raw) != 16 or raw[:8] != decode(container):
@@ -111,17 +111,17 @@ def child_number(rid: str, container: str, kind: ChildKind) -> int | None:
 
 
 def document_number(rid: str, container: str) -> int | None:
-    """The number in a document's rid, or None if it names no document of that container."""
+    """The number in a document's rid, or None if it is not the rid of such a document."""
     return child_number(rid, container, "document")
 
 
 def looks_like_database_rid(text: str) -> bool:
-    """Whether a path that starts with this segment may be made of rids."""
+    """True if a path that starts with this segment may consist of rids."""
     return len(text) == 8 and len(decode(text) or b"") == 4
 
 
 def self_link(parent: str, kind: ResourceKind, rid: str) -> str:
-    """The `_self` below the parent's; databases and offers have the parent `""`."""
+    """The `_self` of a resource; `parent` is that of its owner, or "" for databases and offers."""
     return f"{parent}{_FEEDS[kind]}/{rid}/"
 
 
@@ -131,9 +131,9 @@ _MASK96: Final = (1 << 96) - 1
 
 
 def make_etag(ts: int, unique: int) -> str:
-    """An etag with its quotes; another `unique` (of 96 bits) is another etag.
+    """An etag with its quotes; each `unique` (of 96 bits) gives another etag.
 
-    Where only the last 32 bits differ, etags sort as those do: the change feed rests on it.
+    Etags that differ only in the last 32 bits sort by those: the change feed depends on it.
     """
     digits = f"{unique & _MASK96:024x}"
     return (
@@ -143,7 +143,7 @@ def make_etag(ts: int, unique: int) -> str:
 
 
 def same_etag(one: str, other: str) -> bool:
-    """Whether two etags are the same, whichever of them lost its quotes or was marked weak."""
+    """True if two etags are equal; quotes and the mark of a weak etag are ignored."""
     return one == other or _bare_etag(one) == _bare_etag(other)
 
 
@@ -159,15 +159,15 @@ def _bare_etag(etag: str) -> str:
 MISSING_ID: Final = (
     "The input content is invalid because the required properties - 'id; ' - are missing"
 )
-_MOST_CHARACTERS: Final = 255
-_MOST_ITEM_BYTES: Final = 1023
+_MAX_CHARACTERS: Final = 255
+_MAX_ITEM_BYTES: Final = 1023
 _FORBIDDEN: Final = frozenset("/\\#?")
 
 
 def check_resource_id(value: Any, kind: str) -> str:
-    """The id of anything but an item, or a 400; `kind` is for the text only."""
+    """The id of a resource other than an item, or a 400; `kind` is for the message."""
     name = _check_text(value, kind, "255")
-    if len(name) > _MOST_CHARACTERS:
+    if len(name) > _MAX_CHARACTERS:
         raise _invalid(name, kind, "255")
     if not _FORBIDDEN.isdisjoint(name):
         raise _illegal(name, kind, "may not contain '/', '\\', '#' or '?'")
@@ -177,10 +177,10 @@ def check_resource_id(value: Any, kind: str) -> str:
 
 
 def check_item_id(value: Any) -> str:
-    """The id of an item, or a 400. Clients refuse more than this; the wire does not."""
+    """The id of an item, or a 400. Some clients reject more ids than the service does."""
     name = _check_text(value, "item", "1024")
-    # four bytes are the longest UTF-8 character: short ids need no encoding to be cleared
-    if len(name) * 4 > _MOST_ITEM_BYTES and len(name.encode()) > _MOST_ITEM_BYTES:
+    # a character has at most four bytes of UTF-8, so short ids need no encoding
+    if len(name) * 4 > _MAX_ITEM_BYTES and len(name.encode()) > _MAX_ITEM_BYTES:
         raise _invalid(name, "item", "1024")
     if "/" in name or "\\" in name:
         raise _illegal(name, "item", "may not contain '/' or '\\'")

@@ -1,24 +1,24 @@
-"""Partition keys: how one is defined, read, stored, hashed, and which range it falls into.
+"""Partition keys: how one is defined, read, stored and hashed, and which range it belongs to.
 
-Owns the definition, the header, the stored form and the effective partition key. Refuses to know
-items, containers or throughput policy: callers decide when a prefix will do and when it will not.
+Covers the definition, the header, the stored form and the effective partition key. Callers decide
+whether a prefix of a hierarchical key is allowed.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import mmh3
 import orjson
 
 from perseid.errors import BadRequest, PartitionKeyMismatch
+from perseid.paths import parse_path
 
 MISMATCH: Final = (
     "Partition key provided either doesn't correspond to definition in the collection or doesn't "
@@ -48,55 +48,12 @@ KeyKind: TypeAlias = Literal["Hash", "MultiHash"]
 HashVersion: TypeAlias = Literal[1, 2]
 
 
-# Paths ------------------------------------------------------------------------------------------
-
-
-class Segment(NamedTuple):
-    """One step of a path; quoting tells a property called `*` from the wildcard."""
-
-    name: str
-    quoted: bool
-
-
-_SEGMENT: Final = re.compile(
-    r"""/(?: (?P<quote>["']) (?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)+) (?P=quote)
-           | (?P<plain>[^/"'][^/]*) )(?=/|\Z)""",
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-_WILDCARDS: Final = frozenset('*?[]{}"')
-
-
-def split_path(path: str) -> tuple[Segment, ...]:
-    """The segments of `/a/"b c"/*`, wildcards included."""
-    segments: list[Segment] = []
-    position = 0
-    while match := _SEGMENT.match(path, position):
-        quoted = match["quoted"]
-        if quoted is None:
-            segments.append(Segment(match["plain"], quoted=False))
-        else:
-            segments.append(Segment(_ESCAPE.sub(r"\1", quoted), quoted=True))
-        position = match.end()
-    if position != len(path) or not segments:
-        raise BadRequest(f"The path '{path}' is not valid.", listed=True)
-    return tuple(segments)
-
-
-def parse_path(path: str) -> tuple[str, ...]:
-    """The property names of a path that leads to one value: no wildcards, no array steps."""
-    segments = split_path(path)
-    if any(not quoted and not _WILDCARDS.isdisjoint(name) for name, quoted in segments):
-        raise BadRequest(f"The path '{path}' may not contain wildcards.", listed=True)
-    return tuple(name for name, _ in segments)
-
-
 # Definition -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDefinition:
-    """Where a container's items keep their partition key, and how it is hashed."""
+    """Which properties of an item are its partition key, and how the key is hashed."""
 
     paths: tuple[str, ...]
     kind: KeyKind
@@ -135,8 +92,8 @@ def parse_definition(value: Any) -> KeyDefinition:
             f"A maximum of {most} is allowed.",
             listed=True,
         )
-    asked = value.get("version", default)
-    version = next((known for known in versions if type(asked) is int and asked == known), None)
+    given = value.get("version", default)
+    version = next((known for known in versions if type(given) is int and given == known), None)
     if version is None:
         raise BadRequest(
             f"The partition key version of kind {kind} must be one of {_one_of(versions)}.",
@@ -179,14 +136,14 @@ def _extract_one(names: tuple[str, ...], document: Mapping[str, Any]) -> Compone
         if not isinstance(value, dict) or name not in value:
             return ABSENT
         value = value[name]
-    # Arrays and objects count as absent: clients take the key from the document the same way.
+    # Arrays and objects count as absent: clients extract the key in the same way.
     return value if type(value) in _SCALARS else ABSENT
 
 
 def parse_header(text: str | bytes, levels: int) -> PartitionKey:
-    """The key in an `x-ms-documentdb-partitionkey` header; fewer levels than defined are a prefix.
+    """The key in an `x-ms-documentdb-partitionkey` header; with fewer levels it is a prefix.
 
-    `[]`, the key of containers older than partitioning, is the empty tuple.
+    `[]`, which clients send for containers without a partition key, is the empty tuple.
     """
     try:
         values = orjson.loads(text)
@@ -212,24 +169,25 @@ def _header_component(value: Any) -> Component:
     return component
 
 
-# For both hash versions: version 1 looks at the first 101 bytes only, so that longer keys may share
-# a hash, and with it a physical range; they stay different logical partitions.
-_MOST_BYTES: Final = 2048
+# For both hash versions. Version 1 hashes the first 101 bytes only, so longer keys may share a hash
+# and a physical range; they are different logical partitions nevertheless.
+_MAX_BYTES: Final = 2048
 
 
 def check_size(key: PartitionKey) -> None:
-    """Raises if a component is longer than a key may be."""
-    most = _MOST_BYTES
+    """400 if a component is too long."""
+    limit = _MAX_BYTES
     for component in key:
-        # four bytes are the longest UTF-8 character: short texts need no encoding to be cleared
-        if type(component) is str and len(component) * 4 > most and len(component.encode()) > most:
-            raise BadRequest(f"The partition key value is longer than {most} bytes.", listed=True)
+        # a character has at most four bytes of UTF-8, so short texts need no encoding
+        is_long = type(component) is str and len(component) * 4 > limit
+        if is_long and len(str(component).encode()) > limit:
+            raise BadRequest(f"The partition key value is longer than {limit} bytes.", listed=True)
 
 
 # Stored form ------------------------------------------------------------------------------------
 
 _UNDEFINED, _NULL, _FALSE, _TRUE, _NUMBER, _STRING = 0x00, 0x01, 0x02, 0x03, 0x05, 0x08
-_END: Final = 0xFF  # never a byte of UTF-8, so it ends a text without escaping
+_END: Final = 0xFF  # not a byte of UTF-8, so it marks the end of a text without escapes
 _DOUBLE: Final = struct.Struct("<Bd")
 _CONSTANTS: Final[Mapping[int, Component]] = {
     _UNDEFINED: ABSENT,
@@ -260,8 +218,8 @@ _ENCODERS: Final[Mapping[type, Callable[[Any], bytes]]] = {
 def canonical(key: PartitionKey) -> bytes:
     """The stored form of a key: equal bytes exactly for equal keys.
 
-    It is what hash version 2 reads. Each component says where it ends, so the bytes of a prefix
-    begin the bytes of every key below it, and of no other.
+    Hash version 2 hashes these bytes. Each component marks its end, so the bytes of a key start
+    with those of a prefix exactly if the key lies below that prefix.
     """
     if len(key) == 1:
         component = key[0]
@@ -296,7 +254,7 @@ _MASK64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def effective(key: PartitionKey, definition: KeyDefinition) -> str:
-    """The effective partition key: where the key lies between `""` and `FF`."""
+    """The effective partition key: the hash that orders keys between `""` and `FF`."""
     return effective_of(canonical(key), definition)
 
 
@@ -352,7 +310,8 @@ def _encode_v1(component: Component) -> bytes:
 def _sortable(number: float) -> bytes:
     """A number as bytes that sort like numbers: eight bits, then groups of seven.
 
-    The low bit of a group says whether another follows, so no number begins another's bytes.
+    The low bit of a group says whether another one follows, so the bytes of no number start with
+    those of another.
     """
     bits: int = struct.unpack(">Q", struct.pack(">d", number))[0]
     bits = (-bits if bits >> 63 else bits ^ 1 << 63) & _MASK64
@@ -374,7 +333,7 @@ WHOLE: Final = ("", "FF")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One physical partition: effective keys from `min` up to, not including, `max`."""
+    """One physical range: effective keys from `min` up to, not including, `max`."""
 
     id: str
     index: int
@@ -387,15 +346,15 @@ _by_min: Final = attrgetter("min")
 
 
 def range_count(throughput: int) -> int:
-    """One range, and one more for each started 10,000 RU/s above the first.
+    """The number of ranges for a throughput: one for each started 10,000 RU/s.
 
-    The service sometimes makes more (five for 30,000); clients read the ranges, not the rule.
+    The service sometimes has more (five for 30,000); clients read the ranges from the server.
     """
     return max(1, -(-throughput // _RANGE_THROUGHPUT))
 
 
 def split(count: int, definition: KeyDefinition) -> tuple[Range, ...]:
-    """`count` ranges that tile the whole key space and take equal shares of the hashes."""
+    """`count` ranges that cover all effective keys, each with an equal share of the hashes."""
     bound = _bound_v2 if definition.version == 2 else _bound_v1
     bounds = [WHOLE[0], *(bound(index, count) for index in range(1, count)), WHOLE[1]]
     return tuple(
@@ -412,7 +371,7 @@ def _bound_v1(index: int, count: int) -> str:
 
 
 def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:
-    """The range that holds an effective partition key."""
+    """The range of an effective partition key."""
     if len(ranges) == 1:
         return ranges[0]
     return ranges[bisect_right(ranges, epk, key=_by_min) - 1]
@@ -440,5 +399,5 @@ def prefix_interval(prefix: PartitionKey, definition: KeyDefinition) -> tuple[st
 
 
 def point_interval(epk: str) -> tuple[str, str]:
-    """From and up to, not including: just this effective key."""
+    """From and up to, not including: only this effective key."""
     return epk, f"{int(epk, 16) + 1:0{len(epk)}X}" if epk else "00"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import documents
-from perseid.documents import DEEPEST, SYSTEM_PROPERTIES
+from perseid.documents import MAX_NESTING, SYSTEM_PROPERTIES
 from perseid.errors import BadRequest, RequestEntityTooLarge
 from perseid.limits import MAX_BODY_BYTES
 
@@ -104,9 +104,9 @@ def test_largest_body(over: int, is_refused: bool) -> None:
 
 @pytest.mark.parametrize("kind", [b"[", b"{"])
 def test_depth_limit(kind: bytes) -> None:
-    assert documents.parse(nested(DEEPEST, kind)).text == nested(DEEPEST, kind)
+    assert documents.parse(nested(MAX_NESTING, kind)).text == nested(MAX_NESTING, kind)
     with pytest.raises(BadRequest, match="128"):
-        documents.parse(nested(DEEPEST + 1, kind))
+        documents.parse(nested(MAX_NESTING + 1, kind))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_depth_counts_levels_only(raw: bytes) -> None:
 
 def test_depth_check_is_linear_in_quotes() -> None:
     """An unclosed string full of escaped quotes is refused at once, not after minutes."""
-    raw = b"[" + b"[]," * DEEPEST + b'"' + b'\\"' * 200_000
+    raw = b"[" + b"[]," * MAX_NESTING + b'"' + b'\\"' * 200_000
     with pytest.raises(BadRequest):
         documents.parse_json(raw)
 

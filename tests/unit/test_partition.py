@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perseid import partition
+from perseid import partition, paths
 from perseid.errors import BadRequest, PartitionKeyMismatch
-from perseid.partition import ABSENT, Component, KeyDefinition, PartitionKey, Range, Segment
+from perseid.partition import ABSENT, Component, KeyDefinition, PartitionKey, Range
+from perseid.paths import Segment
 from tests.support.builders import PARTITION_KEY
 
 V1: Final = partition.parse_definition({"paths": ["/pk"]})
@@ -52,7 +53,7 @@ keys: Final = st.lists(components, max_size=3).map(tuple)
     ],
 )
 def test_paths(path: str, names: tuple[str, ...]) -> None:
-    assert partition.parse_path(path) == names
+    assert paths.parse_path(path) == names
 
 
 BROKEN_PATHS: Final = [
@@ -64,11 +65,11 @@ BROKEN_PATHS: Final = [
 @pytest.mark.parametrize("path", BROKEN_PATHS)
 def test_broken_paths(path: str) -> None:
     with pytest.raises(BadRequest):
-        partition.parse_path(path)
+        paths.parse_path(path)
 
 
 def test_split_path_tells_wildcards_from_names() -> None:
-    assert partition.split_path('/"*"/[]/*') == (
+    assert paths.split_path('/"*"/[]/*') == (
         Segment("*", quoted=True),
         Segment("[]", quoted=False),
         Segment("*", quoted=False),

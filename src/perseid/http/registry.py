@@ -125,7 +125,7 @@ class RegistryHandlers:
 
 def lifetime(request: Request) -> int:
     """How many seconds the tokens in the response are valid."""
-    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFE))
+    return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFETIME))
 
 
 async def execute(account: Account, request: Request, exchange: Exchange) -> Response:

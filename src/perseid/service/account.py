@@ -1,4 +1,4 @@
-"""The account: the store, the catalog and the settings, handed to every operation."""
+"""The account: the stores, the catalog and the settings, which every operation gets."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ class Account:
     stores: Stores
     clock: Clock
     catalog: Catalog
-    secret: bytes  # signs continuation tokens; kept with the data, so tokens survive a restart
-    # Metadata changes are rare and depend on each other: one at a time.
+    secret: bytes  # signs continuation tokens; stored with the data, so tokens survive a restart
+    # Metadata changes are rare and depend on each other, so they run one at a time.
     metadata_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # No later time than this may be shown before it is made durable: see `reach`. Infinite for a
-    # clock that is kept elsewhere.
+    # The latest time that may be shown without making it durable first: see `persist_clock`.
+    # Infinite for a clock that is stored elsewhere.
     durable_clock_limit: float = 0.0
-    requests: int = 0  # admitted so far; background work looks at it to make way
-    # Containers, by rid and etag, whose policy change is still being counted for the audit log:
-    # until then nothing of theirs is removed, or the count would be short.
+    requests: int = 0  # admitted so far; background work pauses while this rises
+    # Containers, by rid and etag, whose policy change is still being counted for the audit log.
+    # They are not purged until then, because purged items would be missing from the count.
     pending_audit_counts: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
     plans: dict[Any, Any] = field(default_factory=dict)  # of queries: see `plans.plan_for`
     budgets: Budgets | None = None  # None: throughput is not enforced
 
     def cutoff(self, container: Container, now: float) -> Cutoff:
-        """What is dead in the container, for the whole of a request admitted at `now`."""
+        """The cutoff of expired items, for the whole of a request admitted at `now`."""
         return self.cutoff_under(container.policy, now)
 
     def cutoff_under(self, policy: Policy, now: float) -> Cutoff:
-        """What is dead at `now` under a policy."""
+        """The cutoff of expired items at `now` under a policy."""
         return policy.cutoff(int(now), revive_unpurged=self.settings.revive_unpurged)
 
     async def usage(
         self, container: Container, cutoff: Cutoff, range_index: int | None = None
     ) -> StorageUsage:
-        """What the container holds, over all its ranges or in one."""
+        """The storage that the container uses, in all its ranges or in one."""
         usages = [
             await self.stores.items.usage(container, key_range.index, cutoff)
             for key_range in container.ranges
@@ -74,13 +74,14 @@ class Account:
     ) -> None:
         """Makes metadata changes durable, then visible.
 
-        `amended` is asked in between: for what has become of a resource by then.
+        `follow_up_change` is called in between. It may return a second change, for what happened
+        while the first was written; both become visible together.
         """
         try:
             await self.stores.metadata.change(changes)
         except StaleResource as exc:
             raise Conflict(
-                f"The resource '{exc}' was changed by someone else at the same moment."
+                f"The resource '{exc}' was changed by another request at the same time."
             ) from exc
         follow_up = None if follow_up_change is None else follow_up_change()
         self.catalog.apply(changes if follow_up is None else [*changes, follow_up])
@@ -89,12 +90,9 @@ class Account:
         if follow_up is not None:
             try:
                 await self.stores.metadata.change([follow_up])
-            except (
-                *NOT_WRITTEN_ERRORS,
-                StaleResource,
-                StaleCatalog,
-            ) as exc:  # the change itself stands
-                log.warning("a change that took long could not be amended: %s", exc)
+            # The first change is durable and in force.
+            except (*NOT_WRITTEN_ERRORS, StaleResource, StaleCatalog) as exc:
+                log.warning("the follow-up of a metadata change could not be stored: %s", exc)
 
     def lsns(self, container: Container) -> Awaitable[tuple[int, ...]]:
         """The LSN of each range of the container, for session tokens."""
@@ -126,22 +124,26 @@ class Account:
             raise StaleCatalog
 
     async def reload(self) -> None:
-        """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
-        known_epoch = self.stores.metadata.catalog_generation
+        """Builds the catalog again if another server process has changed the metadata.
+
+        Waits for metadata changes of this process that are under way.
+        """
+        metadata = self.stores.metadata
+        known_generation = metadata.catalog_generation
         async with self.metadata_lock:
-            if self.stores.metadata.catalog_generation != known_epoch:
-                return  # somebody has done it meanwhile
-            resources = await self.stores.metadata.resources()
-            if self.stores.metadata.catalog_generation != known_epoch:
+            if metadata.catalog_generation != known_generation:
+                return  # another request has reloaded it while this one waited
+            resources = await metadata.resources()
+            # Nothing is awaited between reading the resources and swapping the catalog, so no
+            # request sees the new generation together with the old catalog.
+            if metadata.catalog_generation != known_generation:
                 retention = self.settings.change_feed_retention
-                self.catalog = Catalog(
-                    resources, retention, self.stores.metadata.catalog_generation
-                )
+                self.catalog = Catalog(resources, retention, metadata.catalog_generation)
                 if self.budgets is not None:
                     self.budgets.refresh(self.catalog.has_resource)
 
     async def retry_if_stale(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Does work that begins anew if it was begun with outdated metadata."""
+        """Does the work, and repeats it from the start as long as its metadata is outdated."""
         while True:
             try:
                 return await work()
@@ -151,11 +153,12 @@ class Account:
     async def persist_clock(
         self, now: float, ahead: float = CLOCK_LIMIT_AHEAD, *, early: float = 0.0
     ) -> None:
-        """Makes durable that the clock has shown `now`, and may show a little more.
+        """Makes durable that the clock has shown `now`, and may show up to `ahead` seconds more.
 
-        A crash and a system clock set back must not bring anyone back to life. Storing a mark
-        some seconds ahead means that hardly any request waits for it; done `early` seconds before
-        it must be, none does. A disk that takes nothing does not keep anyone from reading.
+        After a crash, a system clock that was set back must not make expired items live again. The
+        stored limit lies some seconds ahead, so hardly any request waits for a write; background
+        work calls this `early` seconds before it is due, and then none does. Requests continue if
+        the limit cannot be stored, so that a full disk does not prevent reads.
         """
         if self.durable_clock_limit == inf or (
             now + early <= self.durable_clock_limit and ahead > 0
@@ -167,7 +170,7 @@ class Account:
         except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
-            log.warning("the clock's mark could not be stored: %s", exc.message)
+            log.warning("the durable clock limit could not be stored: %s", exc.message)
         self.durable_clock_limit = limit
 
     async def new_etag(self, now: float) -> str:
@@ -175,7 +178,7 @@ class Account:
 
 
 async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Account:
-    """Reads the metadata and takes up where the last run ended."""
+    """Reads the metadata, and starts the clock no earlier than the last run showed."""
     secret = await stores.values.get_meta("token_secret")
     if secret is None:
         secret = await stores.values.put_meta_if_absent("token_secret", secrets.token_hex(32))
@@ -184,8 +187,8 @@ async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Acco
         try:
             last_time, limit = map(float, stored.split())
         except ValueError as exc:
-            raise StoreError("the clock's mark in the database is damaged") from exc
-        # A clock that has not gone back needs no help; one that has starts where nobody has been.
+            raise StoreError("the durable clock limit in the database is damaged") from exc
+        # A system clock that was set back starts at the limit, which no request has seen yet.
         clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
     resources = await stores.metadata.resources()
     catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.catalog_generation)
@@ -193,20 +196,20 @@ async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Acco
     try:
         key = bytes.fromhex(secret)
     except ValueError as exc:
-        raise StoreError("the secret behind continuation tokens is damaged") from exc
+        raise StoreError("the secret for continuation tokens in the database is damaged") from exc
     account = Account(settings, stores, clock, catalog, key, budgets=budgets)
     await account.retry_if_stale(lambda: _follow_retention(account))
     return account
 
 
 async def _follow_retention(account: Account) -> None:
-    """Begins or ends the logs of containers for which the server's settings have changed."""
+    """Starts or stops the change logs of containers that follow the server's retention."""
     changes = []
     for container in account.catalog.containers():
         resource = account.catalog.resource(container.rid)
-        keeps = container.retention > 0
-        if resource.state.get("keeps_versions", False) != keeps:
-            state = resource.state | {"keeps_versions": keeps}
+        keeps_versions = container.retention > 0
+        if resource.state.get("keeps_versions", False) != keeps_versions:
+            state = resource.state | {"keeps_versions": keeps_versions}
             changes.append(PutResource(resource._replace(state=state), replaces=resource.etag))
     if changes:
         await account.change(changes)

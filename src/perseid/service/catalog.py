@@ -1,7 +1,7 @@
-"""The account's metadata in memory: databases, containers and everything registered under them.
+"""The account's metadata in memory: databases, containers and everything registered in them.
 
-Built from the store's resource rows. Looking a container up is the first step of every item
-request, so it is two dictionary reads.
+Built from the store's metadata rows. Every request about items looks up its container first, so a
+lookup takes two dictionary reads.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from urllib.parse import quote
 from perseid.charges import compile_paths
 from perseid.errors import CosmosError, OwnerNotFound, ResourceNotFound
 from perseid.model import Container, Database
-from perseid.partition import parse_definition, parse_path, split
+from perseid.partition import parse_definition, split
+from perseid.paths import parse_path
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StoreError
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy, PurgeHold
 
 
 class Catalog:
-    """Resources by rid and by name. Changed only after the store has made a change durable."""
+    """Resources by rid and by name. A change is applied after the store has made it durable."""
 
     def __init__(
         self, resources: Sequence[Resource], retention: int = 0, catalog_generation: int = 0
@@ -30,10 +31,10 @@ class Catalog:
         self._by_name: dict[tuple[str, str], dict[str, Resource]] = {}
         self._databases: dict[str, Database] = {}
         self._containers: dict[str, Container] = {}
-        # The whole way to a container: by both names, and by both rids. Names win.
+        # Containers by the names, or by the rids, of database and container. Names are tried first.
         self._by_name_pair: dict[tuple[str, str], Container] = {}
         self._by_rid_pair: dict[tuple[str, str], Container] = {}
-        # Owners first: a container is built on its database.
+        # Owners first: a container needs its database.
         for kind in ("database", "container", ""):
             for resource in resources:
                 if resource.kind == kind or (
@@ -52,21 +53,21 @@ class Catalog:
     # Lookup
 
     def database(self, name: str) -> Database:
-        """By id, else by rid."""
+        """By id, else by rid; 404 if it does not exist."""
         resource = self.find("database", "", name)
         if resource is None:
             raise ResourceNotFound
         return self._databases[resource.rid]
 
     def owner(self, name: str) -> Database:
-        """The database around the resource that is really wanted."""
+        """The database that holds the requested resource; 404/1003 if it does not exist."""
         resource = self.find("database", "", name)
         if resource is None:
             raise OwnerNotFound
         return self._databases[resource.rid]
 
     def container(self, database: str, name: str) -> Container:
-        """A container that was asked for itself."""
+        """The requested container; 404 if it does not exist."""
         container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
             (database, name)
         )
@@ -78,7 +79,7 @@ class Catalog:
         return self._containers[resource.rid]
 
     def container_of_items(self, database: str, name: str) -> Container:
-        """The container around the items that are really wanted."""
+        """The container that holds the requested items; 404/1003 if it does not exist."""
         container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
             (database, name)
         )
@@ -105,11 +106,11 @@ class Catalog:
         return self._by_rid[rid]
 
     def children(self, kind: str, parent: str) -> list[Resource]:
-        """In order of creation."""
+        """In order of creation; a renamed resource comes last."""
         return list(self._by_name.get((kind, parent), {}).values())
 
     def containers(self) -> list[Container]:
-        """All of the account."""
+        """All containers of the account."""
         return list(self._containers.values())
 
     def container_by_rid(self, rid: str) -> Container | None:
@@ -119,7 +120,7 @@ class Catalog:
         return self._containers[container.rid]
 
     def with_descendants(self, rid: str) -> Iterator[Resource]:
-        """Everything that goes when this resource goes, itself last."""
+        """Everything that is deleted with this resource, itself last."""
         for (_, parent), siblings in list(self._by_name.items()):
             if parent == rid:
                 for child in list(siblings.values()):
@@ -171,7 +172,7 @@ class Catalog:
 
 
 def retention_minutes(properties: dict[str, Any], default: int) -> int:
-    """How long a container with this definition keeps all versions of its items."""
+    """For how many minutes a container with this definition keeps all versions of its items."""
     policy = properties.get("changeFeedPolicy")
     minutes: int = default if policy is None else policy["retentionDuration"]
     return minutes
@@ -180,10 +181,10 @@ def retention_minutes(properties: dict[str, Any], default: int) -> int:
 def build_container(
     resource: Resource, database: Database, retention: int = 0, catalog_generation: int = 0
 ) -> Container:
-    """The container behind its metadata row.
+    """The container that a metadata row defines.
 
-    `retention`, in minutes, is for containers that have no change feed policy of their own;
-    `epoch` is that of the store when the row was read.
+    `retention`, in minutes, is for containers without a change feed policy; `catalog_generation` is
+    that of the store when the row was read.
     """
     state = resource.state
     properties = state["properties"]

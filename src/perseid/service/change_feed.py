@@ -1,8 +1,8 @@
-"""The change feed: what has changed behind a position, as it is now or change by change.
+"""The change feed: the changes after a position, as latest versions or change by change.
 
-A position is an LSN for each range that a reader follows. For one range it is given out as the
-plain number in quotes that clients expect of an etag; for several as a sealed token. A page ends
-between two transactions, so an LSN is all there is to remember.
+A position is an LSN for each range that is read. For one range its etag is the number in quotes,
+as clients expect; for several it is a signed token. A page ends between two transactions, so an
+LSN is enough to continue.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _DISABLED: Final = (
     " --change-feed-retention."
 )
 _AHEAD: Final = (
-    "The continuation of the change feed is ahead of everything that this container has seen; it"
-    " belongs to another container, or was made up."
+    "The continuation of the change feed is ahead of all changes of this container; it belongs to"
+    " another container, or was made up."
 )
 _START_UNSUPPORTED: Final = (
     "All versions and deletes can be read from now or from a continuation only, not from the"
     " beginning or from a time."
 )
-_TRIMMED: Final = "Changes behind this continuation are no longer kept."
+_TRIMMED: Final = "Changes after this continuation are no longer kept."
 _RETENTION: Final = "You must read the change feed from within the retention period."
 
 ItemChange: TypeAlias = LoggedChange  # what handlers of the feed get
 
 
 class ChangeFeedStart(NamedTuple):
-    """Where a reader wants to begin: behind an etag it was given, now (`*`), or at the beginning.
+    """Where to start: after an etag, now (`*`), or at the beginning if there is no etag.
 
-    `since` leaves out what was written before that second.
+    `since` leaves out items that were written before that second.
     """
 
     etag: str | None
@@ -55,7 +55,7 @@ class ChangeFeedStart(NamedTuple):
 class LatestVersions(NamedTuple):
     rows: list[Row]
     etag: str
-    range_index: int | None  # of all of them, if there are any
+    range_index: int | None  # of the rows; None without rows
 
 
 class AllVersions(NamedTuple):
@@ -65,24 +65,26 @@ class AllVersions(NamedTuple):
 
 
 async def read_latest(op: Operation, scope: Search, start: ChangeFeedStart) -> LatestVersions:
-    """The live items that were written behind the position, each once."""
+    """The live items that were written after the position, each once."""
     scope = _with_key_interval(op.container, scope)
     reader = await _reader(op, scope, start)
     since = BEFORE_ANY_TS if start.since is None else start.since
     rows: list[Row] = []
     page_range = None
-    for part, after in reader.ranges_in_turn():
-        page = await op.stores.changes.latest(op.container, ChangeSearch(scope, part, after, since))
+    for range_index, after in reader.ranges_in_turn():
+        page = await op.stores.changes.latest(
+            op.container, ChangeSearch(scope, range_index, after, since)
+        )
         rows = sorted(page.rows, key=_turn)
-        reader.advance(part, page.lsn)
+        reader.advance(range_index, page.lsn)
         if rows:
-            page_range = part
+            page_range = range_index
             break
     return LatestVersions(rows, reader.etag(op), page_range)
 
 
 async def read_versions(op: Operation, scope: Search, start: ChangeFeedStart) -> AllVersions:
-    """Every change behind the position, each as it was made."""
+    """Every change after the position, in the order of the changes."""
     retention = op.container.retention
     if not retention:
         raise BadRequest(_DISABLED)
@@ -92,21 +94,21 @@ async def read_versions(op: Operation, scope: Search, start: ChangeFeedStart) ->
     reader = await _reader(op, scope, start)
     changes: list[LoggedChange] = []
     page_range = None
-    for part, after in reader.ranges_in_turn():
-        change_scan = ChangeSearch(scope, part, after)
+    for range_index, after in reader.ranges_in_turn():
+        change_scan = ChangeSearch(scope, range_index, after)
         page = await op.stores.changes.versions(op.container, change_scan, op.ts - retention)
         if not page.is_complete:
             raise BadRequest(f"{_TRIMMED} {_RETENTION}")
         changes = page.changes
-        reader.advance(part, page.lsn)
+        reader.advance(range_index, page.lsn)
         if changes:
-            page_range = part
+            page_range = range_index
             break
     return AllVersions(changes, reader.etag(op), page_range)
 
 
 async def trim_change_log(account: Account, container: Container, now: float) -> int:
-    """Removes a few changes that are older than the container's retention; how many."""
+    """Removes up to TRIM_STEP changes older than the retention; returns how many."""
     if not container.retention:
         return 0
     return await account.stores.changes.trim_change_log(
@@ -115,16 +117,15 @@ async def trim_change_log(account: Account, container: Container, now: float) ->
 
 
 def _turn(row: Row) -> tuple[int, str]:
-    """When an item was last written; what a transaction has written has one LSN, and etags that
-    count on. A page holds all of it."""
+    """The order of writes: by LSN, and by etag within a transaction, where etags count up."""
     return row.lsn, row.etag
 
 
 class _RangeReader:
-    """How far someone has come in each range it follows, and whose turn it is.
+    """The position in each range, and the range that the next page starts with.
 
-    A page holds changes of one range; the next one begins with the range behind it, so that a busy
-    range does not hide the others.
+    A page holds changes of one range. The next page starts with the next range, so that a range
+    with many changes does not delay the others.
     """
 
     def __init__(self, lsns: dict[int, int], turn: int = 0, *, reads_changes: bool = True) -> None:
@@ -134,18 +135,20 @@ class _RangeReader:
         self._ahead = 0
 
     def ranges_in_turn(self) -> Iterator[tuple[int, int]]:
-        """Each range once, and the position in it; none for a reader who wants to start now."""
+        """Each range once, with the position in it; no range for a reader that starts now."""
         if self._reads_changes:
-            range_indexes = sorted(self._lsns, key=lambda part: (part < self._turn, part))
-            for part in range_indexes:
-                self._turn = part + 1
-                yield part, self._lsns[part]
+            range_indexes = sorted(
+                self._lsns, key=lambda range_index: (range_index < self._turn, range_index)
+            )
+            for range_index in range_indexes:
+                self._turn = range_index + 1
+                yield range_index, self._lsns[range_index]
 
-    def advance(self, part: int, lsn: int) -> None:
-        # A plain number may come from one range and be used for several: where it is ahead it
-        # says nothing, unless it is ahead everywhere.
-        self._ahead += lsn < self._lsns[part]
-        self._lsns[part] = lsn
+    def advance(self, range_index: int, lsn: int) -> None:
+        # A number from one range may be sent for several. In a range where it is ahead it is
+        # ignored, but if it is ahead in all of them it does not belong to this container.
+        self._ahead += lsn < self._lsns[range_index]
+        self._lsns[range_index] = lsn
         if self._ahead == len(self._lsns):
             raise BadRequest(_AHEAD)
 
@@ -170,23 +173,27 @@ async def _reader(op: Operation, scope: Search, start: ChangeFeedStart) -> _Rang
     if start.etag == FROM_NOW:
         lsns = await op.stores.items.lsns(container)
         await check_catalog_version(op)
-        return _RangeReader({part: lsns[part] for part in range_indexes}, reads_changes=False)
+        return _RangeReader(
+            {range_index: lsns[range_index] for range_index in range_indexes}, reads_changes=False
+        )
     plain = _LSN.fullmatch(start.etag)
     if plain is not None:
         return _RangeReader(dict.fromkeys(range_indexes, int(plain[1])))
     token = start.etag.removeprefix('"').removesuffix('"')
     position = tokens.unseal(op.account.secret, token, f="changes", c=container.rid)
-    known = {part: lsn for part, lsn in position["p"] if part in range_indexes}
+    known = {range_index: lsn for range_index, lsn in position["p"] if range_index in range_indexes}
     if len(known) < len(range_indexes):
-        raise BadRequest("The continuation of the change feed is for fewer ranges than are read.")
+        raise BadRequest(
+            "The continuation of the change feed covers fewer ranges than the request."
+        )
     return _RangeReader(known, position["n"])
 
 
 def _with_key_interval(container: Container, scope: Search) -> Search:
-    """The same scope with the interval of hashes that its key or key prefix lies in.
+    """The same scope with the interval of effective keys of its key or key prefix.
 
-    The order of changes is kept with hashes, not with keys: this way the others are passed over
-    without a look at them.
+    The index of changes has effective keys, but not keys: with the interval the store skips the
+    items of other partitions without reading them.
     """
     if not scope.pk_prefix or scope.epk_min or scope.epk_max:
         return scope
@@ -196,7 +203,7 @@ def _with_key_interval(container: Container, scope: Search) -> Search:
 
 
 def _range_indexes(container: Container, scope: Search) -> list[int]:
-    """The ranges that a scope touches."""
+    """The ranges that a scope includes."""
     if scope.range_index is not None:
         return [scope.range_index]
     low, high = partition.interval_text(scope.epk_min, scope.epk_max)

@@ -1,7 +1,7 @@
-"""What a resource token opens: tokens signed for a permission, and the scope of that permission.
+"""Resource tokens: signed for a permission, and what that permission allows.
 
-A token names its permission and the second it ends. What it allows is what the permission says at
-the moment of use, so it is worth nothing once the permission or its user is gone.
+A token names its permission and the time at which it expires. It allows what the permission says
+when it is used, so it is invalid once the permission or its user is deleted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from perseid.service.account import Account
 from perseid.service.catalog import Catalog
 from perseid.service.resources.registry import Properties
 
-MIN_LIFE: Final = 10
-MAX_LIFE: Final = 86_400
-DEFAULT_LIFE: Final = 3_600
+MIN_LIFETIME: Final = 10  # seconds
+MAX_LIFETIME: Final = 86_400
+DEFAULT_LIFETIME: Final = 3_600
 
 _PREFIX: Final = "type=resource&ver=1&sig="
-_PURPOSE: Final = b"perseid resource token"  # sets the key apart from that of continuation tokens
+# Derives a key from the secret that differs from that of continuation tokens.
+_PURPOSE: Final = b"perseid resource token"
 _MAC_BYTES: Final = 32
 _MALFORMED: Final = (
     "The input authorization token can't serve the request. The resource token was not issued by"
@@ -58,36 +59,36 @@ _KINDS: Final = {
 
 
 class Grant(NamedTuple):
-    """What a permission allows: everything at and below `path`, confined to `key` if it has one."""
+    """What a permission allows: the resource at `path` and all below it, for one key if given."""
 
     path: tuple[str, ...]
     may_write: bool
-    key: bytes | None  # as the partition key header would name it
+    key: bytes | None  # as in the partition key header
     caller: str  # for the audit log
 
 
 def check_lifetime(seconds: int) -> int:
-    if not MIN_LIFE <= seconds <= MAX_LIFE:
+    if not MIN_LIFETIME <= seconds <= MAX_LIFETIME:
         raise BadRequest(
-            f"The header x-ms-documentdb-expiry-seconds must be from {MIN_LIFE} to {MAX_LIFE},"
-            f" not {seconds}."
+            f"The header x-ms-documentdb-expiry-seconds must be from {MIN_LIFETIME} to"
+            f" {MAX_LIFETIME}, not {seconds}."
         )
     return seconds
 
 
 def issue(account: Account, permission: str, lifetime: int, now: float) -> str:
-    """A token for the permission with that rid, good for `lifetime` seconds."""
+    """A token for the permission with that rid, valid for `lifetime` seconds."""
     payload = orjson.dumps({"p": permission, "x": int(now) + lifetime})
     return _PREFIX + base64.urlsafe_b64encode(_mac(account, payload) + payload).decode()
 
 
 def is_token(header: str) -> bool:
-    """Whether an authorization header, decoded, claims to be a resource token."""
+    """True if a decoded authorization header has the form of a resource token."""
     return dict(parse_qsl(header.replace("+", "%2B"))).get("type") == "resource"
 
 
 def open_token(account: Account, header: str, now: float) -> Grant:
-    """What the token in an authorization header allows now; 401 if that is nothing at all."""
+    """What the token in an authorization header allows now; 401 if the token is not valid."""
     fields = dict(parse_qsl(header.replace("+", "%2B")))
     try:
         raw = base64.b64decode(fields.get("sig", ""), altchars=b"-_", validate=True)
@@ -114,19 +115,19 @@ def open_token(account: Account, header: str, now: float) -> Grant:
 
 
 def split(link: str) -> list[str]:
-    """The segments of a link, with or without slashes around it."""
+    """The segments of a link; slashes at its ends are ignored."""
     return link.strip("/").split("/")
 
 
 def target(catalog: Catalog, properties: Properties) -> tuple[tuple[str, ...], bytes | None]:
-    """What a permission is on, path and key: the same for every spelling of the same thing."""
+    """The path and key of a permission; links by names and by rids give the same path."""
     key = properties.get("resourcePartitionKey")
     path = locate(catalog, split(properties["resource"]))
     return path, None if key is None else orjson.dumps(key)
 
 
 def locate(catalog: Catalog, parts: Sequence[str]) -> tuple[str, ...]:
-    """A path with the rid in the place of each name, as far as there is something of that name."""
+    """A path with rids instead of names; the name of a resource that does not exist is kept."""
     located: list[str] = []
     parent = ""
     for feed, name in zip(parts[0::2], parts[1::2], strict=True):
@@ -138,7 +139,7 @@ def locate(catalog: Catalog, parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def confined_key(key: bytes, definition: KeyDefinition) -> PartitionKey | None:
-    """The key a grant is confined to as one of that container; None if it cannot be one."""
+    """The key of a grant, read for that container; None if the container cannot have it."""
     try:
         return parse_header(key, definition.levels)
     except BadRequest:
@@ -146,14 +147,17 @@ def confined_key(key: bytes, definition: KeyDefinition) -> PartitionKey | None:
 
 
 def covers_key(confined: PartitionKey, given: PartitionKey) -> bool:
-    """Whether what a request names, a partition or all below a prefix, lies inside."""
+    """True if the key or key prefix of a request lies inside the confined key."""
     return len(given) >= len(confined) and canonical(given[: len(confined)]) == canonical(confined)
 
 
 def covers_interval(
     confined: PartitionKey, definition: KeyDefinition, start: bytes, end: bytes
 ) -> bool:
-    """Whether an interval of effective keys lies inside: those below a prefix begin with its."""
+    """True if an interval of effective keys lies inside the confined key.
+
+    The effective keys below a prefix begin with that of the prefix.
+    """
     first, last = point_interval(effective(confined, definition))
     return bytes.fromhex(first) <= start < end <= bytes.fromhex(last)
 

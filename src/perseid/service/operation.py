@@ -1,4 +1,10 @@
-"""One request's view of one container: admitted once, the same until its answer."""
+"""One request's view of one container. It does not change until the request is answered.
+
+Every answer with a status below 500 is checked against the catalog version: the store checks when
+it reads or writes items, `check_catalog_version` checks other answers, and `http/app.py` checks
+errors. If another server process has changed the metadata, StaleCatalog is raised, nothing was
+done, and the request starts again.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +21,9 @@ T = TypeVar("T")
 
 
 class Operation(NamedTuple):
-    """The container as it stood at admission, one `now`, and what is dead at that moment.
+    """The container at admission, one `now`, and the cutoff of expired items at that time.
 
-    `written` is for items that are to look as if they had been written in another second.
+    `written` is the `_ts` for imported items that were written at another time.
     """
 
     account: Account
@@ -32,7 +38,7 @@ class Operation(NamedTuple):
 
     @property
     def ts(self) -> int:
-        """The whole second that items written by this request carry."""
+        """The `_ts` of items that this request writes."""
         return int(self.now) if self.written is None else self.written
 
 
@@ -41,10 +47,11 @@ def begin(account: Account, container: Container, now: float) -> Operation:
 
 
 def rebase_to_now(op: Operation) -> Operation:
-    """The operation at the moment in which a write is decided, which others may have held up.
+    """The operation with the current time and policy, taken when its write is decided.
 
-    Whoever has died meanwhile may have been seen dead, so the time is that of this moment, as far
-    as it may be shown. Under another definition of the container the request begins again.
+    The write may have waited for others. Items that expired in the meantime may have been reported
+    as expired, so the time is the current one, up to the durable clock limit. StaleCatalog if the
+    container's definition has changed: then the request starts again.
     """
     account = op.account
     if account.catalog.container_by_rid(op.container.rid) is not op.container:
@@ -58,9 +65,9 @@ def rebase_to_now(op: Operation) -> Operation:
 
 
 async def check_catalog_version(op: Operation) -> None:
-    """StaleCatalog unless the container is still what the request has begun with.
+    """StaleCatalog unless the container is still the one that the request started with.
 
-    What looks at items finds out by itself; this is for answers that rest on the container alone.
+    The store checks this when it reads or writes items; this is for answers that do neither.
     """
     await op.stores.metadata.check_catalog_version()
     if op.account.catalog.container_by_rid(op.container.rid) is not op.container:
@@ -68,10 +75,10 @@ async def check_catalog_version(op: Operation) -> None:
 
 
 async def retry_if_stale(op: Operation, work: Callable[[Operation], Awaitable[T]]) -> T:
-    """Does one of the transactions of a request that has several.
+    """Runs one of the transactions of a request that has several.
 
-    If the container has changed since the request began, this one is done with the container as it
-    is now, and the time as it is now; those before it stand.
+    If the container has changed since the request started, this transaction uses the current
+    container and the current time; the transactions before it stay as they are.
     """
     while True:
         try:

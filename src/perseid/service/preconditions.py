@@ -1,4 +1,4 @@
-"""Preconditions: If-Match and If-None-Match, decided in one place for every kind of resource."""
+"""Preconditions: If-Match and If-None-Match, for every kind of resource."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def failed() -> PreconditionFailed:
 
 
 def check_if_match(etag: str, if_match: str | None) -> None:
-    """412 unless the existing resource is the version the caller means; `*` means any."""
+    """412 unless the existing resource has the etag the client sent; `*` matches any."""
     if if_match is not None and if_match != "*" and not same_etag(etag, if_match):
         raise failed()
 
 
 def check_if_absent(if_none_match: str | None) -> None:
-    """412 for a writer who asked that there be nothing yet, and there is something."""
+    """412 for a write that requires that the resource does not exist; called when it does."""
     if if_none_match == "*":
         raise failed()
 
 
 def is_unchanged(etag: str, if_none_match: str | None) -> bool:
-    """Whether a reader already holds this version and need not be sent it again."""
+    """True if the client has this version already, so that the answer is 304."""
     return if_none_match is not None and (if_none_match == "*" or same_etag(etag, if_none_match))

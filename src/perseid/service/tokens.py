@@ -1,6 +1,6 @@
-"""Continuation tokens: a position, signed, so that only what this server gave out comes back.
+"""Continuation tokens: a position with a signature, so that clients cannot make one up.
 
-They survive a restart, because the secret lives with the data.
+They survive a restart, because the secret is stored with the data.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _MAC_BYTES: Final = 9
 
 
 def seal(secret: bytes, position: dict[str, Any]) -> str:
-    """Header-safe text that holds `position`."""
+    """The token for `position`; it contains only characters that a header allows."""
     payload = orjson.dumps(position)
     mac = hmac.digest(secret, payload, "sha256")[:_MAC_BYTES]
     return base64.urlsafe_b64encode(mac + payload).decode()
 
 
 def unseal(secret: bytes, token: str, **expected: Any) -> dict[str, Any]:
-    """The position in a token; 400 if it was not made here or not for what `expected` says."""
+    """The position in a token; 400 if the signature or one of the `expected` members differs."""
     try:
         raw = base64.b64decode(token, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -34,7 +34,7 @@ def unseal(secret: bytes, token: str, **expected: Any) -> dict[str, Any]:
     if not payload or not hmac.compare_digest(
         hmac.digest(secret, payload, "sha256")[:_MAC_BYTES], mac
     ):
-        raise BadRequest("The continuation token is malformed; send back the one you were given.")
+        raise BadRequest("The continuation token is malformed; send it back unchanged.")
     position: dict[str, Any] = orjson.loads(payload)
     for name, value in expected.items():
         if position.get(name) != value:

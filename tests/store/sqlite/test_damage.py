@@ -22,9 +22,9 @@ pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one write
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        ("UPDATE meta SET value = 'long ago' WHERE name = 'clock'", "clock's mark"),
+        ("UPDATE meta SET value = 'long ago' WHERE name = 'clock'", "clock limit"),
         ("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE name = 'clock'", "could not be used"),
-        ("UPDATE meta SET value = 'xyz' WHERE name = 'token_secret'", "secret behind"),
+        ("UPDATE meta SET value = 'xyz' WHERE name = 'token_secret'", "secret for"),
         ("UPDATE resources SET state = '{' WHERE kind = 'database'", "database 'd' is damaged"),
         ("UPDATE resources SET state = '{}' WHERE kind = 'database'", "database 'd' is damaged"),
         ("UPDATE resources SET id = CAST(x'ff' AS TEXT)", "could not be used"),

@@ -13,6 +13,7 @@ import orjson
 
 from perseid import ids, partition
 from perseid.documents import SYSTEM_PROPERTIES
+from perseid.paths import parse_path
 from perseid.service.definitions import (
     computed_properties,
     conflict_resolution,
@@ -166,7 +167,7 @@ def _check_keys(definition: dict[str, Any]) -> None:
         ("a unique key", [path for key in unique for path in key["paths"]]),
     ):
         for path in paths:
-            if (name := partition.parse_path(path)[0]) in SYSTEM_PROPERTIES:
+            if (name := parse_path(path)[0]) in SYSTEM_PROPERTIES:
                 raise invalid(f"'{path}' cannot be part of {what}: '{name}' is set by the server.")
 
 

@@ -1,6 +1,6 @@
 """Full-text policies and indexes: which paths hold text, in which language, and which are indexed.
 
-Checks definitions only; words and scores belong to the query functions.
+Only checks definitions; the query functions compute words and scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LANGUAGES: Final = ("en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-BR", "pt-PT
 
 
 def normalised_policy(value: Any) -> dict[str, Any] | None:
-    """The `fullTextPolicy` with known members only; what was not sent is not made up."""
+    """The `fullTextPolicy` with known members only; nothing is added."""
     if value is None:
         return None
     given = as_object(value, "fullTextPolicy")
@@ -42,7 +42,7 @@ def normalised_indexes(value: Any) -> list[dict[str, str]]:
 
 
 def check_combination(policy: dict[str, Any] | None, indexes: list[dict[str, str]]) -> None:
-    """Refuses an index on a path that the policy does not know to be text."""
+    """400 for an index on a path that the policy does not list."""
     known = {entry["path"] for entry in (policy or {}).get("fullTextPaths", ())}
     for index in indexes:
         if index["path"] not in known:

@@ -1,7 +1,7 @@
 """The indexing policy of a container: checked, completed, and spelled as the service returns it.
 
-Owns the paths, the composite and the spatial indexes; vector and full-text indexes have rules of
-their own next door. What a policy makes of an item is not decided here.
+Covers the paths, the composite and the spatial indexes; `vector_policy.py` and
+`full_text_policy.py` cover theirs. `charges.py` applies a policy to items.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from perseid.service.definitions.json_types import (
     or_default,
 )
 
-MOST_PATHS: Final = 1500
-MOST_COMPOSITES: Final = 100
-FEWEST_COMPOSITE_PATHS: Final = 2
-MOST_COMPOSITE_PATHS: Final = 8
+MAX_PATHS: Final = 1500
+MAX_COMPOSITES: Final = 100
+MIN_COMPOSITE_PATHS: Final = 2
+MAX_COMPOSITE_PATHS: Final = 8
 
 MODES: Final = ("consistent", "lazy", "none")
 ORDERS: Final = ("ascending", "descending")
 SPATIAL_TYPES: Final = ("Point", "LineString", "Polygon", "MultiPolygon")
 _BOX_SIDES: Final = ("xmin", "ymin", "xmax", "ymax")
 
-# Every write changes it, so the service never indexes it unless asked to by name.
+# Every write changes it, so the service indexes it only if a path names it.
 ETAG_PATH: Final = '/"_etag"/?'
 _ETAG: Final = path_grammar.index_path(ETAG_PATH)
 _ROOT: Final = path_grammar.index_path(path_grammar.ROOT)
 
 
 def normalised_policy(value: Any, *, planar: bool) -> dict[str, Any]:
-    """The complete policy for what a client sent; nothing and `{}` give the default policy.
+    """The complete policy of what a client sent; nothing and `{}` give the default policy.
 
-    Mode none goes with `automatic: false`. Clients may send the mode alone, then the flag follows
-    it; asking for both is a contradiction.
+    Mode none implies `automatic: false`. A client may omit the flag, but `automatic: true` with
+    mode none is a 400.
     """
     given = as_object(or_default(value, {}), "indexingPolicy")
     mode = _mode(given.get("indexingMode"))
@@ -74,8 +74,8 @@ def _mode(value: Any) -> str:
 def _included_and_excluded(given: dict[str, Any], mode: str) -> tuple[list[str], list[str]]:
     """Both path lists as they are returned.
 
-    Two empty lists mean the default, except for mode none, which has no paths to speak of: kept
-    empty, they mean the default again when a client switches the mode and sends them back.
+    Two empty lists mean the default, except in mode none, where they stay empty: if a client reads
+    the policy, changes the mode and sends it back, they mean the default again.
     """
     included = _path_list(given.get("includedPaths"), "includedPaths")
     excluded = _path_list(given.get("excludedPaths"), "excludedPaths")
@@ -98,12 +98,12 @@ def _included_and_excluded(given: dict[str, Any], mode: str) -> tuple[list[str],
 
 
 def _path_list(value: Any, name: str) -> dict[path_grammar.PolicyPath, str]:
-    """Paths in the order sent, each once; what older clients put into `indexes` is ignored."""
+    """Paths in the order sent, each once; `indexes`, which older clients send, is ignored."""
     entries = as_objects(value, f"indexingPolicy.{name}")
-    if len(entries) > MOST_PATHS:
+    if len(entries) > MAX_PATHS:
         raise invalid(
             f"The indexing policy has {len(entries)} {name};"
-            f" the maximum number of paths is {MOST_PATHS}."
+            f" the maximum number of paths is {MAX_PATHS}."
         )
     paths_by_steps: dict[path_grammar.PolicyPath, str] = {}
     for entry in entries:
@@ -115,10 +115,10 @@ def _path_list(value: Any, name: str) -> dict[path_grammar.PolicyPath, str]:
 
 def _composites(value: Any) -> list[list[dict[str, str]]]:
     lists = as_list(or_default(value, []), "indexingPolicy.compositeIndexes")
-    if len(lists) > MOST_COMPOSITES:
+    if len(lists) > MAX_COMPOSITES:
         raise invalid(
             f"The indexing policy has {len(lists)} composite indexes;"
-            f" the maximum is {MOST_COMPOSITES}."
+            f" the maximum is {MAX_COMPOSITES}."
         )
     return [_composite(entries, i) for i, entries in enumerate(lists)]
 
@@ -126,10 +126,10 @@ def _composites(value: Any) -> list[list[dict[str, str]]]:
 def _composite(value: Any, number: int) -> list[dict[str, str]]:
     name = f"indexingPolicy.compositeIndexes[{number}]"
     entries = as_objects(as_list(value, name), name)
-    if not FEWEST_COMPOSITE_PATHS <= len(entries) <= MOST_COMPOSITE_PATHS:
+    if not MIN_COMPOSITE_PATHS <= len(entries) <= MAX_COMPOSITE_PATHS:
         raise invalid(
-            f"The composite index at '{name}' must have at least {FEWEST_COMPOSITE_PATHS} paths"
-            f" and at most {MOST_COMPOSITE_PATHS}; it has {len(entries)}."
+            f"The composite index at '{name}' must have at least {MIN_COMPOSITE_PATHS} paths"
+            f" and at most {MAX_COMPOSITE_PATHS}; it has {len(entries)}."
         )
     composite: dict[path_grammar.PolicyPath, dict[str, str]] = {}
     for entry in entries:
@@ -162,7 +162,7 @@ def _spatials(value: Any, planar: bool) -> list[dict[str, Any]]:
         for kind in as_list(or_default(entry.get("types"), []), f"{name}.types"):
             if one_of(kind, SPATIAL_TYPES) is None:
                 raise malformed(f"{name}.types", f"made of {', '.join(SPATIAL_TYPES)}")
-        # the service indexes all four whichever were asked for, and says so
+        # the service always indexes all four types, and returns them
         spatials[path] = {"path": text, "types": list(SPATIAL_TYPES)}
         box = _bounding_box(entry.get("boundingBox"), text, planar)
         if box is not None:
@@ -171,7 +171,7 @@ def _spatials(value: Any, planar: bool) -> list[dict[str, Any]]:
 
 
 def _bounding_box(value: Any, path: str, planar: bool) -> dict[str, float] | None:
-    """The box of a planar index, which cannot do without; on the globe there is none."""
+    """The box of a planar index, which needs one; a geographic index must not have one."""
     if planar != (value is not None):
         need = "needs a boundingBox" if planar else "must not have a boundingBox"
         kind = "Geometry" if planar else "Geography"

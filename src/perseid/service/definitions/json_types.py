@@ -1,7 +1,7 @@
-"""The JSON shapes a definition is made of: object, list, text, whole number, one of a few names.
+"""Checks of JSON types in definitions: object, array, string, whole number, one of some names.
 
-Each function returns the value in the type it promises or raises the 400 the service has for input
-of the wrong shape. What a value means is the caller's business.
+Each function returns the value with its type, or raises the service's 400 for a wrong type. The
+caller checks what the value means.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def malformed(name: str, expected: str) -> BadRequest:
 
 
 def or_default(value: Any, default: Any) -> Any:
-    """The value, or the default for what is absent or null."""
+    """The value, or the default if it is absent or null."""
     return default if value is None else value
 
 
@@ -60,7 +60,7 @@ def as_whole(value: Any, name: str) -> int:
 
 
 def whole_number(value: Any) -> int | None:
-    """The value as an int, or None when it is no whole number."""
+    """The value as an int, or None if it is not a whole number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
@@ -69,7 +69,7 @@ def whole_number(value: Any) -> int | None:
 
 
 def one_of(value: Any, names: Iterable[str]) -> str | None:
-    """The name that equals the value but for case, or None."""
+    """The name that equals the value, ignoring case, or None."""
     if not isinstance(value, str):
         return None
     return next((name for name in names if name.lower() == value.lower()), None)

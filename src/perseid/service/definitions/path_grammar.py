@@ -1,7 +1,7 @@
 """The grammar of index paths: `/a/b/?`, `/"any name"/*`, `/list/[]/x/?`, `/list/[]/{a, b}/?`.
 
-Answers only whether a path is well formed and when two spellings mean the same path; which items a
-path covers is decided where index terms are made.
+Checks whether a path is well formed, and makes spellings of the same path equal. `charges.py`
+decides which values of an item a path covers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeGuard
 
-from perseid import partition
 from perseid.errors import BadRequest
+from perseid.paths import Segment, parse_path, split_path
 from perseid.service.definitions.json_types import invalid
 
 ROOT: Final = "/*"
@@ -39,7 +39,7 @@ def index_path(text: str) -> PolicyPath:
     """The steps of an included, excluded or spatial path; equal paths have equal steps."""
     steps = _steps(text)
     for i, step in enumerate(steps):
-        # a tuple names properties of array elements, so it needs [] before it and /? behind it
+        # a tuple names properties of array elements, so it needs [] before it and /? after it
         stray_tuple = step.kind == "tuple" and (
             steps[max(i - 1, 0)] != _ELEMENTS or steps[i + 1 :] != (_SCALAR,)
         )
@@ -59,22 +59,22 @@ def composite_path(text: str) -> PolicyPath:
 
 
 def is_property_path(value: object) -> TypeGuard[str]:
-    """Whether the value is a path to one property, as unique keys and vectors need it."""
+    """True if the value is a path to one property, as unique keys and vectors need it."""
     try:
-        return isinstance(value, str) and bool(partition.parse_path(value))
+        return isinstance(value, str) and bool(parse_path(value))
     except BadRequest:
         return False
 
 
 def _steps(text: str) -> PolicyPath:
     try:
-        segments = partition.split_path(text)
+        segments = split_path(text)
     except BadRequest:
         raise _unacceptable(text) from None
     return tuple(_step(segment, text) for segment in segments)
 
 
-def _step(segment: partition.Segment, path: str) -> PolicyPathStep:
+def _step(segment: Segment, path: str) -> PolicyPathStep:
     name = segment.name
     if segment.quoted or _PLAIN.fullmatch(name):
         return PolicyPathStep("label", name)

@@ -1,6 +1,6 @@
 """Vector policies and indexes: what the vectors of a container look like and how they are indexed.
 
-Checks definitions only; distances belong to the query functions.
+Only checks definitions; the query functions compute distances.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DATA_TYPES: Final = ("float32", "float16", "uint8", "int8")
 DISTANCES: Final = ("cosine", "euclidean", "dotproduct")
 INDEX_TYPES: Final = ("flat", "quantizedFlat", "diskANN")
 QUANTIZERS: Final = ("product", "spherical")
-MOST_DIMENSIONS: Final = 4096
-MOST_FLAT_DIMENSIONS: Final = 505
-MOST_QUANTIZED_BYTES: Final = 512
-# What the service names as the bound before it knows the vector's length.
+MAX_DIMENSIONS: Final = 4096
+MAX_FLAT_DIMENSIONS: Final = 505
+MAX_QUANTIZED_BYTES: Final = 512
+# The limit in the service's message if the length of the vector is unknown.
 USUAL_QUANTIZED_BYTES: Final = 256
 SEARCH_LIST_SIZES: Final = range(25, 501)
-MOST_SHARD_PATHS: Final = 1
+MAX_SHARD_PATHS: Final = 1
 
 _INDEXES: Final = "indexingPolicy.vectorIndexes"
 # Clients disagree about the plural; each gets back what it sent.
@@ -49,7 +49,7 @@ def normalised_policy(value: Any) -> dict[str, Any] | None:
 
 
 def normalised_indexes(value: Any) -> list[dict[str, Any]]:
-    """The `vectorIndexes` of an indexing policy; nothing that was not sent is filled in."""
+    """The `vectorIndexes` of an indexing policy; nothing is added."""
     indexes: dict[str, dict[str, Any]] = {}
     for entry in as_objects(value, _INDEXES):
         index = _index(entry)
@@ -60,20 +60,20 @@ def normalised_indexes(value: Any) -> list[dict[str, Any]]:
 
 
 def check_combination(policy: dict[str, Any] | None, indexes: list[dict[str, Any]]) -> None:
-    """Refuses an index without an embedding, or one that does not suit the embedding's length."""
+    """400 for an index without an embedding, or one that does not fit its dimensions."""
     lengths = {entry["path"]: entry["dimensions"] for entry in _embeddings(policy)}
     for index in indexes:
         path, length = index["path"], lengths.get(index["path"])
-        most = USUAL_QUANTIZED_BYTES if length is None else min(length, MOST_QUANTIZED_BYTES)
+        most = USUAL_QUANTIZED_BYTES if length is None else min(length, MAX_QUANTIZED_BYTES)
         _check_range("QuantizationByteSize", index.get("quantizationByteSize"), 1, most)
         if length is None:
             raise invalid(
                 f"The Vector Indexing Policy's path::{path} not matching in Embedding's path."
             )
-        if index["type"] == "flat" and length > MOST_FLAT_DIMENSIONS:
+        if index["type"] == "flat" and length > MAX_FLAT_DIMENSIONS:
             raise invalid(
                 f"The Vector Indexing Policy's path::{path} has Dimensions:{length} which is more"
-                f" than the maximum for Index Type::flat: {MOST_FLAT_DIMENSIONS}."
+                f" than the maximum for Index Type::flat: {MAX_FLAT_DIMENSIONS}."
             )
 
 
@@ -83,7 +83,7 @@ def check_replacement(
     old_indexes: list[dict[str, Any]],
     new_indexes: list[dict[str, Any]],
 ) -> None:
-    """Refuses a change to a path that stays; paths may come and go."""
+    """400 if a path changes that exists before and after; paths may be added and removed."""
     for what, old, new in (
         ("vector indexing", old_indexes, new_indexes),
         ("embedding", _embeddings(old_policy), _embeddings(new_policy)),
@@ -128,9 +128,9 @@ def _embedding(entry: dict[str, Any]) -> dict[str, Any]:
 def _dimensions(value: Any) -> int:
     length = as_whole(value, "vectorEmbeddingPolicy.vectorEmbeddings.dimensions")
     wrong = "The Vector Embedding Policy has Dimensions:"
-    if length > MOST_DIMENSIONS:
+    if length > MAX_DIMENSIONS:
         raise invalid(
-            f"{wrong}{length} which is more than the maximum supported value: {MOST_DIMENSIONS}."
+            f"{wrong}{length} which is more than the maximum supported value: {MAX_DIMENSIONS}."
         )
     if length < 1:
         raise invalid(f"{wrong}{length} which is less than the minimum supported value: 1.")
@@ -169,10 +169,10 @@ def _index(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _shard_paths(value: Any, name: str) -> list[str]:
     shard_paths = as_list(value, f"{_INDEXES}.{name}")
-    if len(shard_paths) > MOST_SHARD_PATHS:
+    if len(shard_paths) > MAX_SHARD_PATHS:
         raise invalid(
             f"The number of shard paths defined in the Vector Indexing Policy: {len(shard_paths)}"
-            f" exceeds the maximum: {MOST_SHARD_PATHS}."
+            f" exceeds the maximum: {MAX_SHARD_PATHS}."
         )
     for path in shard_paths:
         if not is_property_path(path):

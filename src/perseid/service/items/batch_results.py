@@ -71,5 +71,5 @@ FAILED_DEPENDENCY: Final = OperationResult(
     FailedDependency.status,
     0.0,
     None,
-    FailedDependency("Another operation of the batch has failed, so this one was not done."),
+    FailedDependency("Another operation of the batch has failed, so this one was not executed."),
 )

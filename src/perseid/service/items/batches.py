@@ -42,7 +42,7 @@ from perseid.service.items.transactions import (
 from perseid.service.operation import Operation, check_catalog_version, retry_if_stale
 from perseid.store.types import Decision, Put, View
 
-MOST_OPERATIONS: Final = 100
+MAX_OPERATIONS: Final = 100
 _LEVELS: Final = 2 + patches.LEVELS  # around an item: [{"resourceBody": …}]
 _FEW_PATCHES: Final = 4
 _LONGEST_SECONDS: Final = 5.0
@@ -75,10 +75,10 @@ def parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
         raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')
     if not operations:
         raise BadRequest("Batch request has no operations.")
-    if len(operations) > MOST_OPERATIONS:
+    if len(operations) > MAX_OPERATIONS:
         raise BadRequest(
             "Batch request has more operations than what is supported."
-            f" It has {len(operations)}, the most is {MOST_OPERATIONS}."
+            f" It has {len(operations)}, the most is {MAX_OPERATIONS}."
         )
     return [_read(operation, options) for operation in operations]
 
@@ -111,7 +111,7 @@ class _OperationReader:
             container, own
         ) != point_operations.logical_partition_of(container, common):
             raise PartitionKeyMismatch(
-                "The partitionKey of the operation is not the one the batch is for."
+                "The partitionKey of the operation differs from that of the batch."
             )
         return common
 
@@ -252,14 +252,15 @@ def _decide_all(
         for position, batch_operation in enumerate(batch_operations):
             if time.perf_counter() > deadline:  # all other writes wait for this one
                 raise RequestTimeout(
-                    f"The batch takes longer than {_LONGEST_SECONDS:g} seconds. Nothing of it"
-                    " was done; please divide it."
+                    f"The batch takes longer than {_LONGEST_SECONDS:g} seconds; nothing was done."
+                    " Split it into smaller batches."
                 )
             write_results.append(
                 _run(batch_operation, transaction, response_size, position, options)
             )
     except CosmosError as error:
-        # The error may be due to unique keys that the store has not looked up yet.
+        # An earlier operation may violate a unique key whose owner the store has not read yet. It
+        # reads the owners of these entries and decides again, so the first error is reported.
         reserved = [
             entry
             for change in transaction.changes

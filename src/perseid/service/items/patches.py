@@ -25,7 +25,7 @@ from perseid.query.values import as_number
 from perseid.query.work_limit import WorkLimit
 from perseid.service import preconditions
 
-MOST_OPERATIONS: Final = 10
+MAX_OPERATIONS: Final = 10
 LEVELS: Final = 3  # around a value: {"operations": [{"value": …}]}
 
 _IMMUTABLE: Final = SYSTEM_PROPERTIES | {"id"}
@@ -104,10 +104,10 @@ def read(value: Any, key: KeyDefinition) -> Patch:
         )
     if not operations:
         raise BadRequest("The patch request has no operations.", listed=True)
-    if len(operations) > MOST_OPERATIONS:
+    if len(operations) > MAX_OPERATIONS:
         raise BadRequest(
             f"The patch request has {len(operations)} operations, more than the"
-            f" {MOST_OPERATIONS} that are supported.",
+            f" {MAX_OPERATIONS} that are supported.",
             listed=True,
         )
     return Patch(
@@ -120,7 +120,9 @@ def _read_condition(text: Any) -> CompiledQuery | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise BadRequest("The condition of a patch is text: 'from c where …'.", listed=True)
+        raise BadRequest(
+            "The condition of a patch must be a string: 'from c where …'.", listed=True
+        )
     condition = compile_condition(text)
     if condition.parameters:
         raise BadRequest("The condition of a patch cannot have parameters.", listed=True)
@@ -142,7 +144,7 @@ def _read_operation(number: int, value: Any, key: KeyDefinition) -> PatchOperati
         operation.fail("The value of 'incr' must be a number.")
     source = _read_path(operation, value, "from", key) if op == "move" else ()
     if source and len(path) > len(source) and path[: len(source)] == source:
-        operation.fail("An item's part cannot be moved into itself: 'path' lies below 'from'.")
+        operation.fail("A value cannot be moved into itself: 'path' lies below 'from'.")
     return PatchOperation(number, op, path, given, source)
 
 
@@ -153,10 +155,12 @@ def _read_path(
     if not isinstance(text, str) or not text.startswith("/"):
         operation.fail(f"'{name}' must be a JSON pointer, '/' and a name: '/address/city'.")
     if _BAD_ESCAPE.search(text):
-        operation.fail(f"In '{name}' a '~' is written '~0' and a '/' inside a name '~1'.")
+        operation.fail(f"In '{name}', write '~' as '~0', and '/' inside a name as '~1'.")
     path = tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
     if path[0] in _IMMUTABLE:
-        operation.fail(f"'{text}' cannot be patched: '{path[0]}' is the item's identity.")
+        operation.fail(
+            f"'{text}' cannot be patched: '{path[0]}' identifies the item or is set by the server."
+        )
     for tokens in key.tokens:
         # Neither the key itself, nor an object around it, nor a value below it.
         if all(name == token for name, token in zip(path, tokens, strict=False)):
@@ -201,7 +205,7 @@ def _increment(item: Any, operation: PatchOperation) -> None:
         _set_value(parent, name, operation, operation.value)
         return
     if not isinstance(old, orjson.Fragment):
-        operation.fail("'incr' needs a number at its path, and there is something else.")
+        operation.fail("'incr' needs a number at its path; the value there has another type.")
     total = as_number(_number(old) + _number(operation.value))
     if not math.isfinite(total):
         operation.fail("The sum is too large for a number.")
@@ -230,7 +234,7 @@ def _parent(item: Any, operation: PatchOperation, path: PatchPath) -> tuple[Any,
     for depth, name in enumerate(path[:-1]):
         item = _find(item, name, operation) if isinstance(item, dict | list) else _MISSING
         if item is _MISSING:
-            operation.fail(f"There is nothing at '{_text(path[: depth + 1])}' to go on from.")
+            operation.fail(f"There is nothing at '{_text(path[: depth + 1])}'.")
     if not isinstance(item, dict | list):
         operation.fail(f"At '{_text(path[:-1])}' there is neither an object nor an array.")
     return item, path[-1]
@@ -246,7 +250,7 @@ def _find(parent: Any, name: str, operation: PatchOperation) -> Any:
 def _existing(parent: Any, name: str, operation: PatchOperation) -> Any:
     value = _find(parent, name, operation)
     if value is _MISSING:
-        operation.fail(f"'{operation.op}' needs something at '{name}', and there is nothing.")
+        operation.fail(f"'{operation.op}' needs an existing value at '{name}'; there is none.")
     return value
 
 
@@ -270,10 +274,10 @@ def _index(array: list[Any], name: str, operation: PatchOperation) -> int:
     if name == _ARRAY_END:
         return len(array)
     if _INDEX.fullmatch(name) is None:
-        operation.fail(f"'{name}' is no place in an array: it takes a whole number, or '-'.")
+        operation.fail(f"'{name}' is not an array index: give a whole number, or '-'.")
     if int(name) > len(array):
         operation.fail(
-            f"The index {name} lies outside of the array, which has {len(array)} elements."
+            f"The index {name} is outside of the array, which has {len(array)} elements."
         )
     return int(name)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from perseid.model import Container
-from perseid.partition import split_path
+from perseid.paths import split_path
 from perseid.query.index_usage import (
     CompositeFilter,
     CompositeIndex,

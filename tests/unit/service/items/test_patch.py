@@ -146,25 +146,25 @@ def test_system_properties_are_left_out() -> None:
         ('{"a":null}', op("set", "/a/b", 1), "neither an object nor an array"),
         ('{"a":[]}', op("add", "/a/1", 1), "outside of the array"),
         ('{"a":[]}', op("set", "/a/1", 1), "outside of the array"),
-        ('{"a":[1]}', op("add", "/a/x", 1), "no place in an array"),
-        ('{"a":[1]}', op("add", "/a/01", 1), "no place in an array"),
-        ('{"a":[1]}', op("add", "/a/+1", 1), "no place in an array"),
-        ('{"a":[1]}', op("add", "/a/-1", 1), "no place in an array"),
-        ('{"a":[1]}', op("add", "/a/", 1), "no place in an array"),
-        ('{"a":[1]}', op("add", "/a/99999999999999999999", 1), "no place in an array"),
+        ('{"a":[1]}', op("add", "/a/x", 1), "not an array index"),
+        ('{"a":[1]}', op("add", "/a/01", 1), "not an array index"),
+        ('{"a":[1]}', op("add", "/a/+1", 1), "not an array index"),
+        ('{"a":[1]}', op("add", "/a/-1", 1), "not an array index"),
+        ('{"a":[1]}', op("add", "/a/", 1), "not an array index"),
+        ('{"a":[1]}', op("add", "/a/99999999999999999999", 1), "not an array index"),
         ('{"a":[[1]]}', op("add", "/a/-/0", 1), "nothing at '/a/-'"),
-        ("{}", op("replace", "/a", 1), "'replace' needs something"),
-        ('{"a":[1]}', op("replace", "/a/1", 1), "'replace' needs something"),
-        ('{"a":[1]}', op("replace", "/a/-", 1), "'replace' needs something"),
-        ("{}", op("remove", "/a"), "'remove' needs something"),
-        ('{"a":[1]}', op("remove", "/a/1"), "'remove' needs something"),
-        ('{"a":[1]}', op("remove", "/a/-"), "'remove' needs something"),
+        ("{}", op("replace", "/a", 1), "'replace' needs an existing value"),
+        ('{"a":[1]}', op("replace", "/a/1", 1), "'replace' needs an existing value"),
+        ('{"a":[1]}', op("replace", "/a/-", 1), "'replace' needs an existing value"),
+        ("{}", op("remove", "/a"), "'remove' needs an existing value"),
+        ('{"a":[1]}', op("remove", "/a/1"), "'remove' needs an existing value"),
+        ('{"a":[1]}', op("remove", "/a/-"), "'remove' needs an existing value"),
         ('{"a":"1"}', op("incr", "/a", 1), "needs a number"),
         ('{"a":null}', op("incr", "/a", 1), "needs a number"),
         ('{"a":true}', op("incr", "/a", 1), "needs a number"),
         ('{"a":1.7e308}', op("incr", "/a", 1.7e308), "too large"),
-        ("{}", op("move", "/b", **{"from": "/a"}), "'move' needs something"),
-        ("{}", op("move", "/a", **{"from": "/a"}), "'move' needs something"),
+        ("{}", op("move", "/b", **{"from": "/a"}), "'move' needs an existing value"),
+        ("{}", op("move", "/a", **{"from": "/a"}), "'move' needs an existing value"),
         ('{"a":1}', op("move", "/b/c", **{"from": "/a"}), "nothing at '/b'"),
     ],
 )
@@ -331,7 +331,7 @@ def lookup(value: Any, steps: list[str]) -> Any:
     for step in steps:
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
+        elif isinstance(value, list) and step in map(str, range(len(value))):  # 01 is no index
             value = value[int(step)]
         else:
             raise Refused
