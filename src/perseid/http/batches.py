@@ -21,7 +21,7 @@ from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
 from perseid.service.items import batches, point_operations
-from perseid.service.operation import begin
+from perseid.service.operation import Operation, begin
 
 _MULTI_STATUS = 207
 
@@ -39,23 +39,25 @@ async def run(account: Account, request: Request, exchange: Exchange) -> Respons
         logical_partition = point_operations.logical_partition_of(container, header)
         reported_range = exchange.range_index = logical_partition.range_index
         batch_operations = batches.parse(request.body, options)
-        await _check_session(account, request, exchange, batch_operations, reported_range)
+        await _check_session(op, request, batch_operations, reported_range)
         batch_result = await batches.run_atomic(
             op, logical_partition, batch_operations, options, factor
         )
     else:
-        given = range_index(request, container)
+        requested_range = range_index(request, container)
         batch_operations = batches.parse(request.body, options)
-        reported_range = exchange.range_index = batches.range_index_of(batch_operations, given)
+        reported_range = exchange.range_index = batches.range_index_of(
+            batch_operations, requested_range
+        )
         if account.budgets is not None:
             metering.narrow_ranges(exchange, batches.ranges_of(batch_operations))
-        await _check_session(account, request, exchange, batch_operations, reported_range)
+        await _check_session(op, request, batch_operations, reported_range)
         continue_on_error = request.header(BATCH_CONTINUE_ON_ERROR) is None or flag(
             request, BATCH_CONTINUE_ON_ERROR
         )
         batch_result = await batches.run_each(
             op,
-            given,
+            requested_range,
             batch_operations,
             options,
             factor,
@@ -72,15 +74,12 @@ async def run(account: Account, request: Request, exchange: Exchange) -> Respons
 
 
 async def _check_session(
-    account: Account,
+    op: Operation,
     request: Request,
-    exchange: Exchange,
     batch_operations: Sequence[batches.BatchOperation],
     reported_range: int,
 ) -> None:
     """404/1002 if a batch would read a state older than the client has seen."""
-    if exchange.container is not None and any(
-        batch_operation.kind == "Read" for batch_operation in batch_operations
-    ):
-        lsns = await account.lsns(exchange.container)
+    if any(batch_operation.kind == "Read" for batch_operation in batch_operations):
+        lsns = await op.account.lsns(op.container)
         check_session(request, {reported_range: lsns[reported_range]})

@@ -72,8 +72,8 @@ class RegistryHandlers:
         written, is_new = await registry.upsert(
             account, self._kind, owner.rid, body, if_match=if_match, now=request.now
         )
-        shown = self._show(account, request, written)
-        return metadata_written(201 if is_new else 200, shown, *owner.headers)
+        response_body = self._show(account, request, written)
+        return metadata_written(201 if is_new else 200, response_body, *owner.headers)
 
     async def read(self, account: Account, request: Request, exchange: Exchange) -> Response:
         owner = self._owner(account, request, exchange)

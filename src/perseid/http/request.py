@@ -1,12 +1,14 @@
-"""A request, what is learned while it is answered, and a response, for any server that calls."""
+"""What handlers take and return: a request, what is learned while answering it, a response."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from perseid.model import Container
+
+HeaderLookup: TypeAlias = Callable[[str], str | None]
 
 
 class Request(NamedTuple):
@@ -19,7 +21,7 @@ class Request(NamedTuple):
     path: str
     query_string: str
     scheme: str
-    header: Callable[[str], str | None]
+    header: HeaderLookup
     body: bytes
     activity_id: str
     now: float

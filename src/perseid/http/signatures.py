@@ -114,14 +114,14 @@ class SignatureVerifier:
         ):
             key = last.key
         else:
-            given = _signature(header)
-            if not given and (token := _token(header)) is not None:
+            signature = _signature(header)
+            if not signature and (token := _token(header)) is not None:
                 return token
             # A link made of rids is signed as its last rid in lower case.
             signing_key = self._signing_key(
-                _payload(request, date, kind, link), given
+                _payload(request, date, kind, link), signature
             ) or self._signing_key(
-                _payload(request, date, kind, link.rpartition("/")[2].lower()), given
+                _payload(request, date, kind, link.rpartition("/")[2].lower()), signature
             )
             if signing_key is None:
                 raise Unauthorized(
@@ -139,10 +139,10 @@ class SignatureVerifier:
         exchange.caller = key.name
         return None
 
-    def _signing_key(self, payload: str, given: bytes) -> AccountKey | None:
+    def _signing_key(self, payload: str, signature: bytes) -> AccountKey | None:
         data = payload.encode()
         for key in self._keys:
-            if compare_digest(key.sign(data), given):
+            if compare_digest(key.sign(data), signature):
                 return key
         return None
 
