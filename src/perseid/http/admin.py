@@ -50,7 +50,7 @@ async def health(_context: AdminContext, _request: Request) -> Response:
 
 async def ready(context: AdminContext, _request: Request) -> Response:
     """The data can be read."""
-    await context.account.stores.values.get_meta("token_secret")
+    await context.account.stores.values.get("token_secret")
     return _json_response({"status": "ready", "version": __version__})
 
 

@@ -37,10 +37,10 @@ class Route(NamedTuple):
 
 async def check_catalog_version(account: Account, request: Request) -> None:
     """Makes sure of the metadata for a request that looks at nothing else."""
-    catalog_generation = account.stores.metadata.catalog_generation
+    catalog_generation = account.stores.metadata.generation
     await account.stores.metadata.check_catalog_version()
     if (
-        account.stores.metadata.catalog_generation != catalog_generation
+        account.stores.metadata.generation != catalog_generation
     ):  # what it was admitted by has been read again since
         raise StaleCatalog
     request.now = account.clock.now()

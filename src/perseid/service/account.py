@@ -98,16 +98,14 @@ class Account:
 
     async def reload(self) -> None:
         """Takes up what other front ends have changed. Whoever changes metadata is let finish."""
-        known_epoch = self.stores.metadata.catalog_generation
+        known_epoch = self.stores.metadata.generation
         async with self.metadata_lock:
-            if self.stores.metadata.catalog_generation != known_epoch:
+            if self.stores.metadata.generation != known_epoch:
                 return  # somebody has done it meanwhile
             resources = await self.stores.metadata.resources()
-            if self.stores.metadata.catalog_generation != known_epoch:
+            if self.stores.metadata.generation != known_epoch:
                 retention = self.settings.change_feed_retention
-                self.catalog = Catalog(
-                    resources, retention, self.stores.metadata.catalog_generation
-                )
+                self.catalog = Catalog(resources, retention, self.stores.metadata.generation)
                 if self.budgets is not None:
                     self.budgets.refresh(self.catalog.has_resource)
 
@@ -134,7 +132,7 @@ class Account:
             return
         limit = now + early + ahead
         try:
-            await self.stores.values.put_meta("clock", f"{now!r} {limit!r}")
+            await self.stores.values.put("clock", f"{now!r} {limit!r}")
         except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
@@ -147,10 +145,10 @@ class Account:
 
 async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Account:
     """Reads the metadata and takes up where the last run ended."""
-    secret = await stores.values.get_meta("token_secret")
+    secret = await stores.values.get("token_secret")
     if secret is None:
-        secret = await stores.values.put_meta_if_absent("token_secret", secrets.token_hex(32))
-    stored = await stores.values.get_meta("clock")
+        secret = await stores.values.put_if_absent("token_secret", secrets.token_hex(32))
+    stored = await stores.values.get("clock")
     if stored is not None:
         try:
             last_time, limit = map(float, stored.split())
@@ -159,7 +157,7 @@ async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Acco
         # A clock that has not gone back needs no help; one that has starts where nobody has been.
         clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
     resources = await stores.metadata.resources()
-    catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.catalog_generation)
+    catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.generation)
     budgets = Budgets() if settings.enforce_throughput else None
     try:
         key = bytes.fromhex(secret)

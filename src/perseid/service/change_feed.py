@@ -71,7 +71,7 @@ async def read_latest(op: Operation, scope: Search, start: ChangeFeedStart) -> L
     page_range = None
     for part, after in reader.ranges_in_turn():
         page = await op.stores.changes.latest(op.container, ChangeSearch(scope, part, after, since))
-        rows = sorted(page.rows, key=_turn)
+        rows = page.rows
         reader.advance(part, page.lsn)
         if rows:
             page_range = part
@@ -107,15 +107,7 @@ async def trim_change_log(account: Account, container: Container, now: float) ->
     """Removes a few changes that are older than the container's retention; how many."""
     if not container.retention:
         return 0
-    return await account.stores.changes.trim_change_log(
-        container, int(now) - container.retention, TRIM_STEP
-    )
-
-
-def _turn(row: Row) -> tuple[int, str]:
-    """When an item was last written; what a transaction has written has one LSN, and etags that
-    count on. A page holds all of it."""
-    return row.lsn, row.etag
+    return await account.stores.changes.trim(container, int(now) - container.retention, TRIM_STEP)
 
 
 class _RangeReader:

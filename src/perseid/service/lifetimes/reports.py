@@ -97,7 +97,7 @@ async def preview(
         "becomesMortal": expiring,
         "becomesImmortal": losing_expiry,
         "backlog": pending_purge._asdict(),
-        "invalidTtl": await account.stores.expiry.invalid_ttls(container, before),
+        "invalidTtl": await account.stores.expiry.count_invalid_ttls(container, before),
         "sample": samples[:_SAMPLES],
         "histogram": await _histogram(
             account, container, new, _later_cutoff(before, after), int(now)
@@ -353,7 +353,7 @@ async def forecast(
                 buckets[bucket] += ItemTotals(*expiry_count)
             far = narrow_span(span, after=near.upto)
             later += ItemTotals(
-                *(await account.stores.expiry.expiry_count(container, key_range.index, far))[:2]
+                *(await account.stores.expiry.count(container, key_range.index, far))[:2]
             )
     state = await status(account, container, now)
     return {
@@ -448,7 +448,7 @@ async def _purge_position(op: Operation, logical_partition: LogicalPartition, ro
         ExpirySpan("own", ttl.BEFORE_ANY_TS, min(own, expired_at - 1)),
     )
     expiry_counts = [
-        await op.stores.expiry.expiry_count(container, logical_partition.range_index, span)
+        await op.stores.expiry.count(container, logical_partition.range_index, span)
         for span in spans
         if span.after < span.upto
     ]
@@ -488,7 +488,7 @@ async def _expiry_count(
     account: Account, container: Container, spans: Iterable[ExpirySpan]
 ) -> ExpiryCount:
     counts = [
-        await account.stores.expiry.expiry_count(container, key_range.index, span)
+        await account.stores.expiry.count(container, key_range.index, span)
         for key_range in container.ranges
         for span in spans
         if span.after < span.upto

@@ -17,7 +17,6 @@ from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import schema
 from perseid.ttl import EXPIRED_BY_CHANGE_SQL, LIVE_SQL, Cutoff, expired_by_change_sql, live_sql
 
-MAX_IMMEDIATE_REMOVALS: Final = 1000  # items that one transaction removes without anyone noticing
 _HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
 _COLUMNS: Final = "container, pk, range, after, lsn, inherited, own, spare_inherited, spare_own"
 # By the horizons of the grave.
