@@ -124,7 +124,7 @@ def expired_by_change_sql(
 
 
 EXPIRED_BY_CHANGE_SQL: Final = expired_by_change_sql(
-    ":inherited", ":own", ":spare_inherited", ":spare_own"
+    ":inherited", ":own", ":previous_inherited", ":previous_own"
 )
 
 # Those who can die, by where their lifetime comes from: the condition that selects them, and the

@@ -29,7 +29,7 @@ def container_resource(number: int, *, unique: bool = False, ranges: int = 2) ->
         "indexingPolicy": {"indexingMode": "none"},
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}] if unique else []},
     }
-    state = {"number": number, "properties": properties, "ranges": ranges, "deaths": [0, 0]}
+    state = {"number": number, "properties": properties, "ranges": ranges, "final_cutoffs": [0, 0]}
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 
 

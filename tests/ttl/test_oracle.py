@@ -256,7 +256,7 @@ def container_resource(number: int) -> Resource:
         "number": number,
         "properties": properties,
         "ranges": RANGES,
-        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
+        "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     }
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 

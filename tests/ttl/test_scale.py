@@ -88,7 +88,7 @@ def figures(shelf: Shelf) -> dict[str, Any]:
 
 def counted(shelf: Shelf) -> None:
     """Waits until the last change is in the audit log with its figures: that comes after it."""
-    until(lambda: shelf.raw.get(f"{shelf.admin}/audit").json["entries"][-1]["event"] == "figures")
+    until(lambda: shelf.raw.get(f"{shelf.admin}/audit").json["entries"][-1]["event"] == "counts")
 
 
 def test_a_change_takes_as_long_as_on_ten_items(data: Path, clock: MovableClock) -> None:

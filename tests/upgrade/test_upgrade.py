@@ -35,7 +35,7 @@ from tests.upgrade.stored import (
 LAYOUTS = {"sqlite-layout-6": sqlite, "postgres-layout-1": postgresql}
 # Names that the admin API gives to what is stored; the stored names may differ.
 EXPIRING, NON_EXPIRING, PENDING = "mortal", "immortal", "backlog"
-EXPIRED_AT_ONCE, RESTORED, PURGED = "diedAtOnce", "revived", "alreadyPurged"
+EXPIRED_AT_ONCE, RESTORED, PURGED = "expiredImmediately", "revived", "alreadyPurged"
 ALL_VERSIONS, LATEST = "Full-Fidelity Feed", "Incremental Feed"
 # Numbers of containers, as their tables or rows have them.
 DROPPED, LOG, UNIQUE, CLEARED = 4, 9, 10, 12
@@ -276,22 +276,22 @@ def test_the_audit_log_lists_old_entries(server: Opened) -> None:
     entries = server.admin("GET", "ttl/audit")["entries"]
     assert [(each["event"], each["ts"], each["container"]) for each in entries] == [
         ("policy", NOW - 265, "dbs/d/colls/undo"),
-        ("figures", NOW - 265, "dbs/d/colls/undo"),
+        ("counts", NOW - 265, "dbs/d/colls/undo"),
         ("policy", NOW - 210, "dbs/d/colls/undo"),
-        ("figures", NOW - 210, "dbs/d/colls/undo"),
+        ("counts", NOW - 210, "dbs/d/colls/undo"),
         ("settings", NOW - 210, "dbs/d/colls/undo"),
         ("policy", NOW - 70, "dbs/d/colls/cleared"),
-        ("figures", NOW - 70, "dbs/d/colls/cleared"),
+        ("counts", NOW - 70, "dbs/d/colls/cleared"),
         ("policy", NOW - 20, "dbs/d/colls/undo"),
-        ("figures", NOW - 20, "dbs/d/colls/undo"),
+        ("counts", NOW - 20, "dbs/d/colls/undo"),
         ("policy", NOW - 10, "dbs/d/colls/undone"),
-        ("figures", NOW - 10, "dbs/d/colls/undone"),
+        ("counts", NOW - 10, "dbs/d/colls/undone"),
         ("undo", NOW - 10, "dbs/d/colls/undone"),
     ]
     lines = [each["line"] for each in entries]
     assert lines == sorted(set(lines))
     assert {each["caller"] for each in entries} == {"primary"}
-    figures = [each[EXPIRED_AT_ONCE] for each in entries if each["event"] == "figures"]
+    figures = [each[EXPIRED_AT_ONCE] for each in entries if each["event"] == "counts"]
     assert [(each["items"], each["bytes"]) for each in figures] == [
         (0, 0),
         (0, 0),
@@ -302,7 +302,7 @@ def test_the_audit_log_lists_old_entries(server: Opened) -> None:
     settings, undone = entries[4], entries[-1]
     assert (settings["purgeHoldSeconds"], settings["guard"]) == (864_000, "50%")
     assert undone["defaultTtl"] == {"old": 5, "new": 500}
-    assert (undone[RESTORED], undone[PURGED]) == ({"items": 1, "bytes": 224}, 0)
+    assert (undone["restored"], undone[PURGED]) == ({"items": 1, "bytes": 224}, 0)
     server.admin("POST", "ttl/d/undo/undo", {})
     newer = server.admin("GET", "ttl/audit")["entries"][len(entries) :]
     assert [each["event"] for each in newer] == ["undo"]

@@ -437,7 +437,7 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
     if "defaultTtl" in entry:
         old, new = (_policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
         parts.append(f"{old} -> {new}")
-    for name, text in (("diedAtOnce", "died at once"), ("revived", "live again")):
+    for name, text in (("expiredImmediately", "died at once"), ("restored", "live again")):
         if name in entry:
             parts.append(f"{text}: {_count_text(entry[name])}")
     for name, text in _SETTINGS.items():

@@ -34,6 +34,7 @@ from perseid.store.types import (
 )
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, Run, added_container
+from tests.store.sqlite.old_layouts import restore_layout_6
 from tests.support.builders import PARTITION_KEY
 from tests.support.stores import sqlite_database
 
@@ -53,7 +54,7 @@ RESOURCE = Resource(
             "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
         },
         "ranges": 2,
-        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
+        "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     },
 )  # fmt: skip
 
@@ -107,7 +108,7 @@ async def listed(store: Stores, container: Container, **options: Any) -> list[st
 def rows_on_disk(store: Stores) -> tuple[int, int, int]:
     """Items, unique entries and graves that are really there."""
     db = sqlite_database(store).write_db
-    tables = ("items_7", "unique_7", "graves")
+    tables = ("items_7", "unique_7", "tombstones")
     first, second, third = (db.execute(f"SELECT COUNT(*) FROM {table}").get for table in tables)
     return first, second, third
 
@@ -285,7 +286,7 @@ def test_dropping_a_container_with_two_graves(
     run(store.metadata.change([RemoveResource(RESOURCE)]))
     assert run(reap_all(store, 5)) == 0
     assert sqlite_database(store).state.tombstones == {}
-    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
 
 
 def test_a_partition_is_left_alone_while_anyone_weighs_it(
@@ -362,8 +363,10 @@ def test_a_transaction_that_fails_clears_nothing(
     run(fill(store, container, 20))
     used = sqlite_database(store).write_db.pragma("page_count")
     sqlite_database(store).write_db.pragma("max_page_count", used)
-    sqlite_database(store).write_db.execute(f"CREATE TEMP TRIGGER full AFTER INSERT ON graves BEGIN"
-                            f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END")  # fmt: skip
+    sqlite_database(store).write_db.execute(
+        "CREATE TEMP TRIGGER full AFTER INSERT ON tombstones BEGIN"
+        f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END"
+    )
     with pytest.raises(InsufficientStorage):
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     sqlite_database(store).write_db.execute("DROP TRIGGER full")
@@ -381,8 +384,10 @@ def test_a_removal_that_fails_at_its_end_counts_nothing(
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    sqlite_database(store).write_db.execute("CREATE TEMP TRIGGER full BEFORE DELETE ON graves BEGIN"
-                            " SELECT RAISE(ABORT, 'disk I/O error'); END")  # fmt: skip
+    sqlite_database(store).write_db.execute(
+        "CREATE TEMP TRIGGER full BEFORE DELETE ON tombstones BEGIN"
+        " SELECT RAISE(ABORT, 'disk I/O error'); END"
+    )
     with pytest.raises(CosmosError):
         run(store.expiry.purge_cleared(100))
     sqlite_database(store).write_db.execute("DROP TRIGGER full")
@@ -404,7 +409,7 @@ def test_dropping_the_container(store: Stores, container: Container, run: Run[An
 
     run(race())
     assert run(reap_all(store, 5)) == 0
-    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
     with pytest.raises(OwnerNotFound):
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     with pytest.raises(OwnerNotFound):
@@ -436,14 +441,14 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
 def bury_as_before(path: Path, *cleared: tuple[bytes, int, Cutoff], version: int) -> None:
     """Makes a file of an earlier release, with graves in it."""
     with contextlib.closing(apsw.Connection(str(path))) as old:
-        old.execute("DROP TABLE graves")
+        restore_layout_6(old)
+        old.execute("DROP VIEW standing_7; DROP TABLE graves")
         schema._add_tombstones(old)
         old.executemany(
             "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
             " VALUES (7, ?, 0, ?, ?, ?)",
             [(pk, lsn, *cutoff) for pk, lsn, cutoff in cleared],
         )
-        schema.create_visible_items_view(old, 7)
         old.pragma("user_version", version)
 
 
@@ -491,6 +496,7 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
     run(put(store, container, "new", ts=300))
     run(store.close())
     with contextlib.closing(apsw.Connection(str(path))) as old:
+        restore_layout_6(old)
         assert old.execute("SELECT COUNT(*) FROM graves").get == 1
         old.execute(
             "ALTER TABLE graves DROP COLUMN spare_inherited;"

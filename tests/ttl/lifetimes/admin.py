@@ -47,7 +47,7 @@ def counted(shelf: Shelf) -> list[Figures]:
     for _ in range(2000):
         entries = audit(shelf)
         events = [entry["event"] for entry in entries]
-        if 0 < events.count("policy") == events.count("figures"):
+        if 0 < events.count("policy") == events.count("counts"):
             return entries
     raise AssertionError("a change was never counted")
 

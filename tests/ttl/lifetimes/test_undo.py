@@ -196,9 +196,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             write = account.stores.metadata.change
 
             async def held_up(changes: Sequence[Any]) -> None:
-                if any(
-                    isinstance(c, AuditEntry) and c.entry["event"] == "figures" for c in changes
-                ):
+                if any(isinstance(c, AuditEntry) and c.entry["event"] == "counts" for c in changes):
                     await gate.wait()
                 await write(changes)
 

@@ -116,7 +116,9 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place
                 for _, note in await account.stores.metadata.audit_entries(container.rid, 0, 100)
             ]
             counted = [
-                note["diedAtOnce"]["items"] for note in audit_entries if note["event"] == "figures"
+                note["expiredImmediately"]["items"]
+                for note in audit_entries
+                if note["event"] == "counts"
             ]
             assert len(counted) == 3
             return sum(counted)

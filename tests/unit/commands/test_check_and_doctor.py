@@ -191,7 +191,7 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
         ),
         ("UPDATE resources SET state = '{{}}' WHERE id = 'd'", "The definition of database 'd' is"),
         (
-            "UPDATE resources SET state = json_remove(state, '$.deaths') WHERE id = 'plain'",
+            "UPDATE resources SET state = json_remove(state, '$.final_cutoffs') WHERE id = 'plain'",
             "The definition of container 'plain' is",
         ),
         ("UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'", "is damaged"),

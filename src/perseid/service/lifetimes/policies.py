@@ -1,7 +1,8 @@
 """A container's TTL policy over time: what may be purged, what a change leaves behind.
 
-The state kept with a container: `deaths` (see ttl.Policy), `previous` for the undo, `hold` while
-dead items are kept, and the container's own guard and hold settings.
+The state kept with a container: `final_cutoffs` (see ttl.Policy), `previous` for the undo,
+`hold_since` and `hold_cutoff` while expired items are on hold, and the container's own guard and
+hold settings.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ async def policy_change_state(
     return {
         "previous": {
             "default_ttl": old.default_ttl,
-            "deaths": [old.final_inherited_cutoff, old.final_own_cutoff],
-            "dead_age": container.age_at_final_expiry,
-            "spared": await count_expired_by_change(account, container),
+            "final_cutoffs": [old.final_inherited_cutoff, old.final_own_cutoff],
+            "expired_age": container.age_at_final_expiry,
+            "purged_since_change": await count_expired_by_change(account, container),
         },
         **final_cutoff_state(container, default_ttl, now),
         **purge_hold_state(purge_cutoff(account, container, now), now),
@@ -65,18 +66,18 @@ def final_cutoff_state(container: Container, default_ttl: int | None, now: float
     policy, old = container.policy.changed(default_ttl, int(now)), container.policy
     is_same = policy.final_inherited_cutoff == old.final_inherited_cutoff
     return {
-        "deaths": [policy.final_inherited_cutoff, policy.final_own_cutoff],
-        "dead_age": container.age_at_final_expiry if is_same else old.default_ttl or 0,
+        "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
+        "expired_age": container.age_at_final_expiry if is_same else old.default_ttl or 0,
     }
 
 
 def purge_hold_state(cutoff: Cutoff, now: float) -> dict[str, Any]:
     """From a change on, for as long as dead items are held, only what could be removed before it
     may be removed. Kept even where none are held: that may be decided after the change."""
-    return {"hold_since": int(now), "hold_horizon": [*cutoff]}
+    return {"hold_since": int(now), "hold_cutoff": [*cutoff]}
 
 
 def previous_policy(state: dict[str, Any]) -> Policy | None:
     """The policy before the last change, for the undo."""
     previous = state.get("previous")
-    return None if previous is None else Policy(previous["default_ttl"], *previous["deaths"])
+    return None if previous is None else Policy(previous["default_ttl"], *previous["final_cutoffs"])

@@ -170,10 +170,10 @@ async def _audit_change(
         before, after = account.cutoff(old, now), account.cutoff(new, now)
         expiring_now = await _expiry_count(account, new, _newly_expired_spans(before, after))
         entry = {
-            "event": "figures",
+            "event": "counts",
             "defaultTtl": {"old": old.policy.default_ttl, "new": new.policy.default_ttl},
             "caller": caller,
-            "diedAtOnce": {"items": expiring_now.items, "bytes": expiring_now.size},
+            "expiredImmediately": {"items": expiring_now.items, "bytes": expiring_now.size},
             "etag": new.etag,
         }
         await account.stores.metadata.change([AuditEntry(int(now), new.rid, entry)])
@@ -224,7 +224,7 @@ async def undo(
         restored_spans = _newly_expired_spans(earlier, account.cutoff(container, now))
         restored = await _expiry_count(account, container, restored_spans)
         expired_by_change: int = await policies.count_expired_by_change(account, container)
-        purged = expired_by_change - old.state["previous"]["spared"]
+        purged = expired_by_change - old.state["previous"]["purged_since_change"]
         properties = {k: v for k, v in container.properties.items() if k != "defaultTtl"}
         if previous.default_ttl is not None:
             properties["defaultTtl"] = previous.default_ttl
@@ -232,8 +232,8 @@ async def undo(
         state = {k: v for k, v in old.state.items() if k != "previous"}
         state |= {
             "properties": properties,
-            "deaths": [previous.final_inherited_cutoff, previous.final_own_cutoff],
-            "dead_age": old.state["previous"].get("dead_age", container.age_at_final_expiry),
+            "final_cutoffs": [previous.final_inherited_cutoff, previous.final_own_cutoff],
+            "expired_age": old.state["previous"].get("expired_age", container.age_at_final_expiry),
         }
         removable = policies.purge_cutoff(account, container, now)
         state |= policies.purge_hold_state(removable.common(earlier), now)
@@ -242,7 +242,7 @@ async def undo(
             "event": "undo",
             "defaultTtl": {"old": container.policy.default_ttl, "new": previous.default_ttl},
             "caller": caller,
-            "revived": {"items": restored.items, "bytes": restored.size},
+            "restored": {"items": restored.items, "bytes": restored.size},
             "alreadyPurged": purged,
         }
         resource = old._replace(etag=etag, ts=int(now), state=state)

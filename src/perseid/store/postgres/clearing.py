@@ -24,9 +24,9 @@ from perseid.ttl import EXPIRED_BY_CHANGE_SQL, LIVE_SQL, Cutoff
 # The items of a partition, counted by size where they are: it may hold more than fits in memory.
 _DELETE_PARTITION: Final = (
     "WITH gone AS (DELETE FROM items WHERE part = :part AND pk = :pk"
-    f" RETURNING size, terms, {LIVE_SQL} AS is_live, {EXPIRED_BY_CHANGE_SQL} AS is_spared)"
-    " SELECT is_live, is_spared, size, COUNT(*), SUM(terms)::bigint FROM gone"
-    " GROUP BY is_live, is_spared, size"
+    f" RETURNING size, terms, {LIVE_SQL} AS is_live, {EXPIRED_BY_CHANGE_SQL} AS is_by_change)"
+    " SELECT is_live, is_by_change, size, COUNT(*), SUM(terms)::bigint FROM gone"
+    " GROUP BY is_live, is_by_change, size"
 )
 # With the items themselves, for the change log.
 _DELETE_PARTITION_ROWS: Final = (
@@ -82,8 +82,8 @@ class PartitionClearing:
         if floor is None:
             values = {"part": part, "pk": pk, **cutoff._asdict()}
             values |= {
-                "spare_inherited": previous_cutoff.inherited,
-                "spare_own": previous_cutoff.own,
+                "previous_inherited": previous_cutoff.inherited,
+                "previous_own": previous_cutoff.own,
             }
             (found,) = await pipelined(db, *first, positional(_DELETE_PARTITION, values))
             groups = [*map(_SizeGroup._make, found)]

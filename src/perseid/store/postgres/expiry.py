@@ -55,7 +55,7 @@ _PURGE_CANDIDATES: Final = (
     " FROM items WHERE part = :part AND ttl > 0 AND ts + ttl <= :own"
     " ORDER BY ts + ttl LIMIT :limit)) AS expired ORDER BY expired_at, number LIMIT :limit"
 )
-_LEASE: Final = "SELECT purger, purged_until FROM positions WHERE part = $1"
+_LEASE: Final = "SELECT purge_lease_holder, purge_lease_until FROM positions WHERE part = $1"
 _PURGE_ITEMS: Final = (
     "DELETE FROM items WHERE part = $1 AND number = ANY($2) RETURNING number, lsn, pk, id, epk"
 )
@@ -115,10 +115,10 @@ class PostgresExpiry:
         self, db: DatabaseConnection, part: str, request: PurgeRequest
     ) -> PurgeResult:
         container = request.container
-        ((*counters, floor, purger, until),) = await lock_range(
+        ((*counters, floor, lease_holder, until),) = await lock_range(
             db, self._catalog_version, container, part
         )
-        if not request.take_over_lease and self._is_lease_taken(purger, until):
+        if not request.take_over_lease and self._is_lease_taken(lease_holder, until):
             raise PurgeLeaseTaken
         limit = request.max_items if floor is None else min(request.max_items, MAX_LOGGED_REMOVALS)
         (found,) = await pipelined(db, _candidates(part, request, limit))
@@ -144,15 +144,16 @@ class PostgresExpiry:
         sent.append(statements.update_range_state(part, range_state))
         sent.append(
             (
-                "UPDATE positions SET purger = $2, purged_until = $3 WHERE part = $1",
+                "UPDATE positions SET purge_lease_holder = $2, purge_lease_until = $3"
+                " WHERE part = $1",
                 (part, self._name, self._database_time() + LEASE),
             )
         )
         await commit(db, *sent)
         return result
 
-    def _is_lease_taken(self, purger: str | None, until: float) -> bool:
-        return purger not in (None, self._name) and self._database_time() < until
+    def _is_lease_taken(self, lease_holder: str | None, until: float) -> bool:
+        return lease_holder not in (None, self._name) and self._database_time() < until
 
     async def purge_cleared(self, limit: int) -> bool:
         """Purges items of dropped containers; False if there are none, or another server process

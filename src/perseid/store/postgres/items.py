@@ -102,7 +102,7 @@ class PostgresItems:
                 EXPIRING_ITEMS_SQL.values(), Cutoff._fields, strict=True
             )
         )
-        columns = "items, bytes, purged_items, purged_bytes, spared"
+        columns = "items, bytes, purged_items, purged_bytes, purged_since_change"
         if cutoff.expires_nothing:
             gone_sql = "0, 0"
         else:

@@ -163,7 +163,7 @@ Changes = Sequence[PutResource | RemoveResource | AuditEntry]
 
 
 async def _change(
-    pool: Pool, known_version: int, changes: Changes, purger: str, until: float
+    pool: Pool, known_version: int, changes: Changes, lease_holder: str, until: float
 ) -> int:
     """Makes all the changes or none; the version after them.
 
@@ -173,7 +173,7 @@ async def _change(
 
     async def work(db: DatabaseConnection) -> int:
         await db.execute("BEGIN")
-        attempt = _Change(db, purger, until)
+        attempt = _Change(db, lease_holder, until)
         await attempt.lock_ranges(changes)
         new_version = await attempt.begin(known_version, changes)
         for each in changes:
@@ -197,9 +197,9 @@ def _created_id(changes: Changes) -> str:
 class _Change:
     """One transaction over metadata."""
 
-    def __init__(self, db: DatabaseConnection, purger: str, until: float) -> None:
+    def __init__(self, db: DatabaseConnection, lease_holder: str, until: float) -> None:
         self._db = db
-        self._purger = purger
+        self._lease_holder = lease_holder
         self._until = until
         self._line = 0
 
@@ -285,9 +285,9 @@ class _Change:
         is_wanted = change.resource.state.get("keeps_versions", False)
         for part in _range_keys(change):
             await self._run(
-                "UPDATE positions SET purger = $2, purged_until = $3,"
+                "UPDATE positions SET purge_lease_holder = $2, purge_lease_until = $3,"
                 " floor = CASE WHEN $4 THEN COALESCE(floor, lsn) END WHERE part = $1",
-                (part, self._purger, self._until, is_wanted),
+                (part, self._lease_holder, self._until, is_wanted),
             )
             if not is_wanted and change.replaces is not None:
                 await self._run("DELETE FROM log WHERE part = $1", (part,))

@@ -117,7 +117,7 @@ class _Closing:
             # Other processes need not wait until the leases expire.
             await fetch_all(
                 self._pool,
-                "UPDATE positions SET purger = NULL WHERE purger = $1",
+                "UPDATE positions SET purge_lease_holder = NULL WHERE purge_lease_holder = $1",
                 (self._process_name,),
             )
 

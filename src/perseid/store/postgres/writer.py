@@ -148,7 +148,7 @@ class PostgresWriter:
                 job.error = _missing(self._catalog_version, current, job.container)
             await db.execute("ROLLBACK")
             return
-        *counters, floor, _purger, _until = lock[0]
+        *counters, floor, _lease_holder, _until = lock[0]
         overlay = Overlay(RangeState._make(counters), map(Row._make, found))
         unique_key_owners: dict[bytes, Row | None] = {}  # as they are in the database
         for job in group:

@@ -23,7 +23,7 @@ def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) ->
     )
     with db:  # one snapshot: a purge that commits in between would be counted by half
         items, size, purged, purged_size, expired_by_change = db.execute(
-            "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
+            "SELECT items, bytes, purged_items, purged_bytes, purged_since_change FROM positions"
             " WHERE container = ? AND range = ?",
             (number, range_index),
         ).get or (0, 0, 0, 0, 0)
@@ -45,7 +45,7 @@ def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) ->
 def count_partitions(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) -> int:
     """How many logical partitions of a range have a live item."""
     sql = (
-        f"SELECT COUNT(DISTINCT pk) FROM standing_{number}"
+        f"SELECT COUNT(DISTINCT pk) FROM visible_{number}"
         f" WHERE number >= :first AND number < :end AND {LIVE_SQL}"
     )
     first, end = range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT
@@ -63,10 +63,10 @@ def purge_candidates(db: apsw.Connection, request: PurgeRequest, limit: int) -> 
         "SELECT * FROM ("
         " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
         " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
-        f" FROM standing_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
+        f" FROM visible_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
         " ORDER BY ts LIMIT :limit)"
         " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
-        f" FROM standing_{number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
+        f" FROM visible_{number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
         " ORDER BY ts + ttl LIMIT :limit)"
         ") ORDER BY ended LIMIT :limit)"
     )
@@ -108,7 +108,7 @@ def sample(
 def count_invalid_ttls(db: apsw.Connection, number: int, cutoff: Cutoff) -> int:
     """How many live items have a `ttl` that is none."""
     sql = (
-        f"SELECT COUNT(*) FROM standing_{number} WHERE ttl IS NULL AND {LIVE_SQL}"
+        f"SELECT COUNT(*) FROM visible_{number} WHERE ttl IS NULL AND {LIVE_SQL}"
         " AND json_type(body, '$.ttl') IS NOT NULL"
     )
     return int(db.execute(sql, cutoff._asdict()).get)
@@ -125,7 +125,7 @@ def _span_sql(number: int, span: ExpirySpan, columns: str, rest: str = "") -> st
     """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
     condition, base = EXPIRING_ITEMS_SQL[span.kind]
     return (
-        f"SELECT {columns.format(base=base)} FROM standing_{number}"
+        f"SELECT {columns.format(base=base)} FROM visible_{number}"
         f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
         f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
     )

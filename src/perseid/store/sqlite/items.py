@@ -34,7 +34,7 @@ class _Statements(NamedTuple):
 @lru_cache(maxsize=4096)
 def _statements(number: int) -> _Statements:
     # Reads use the view, which leaves out cleared partitions.
-    unique, visible = f"unique_{number}", f"standing_{number}"
+    unique, visible = f"unique_{number}", f"visible_{number}"
     return _Statements(
         read=f"SELECT {COLUMNS} FROM {visible} WHERE pk = ? AND id = ?",
         read_number=f"SELECT {COLUMNS} FROM {visible} WHERE number = ?",

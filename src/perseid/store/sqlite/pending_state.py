@@ -19,7 +19,7 @@ from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.tombstones import Tombstone
 from perseid.store.types import PutResource
 
-_STATE_COLUMNS = "lsn, items, bytes, purged_items, purged_bytes, spared"
+_STATE_COLUMNS = "lsn, items, bytes, purged_items, purged_bytes, purged_since_change"
 
 
 class PendingState:
