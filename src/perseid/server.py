@@ -28,9 +28,9 @@ from perseid.http.signatures import decode_key
 from perseid.service.account import Account, open_account
 from perseid.service.lifetimes.preview import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
-from perseid.store.protocol import Store, Stores
+from perseid.store.protocol import Stores
+from perseid.store.sqlite import store as sqlite
 from perseid.store.sqlite.files import DataDirectory, memory_directory
-from perseid.store.sqlite.store import SqliteStore
 from perseid.store.types import StoreError
 
 log = logging.getLogger(__name__)
@@ -113,14 +113,13 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
         if settings.store is None or needs_certificate:
             directory = memory_directory() if settings.memory else DataDirectory(settings.data)
             resources.enter_context(directory)
-        store: Store
         if settings.store is not None:
-            store, clock = await _open_database(settings, settings.store, clock)
+            stores, clock = await _open_database(settings, settings.store, clock)
         else:
             durability = "off" if settings.memory else settings.durability
             if clock is None:
                 clock = MovableClock() if settings.test_clock else SystemClock()
-            store = SqliteStore(directory.database, durability=durability, now=clock.now)
+            stores = sqlite.open_stores(directory.database, durability=durability, now=clock.now)
         try:
             if needs_certificate:
                 from perseid import certificates
@@ -128,29 +127,29 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
                 cert, key = certificates.ensure_certificate(directory.path, settings.host)
                 settings = replace(settings, cert=cert, key_file=key)
             try:
-                account = await open_account(settings, Stores.of(store), clock)
+                account = await open_account(settings, stores, clock)
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
                 account.durable_clock_limit = inf  # its store remembers what it has shown
             yield account
         finally:
-            await store.close()
+            await stores.close()
 
 
-async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Store, Clock]:
+async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Stores, Clock]:
     """The store on PostgreSQL, whose clock is that of all its front ends."""
     try:
-        from perseid.store.postgres.store import PostgresStore
+        from perseid.store.postgres import store as postgres
     except ImportError as exc:
         raise StartError(
             f"--store needs what `pip install 'perseid[postgres]'` brings ({exc.name} is missing)"
         ) from exc
     now = None if clock is None else clock.now
-    store = await PostgresStore.open(dsn, durability=settings.durability, now=now)
+    stores, shared = await postgres.open_stores(dsn, durability=settings.durability, now=now)
     if clock is None:
-        clock = store.clock if settings.test_clock else FollowingClock(store.clock)
-    return store, clock
+        clock = shared if settings.test_clock else FollowingClock(shared)
+    return stores, clock
 
 
 class Server:

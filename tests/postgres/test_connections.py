@@ -164,7 +164,7 @@ def test_stop_while_the_database_does_not_answer(
         is_asked.set()
         return await fetch_one(*asked)
 
-    monkeypatch.setattr("perseid.store.postgres.store.fetch_one", asking)
+    monkeypatch.setattr("perseid.store.postgres.items.fetch_one", asking)
     try:
         with ThreadPoolExecutor(1) as pool:
             with running(settings) as found, closing(RawClient(found.endpoint)) as raw:

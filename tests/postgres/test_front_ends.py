@@ -23,7 +23,7 @@ from perseid.config import Settings
 from perseid.server import opened
 from perseid.service.lifetimes import policies, undo
 from perseid.service.resources import databases
-from perseid.store.postgres.expiry import LEASE
+from perseid.store.postgres.lease import LEASE
 from perseid.store.types import PurgeRequest
 from tests.model.machine import play
 from tests.model.pair import Pair

@@ -11,13 +11,16 @@ import psycopg
 import pytest
 from psycopg import AsyncRawCursor
 
-from perseid.clock import ClockSetting
+from perseid.clock import ClockSetting, SharedClock
 from perseid.errors import BadRequest, Conflict, ServiceUnavailable, StaleCatalog
 from perseid.model import Container
 from perseid.service.catalog import build_container
 from perseid.store.postgres import indexes as property_indexes
 from perseid.store.postgres import pool as postgres_pool
-from perseid.store.postgres.store import PostgresStore
+from perseid.store.postgres.metadata import PostgresMetadata
+from perseid.store.postgres.queries import PostgresQueries
+from perseid.store.postgres.store import open_stores
+from perseid.store.protocol import Stores
 from perseid.store.types import (
     AuditEntry,
     Decision,
@@ -32,7 +35,7 @@ from perseid.store.types import (
 )
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, Run, container_resource, insert, inserting, key, row
-from tests.support.stores import Place
+from tests.support.stores import Place, pool_of
 
 pytestmark = pytest.mark.only_on("postgres", reason="is about several front ends")
 
@@ -46,38 +49,48 @@ def run() -> Iterator[Run[Any]]:
 
 
 @pytest.fixture
-def pair(place: Place, run: Run[Any]) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+def pair(place: Place, run: Run[Any]) -> Iterator[tuple[Stores, Stores]]:
     """Two front ends of one database, and a container that both know."""
     dsn = place.lasting().store
     assert dsn is not None
-    first = run(PostgresStore.open(dsn))
-    run(first.change([PutResource(RESOURCE)]))
-    second = run(PostgresStore.open(dsn))
+    first = run(open_stores(dsn))[0]
+    run(first.metadata.change([PutResource(RESOURCE)]))
+    second = run(open_stores(dsn))[0]
     yield first, second
     run(second.close())
     run(first.close())
 
 
-def seen_by(store: PostgresStore) -> Container:
-    return build_container(RESOURCE, DATABASE, catalog_generation=store.catalog_generation)
+def clock_of(store: Stores) -> SharedClock:
+    assert isinstance(store.metadata, PostgresMetadata)
+    return store.metadata._clock
+
+
+def indexes_of(store: Stores) -> property_indexes.PropertyIndexes:
+    assert isinstance(store.queries, PostgresQueries)
+    return store.queries._indexes
+
+
+def seen_by(store: Stores) -> Container:
+    return build_container(RESOURCE, DATABASE, catalog_generation=store.metadata.generation)
 
 
 def test_a_change_elsewhere_is_noticed_by_everything(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+    pair: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     first, second = pair
     container = seen_by(second)
-    run(second.check_catalog_version())
-    run(first.change([PutResource(container_resource(9))]))
+    run(second.metadata.check_catalog_version())
+    run(first.metadata.change([PutResource(container_resource(9))]))
     looks: list[Callable[[], Awaitable[Any]]] = [
-        second.check_catalog_version,
-        lambda: second.read(container, 0, key("1")),
-        lambda: second.search(container, Search()),
-        lambda: second.search(container, Search(range_index=0)),
+        second.metadata.check_catalog_version,
+        lambda: second.items.read(container, 0, key("1")),
+        lambda: second.queries.search(container, Search()),
+        lambda: second.queries.search(container, Search(range_index=0)),
         lambda: insert(second, container, "1"),
-        lambda: second.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED),
-        lambda: second.change([PutResource(container_resource(10))]),
-        lambda: second.publish_clock(ClockSetting()),
+        lambda: second.items.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED),
+        lambda: second.metadata.change([PutResource(container_resource(10))]),
+        lambda: second.metadata.publish_clock(ClockSetting()),
     ]
 
     async def take(look: Callable[[], Awaitable[Any]]) -> None:
@@ -86,47 +99,47 @@ def test_a_change_elsewhere_is_noticed_by_everything(
     for look in looks:
         with pytest.raises(StaleCatalog):
             run(take(look))
-    run(second.resources())
+    run(second.metadata.resources())
     with pytest.raises(StaleCatalog):  # taken from the catalog before it was read again
-        run(second.read(container, 0, key("1")))
+        run(second.items.read(container, 0, key("1")))
     current = seen_by(second)
-    assert run(second.read(current, 0, key("1"))) == (None, 0)
+    assert run(second.items.read(current, 0, key("1"))) == (None, 0)
     run(insert(second, current, "1"))
-    assert run(first.read(seen_by(first), 0, key("1")))[1] == 1
+    assert run(first.items.read(seen_by(first), 0, key("1")))[1] == 1
 
 
-def test_notes_disturb_nobody(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
+def test_notes_disturb_nobody(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
     first, second = pair
-    run(first.change([AuditEntry(1, "c", {"a": 1})]))
-    run(second.change([AuditEntry(2, "c", {"b": 2})]))
-    run(second.check_catalog_version())
-    assert [line for line, _ in run(first.audit_entries(None, 0, 10))] == [2, 3]
+    run(first.metadata.change([AuditEntry(1, "c", {"a": 1})]))
+    run(second.metadata.change([AuditEntry(2, "c", {"b": 2})]))
+    run(second.metadata.check_catalog_version())
+    assert [line for line, _ in run(first.metadata.audit_entries(None, 0, 10))] == [2, 3]
 
 
-def test_the_clock_is_shared(pair: tuple[PostgresStore, PostgresStore], run: Run[Any]) -> None:
+def test_the_clock_is_shared(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
     first, second = pair
-    trial = first.clock.trial()
+    trial = clock_of(first).trial()
     frozen = trial.freeze()
-    run(first.publish_clock(trial.setting))
-    first.clock.adopt(trial.setting)
+    run(first.metadata.publish_clock(trial.setting))
+    clock_of(first).adopt(trial.setting)
     with pytest.raises(StaleCatalog):
-        run(second.check_catalog_version())
-    run(second.resources())
-    assert first.clock.now() == second.clock.now() == frozen
-    trial = second.clock.trial()
+        run(second.metadata.check_catalog_version())
+    run(second.metadata.resources())
+    assert clock_of(first).now() == clock_of(second).now() == frozen
+    trial = clock_of(second).trial()
     trial.advance(1000)
     trial.resume()
-    run(second.publish_clock(trial.setting))
-    second.clock.adopt(trial.setting)
-    run(first.resources())
-    assert abs(first.clock.now() - second.clock.now()) < 0.5
-    assert first.clock.now() >= frozen
-    assert abs(first.clock.now() - first.clock.database_time() - 1000) < 60
+    run(second.metadata.publish_clock(trial.setting))
+    clock_of(second).adopt(trial.setting)
+    run(first.metadata.resources())
+    assert abs(clock_of(first).now() - clock_of(second).now()) < 0.5
+    assert clock_of(first).now() >= frozen
+    assert abs(clock_of(first).now() - clock_of(first).database_time() - 1000) < 60
 
 
 @pytest.mark.parametrize("statement", ["UPDATE shared", "COMMIT"])
 def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
-    pair: tuple[PostgresStore, PostgresStore],
+    pair: tuple[Stores, Stores],
     run: Run[Any],
     monkeypatch: pytest.MonkeyPatch,
     statement: str,
@@ -145,41 +158,44 @@ def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
 
     monkeypatch.setattr(AsyncRawCursor, "execute", lose)
     with contextlib.suppress(ServiceUnavailable):
-        run(store.publish_clock(ClockSetting(offset=10.0)))
+        run(store.metadata.publish_clock(ClockSetting(offset=10.0)))
     assert lost
-    run(other.resources())
-    assert other.clock.setting.offset == 10
+    run(other.metadata.resources())
+    assert clock_of(other).setting.offset == 10
 
 
 def test_a_lease_keeps_others_away_until_it_is_given_up(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+    pair: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     first, second = pair
     one, other = seen_by(first), seen_by(second)
     for item in range(6):
         run(insert(first, one, f"{item}", ttl=1))
     dead = Cutoff(0, 1000)
-    assert len(run(first.purge(PurgeRequest(one, 0, dead, 2))).items) == 2
+    assert len(run(first.expiry.purge(PurgeRequest(one, 0, dead, 2))).items) == 2
     with pytest.raises(PurgeLeaseTaken):
-        run(second.purge(PurgeRequest(other, 0, dead, 2)))
-    assert len(run(second.purge(PurgeRequest(other, 0, dead, 1, take_over_lease=True))).items) == 1
+        run(second.expiry.purge(PurgeRequest(other, 0, dead, 2)))
+    assert (
+        len(run(second.expiry.purge(PurgeRequest(other, 0, dead, 1, take_over_lease=True))).items)
+        == 1
+    )
     with pytest.raises(PurgeLeaseTaken):
-        run(first.purge(PurgeRequest(one, 0, dead, 1)))
+        run(first.expiry.purge(PurgeRequest(one, 0, dead, 1)))
     run(second.close())
-    assert len(run(first.purge(PurgeRequest(one, 0, dead, 10))).items) == 3
-    assert run(first.usage(one, 0, NOTHING_EXPIRED)).purged_items == 6
+    assert len(run(first.expiry.purge(PurgeRequest(one, 0, dead, 10))).items) == 3
+    assert run(first.items.usage(one, 0, NOTHING_EXPIRED)).purged_items == 6
 
 
 def test_two_front_ends_leave_nothing_of_a_dropped_container(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+    pair: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     """One is stopped between a step and its commit: what the other finds gone is not all."""
     first, second = pair
     run(insert(first, seen_by(first), *"abcdef"))
-    run(first.change([RemoveResource(RESOURCE)]))
+    run(first.metadata.change([RemoveResource(RESOURCE)]))
 
     async def reap_both() -> None:
-        async with first._pool.connection() as db:
+        async with pool_of(first).connection() as db:
             await db.execute(
                 "CREATE FUNCTION perseid.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                 " PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$"
@@ -189,13 +205,13 @@ def test_two_front_ends_leave_nothing_of_a_dropped_container(
                 " FOR EACH STATEMENT EXECUTE FUNCTION perseid.stop()"
             )
             await db.execute("SELECT pg_advisory_lock(1)")
-            one = asyncio.create_task(first.purge_cleared(2))
+            one = asyncio.create_task(first.expiry.purge_cleared(2))
             await _waiting(db, 1)
-            other = asyncio.create_task(second.purge_cleared(2))
+            other = asyncio.create_task(second.expiry.purge_cleared(2))
             await _waiting(db, 2, other)
             await db.execute("SELECT pg_advisory_unlock(1)")
             await asyncio.gather(one, other)
-            while await first.purge_cleared(2):
+            while await first.expiry.purge_cleared(2):
                 pass
             left = await db.execute("SELECT part FROM items UNION ALL SELECT part FROM dropped")
             assert await left.fetchall() == []
@@ -221,46 +237,44 @@ async def _waiting(db: Any, count: int, unless: asyncio.Future[Any] | None = Non
     ['"\\u0000"', '"a\\u0000"', '"\\\\\\u0000"', '"\\ud800"', '"\\udc00\\ud800"', '"\\ud800x"'],
 )
 def test_what_json_there_cannot_hold_harms_nobody_else(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], text: str
+    pair: tuple[Stores, Stores], run: Run[Any], text: str
 ) -> None:
     store, container = pair[0], seen_by(pair[0])
 
     async def write() -> Any:
         bad = b'{"id":"bad","v":%b}' % text.encode()
         return await asyncio.gather(
-            store.write(container, 0, [], inserting("a")),
-            store.write(container, 0, [], inserting("bad", body=bad)),
-            store.write(container, 0, [], inserting("b")),
+            store.items.write(container, 0, [], inserting("a")),
+            store.items.write(container, 0, [], inserting("bad", body=bad)),
+            store.items.write(container, 0, [], inserting("b")),
             return_exceptions=True,
         )
 
     first, refused, last = run(write())
     assert isinstance(refused, BadRequest)
     assert [first[0].id, last[0].id] == ["a", "b"]
-    assert run(store.lsns(container)) == (2, 0)
+    assert run(store.items.lsns(container)) == (2, 0)
 
 
 @pytest.mark.parametrize("text", ['"\\\\u0000"', '"\\ud83d\\ude00"', '"\\u00e9\\\\"'])
-def test_what_only_looks_like_it(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], text: str
-) -> None:
+def test_what_only_looks_like_it(pair: tuple[Stores, Stores], run: Run[Any], text: str) -> None:
     body = b'{"id":"1","v":%b}' % text.encode()
     store, container = pair[0], seen_by(pair[0])
-    run(store.write(container, 0, [], inserting("1", body=body)))
-    assert run(store.read(container, 0, key("1")))[0].body == body
+    run(store.items.write(container, 0, [], inserting("1", body=body)))
+    assert run(store.items.read(container, 0, key("1")))[0].body == body
 
 
 def test_a_value_that_the_database_finds_out_about_harms_nobody_else(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+    pair: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     store, container = pair[0], seen_by(pair[0])
     deep = b'{"id":"deep","v":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
 
     async def write() -> Any:
         return await asyncio.gather(
-            store.write(container, 0, [], inserting("a")),
-            store.write(container, 0, [], inserting("deep", body=deep)),
-            store.write(container, 0, [], inserting("b")),
+            store.items.write(container, 0, [], inserting("a")),
+            store.items.write(container, 0, [], inserting("deep", body=deep)),
+            store.items.write(container, 0, [], inserting("b")),
             return_exceptions=True,
         )
 
@@ -269,9 +283,7 @@ def test_a_value_that_the_database_finds_out_about_harms_nobody_else(
     assert [first[0].id, last[0].id] == ["a", "b"]
 
 
-def test_writes_of_a_group_see_each_other(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
-) -> None:
+def test_writes_of_a_group_see_each_other(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
     store, container = pair[0], seen_by(pair[0])
 
     def create(view: View) -> Decision[None]:
@@ -281,30 +293,30 @@ def test_writes_of_a_group_see_each_other(
 
     async def write() -> list[Any]:
         return await asyncio.gather(
-            *(store.write(container, 0, [key("1")], create) for _ in range(20)),
+            *(store.items.write(container, 0, [key("1")], create) for _ in range(20)),
             return_exceptions=True,
         )
 
     results = run(write())
     assert [result for result in results if result is None] == [None]
     assert sum(isinstance(result, Conflict) for result in results) == 19
-    assert run(store.lsns(container)) == (1, 0)
+    assert run(store.items.lsns(container)) == (1, 0)
 
 
 def test_tables_of_a_newer_release_are_left_alone(place: Place, run: Run[Any]) -> None:
     dsn = place.lasting().store
     assert dsn is not None
-    store = run(PostgresStore.open(dsn))
-    run(store.put_meta("layout", "99"))
+    store = run(open_stores(dsn))[0]
+    run(store.values.put("layout", "99"))
     run(store.close())
     with pytest.raises(StoreError, match="layout 99"):
-        run(PostgresStore.open(dsn))
+        run(open_stores(dsn))[0]
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://u:hush@[", "postgresql://u:hush@127.0.0.1:1/d"])
 def test_a_wrong_address_is_told_without_its_password(run: Run[Any], dsn: str) -> None:
     with pytest.raises(StoreError) as caught:
-        run(PostgresStore.open(dsn))
+        run(open_stores(dsn))[0]
     assert "hush" not in str(caught.value)
 
 
@@ -319,8 +331,8 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
     waits = 0
 
     async def work() -> None:
-        store = await PostgresStore.open(dsn)
-        pool = store._pool
+        store, _ = await open_stores(dsn)
+        pool = pool_of(store)
         async with pool.connection(timeout=10), pool.connection(timeout=10):
             getconn = pool.getconn
 
@@ -331,7 +343,7 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
 
             monkeypatch.setattr(pool, "getconn", counted)
             with pytest.raises(ServiceUnavailable, match="cannot be reached"):
-                await store.get_meta("a")
+                await store.values.get("a")
             assert waits == 1
         await store.close()
 
@@ -345,9 +357,9 @@ def test_a_database_that_falls_silent_is_noticed(place: Place, run: Run[Any], gi
     assert dsn is not None
 
     async def work() -> dict[str, str]:
-        store = await PostgresStore.open(dsn + ("&" if "?" in dsn else "?") + given)
+        store, _ = await open_stores(dsn + ("&" if "?" in dsn else "?") + given)
         try:
-            async with store._pool.connection() as db:
+            async with pool_of(store).connection() as db:
                 return db.info.get_parameters()
         finally:
             await store.close()
@@ -360,39 +372,39 @@ def test_a_database_that_falls_silent_is_noticed(place: Place, run: Run[Any], gi
 
 
 def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[Stores, Stores], run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another front end makes an index, which takes long, and many more are asked for here."""
     monkeypatch.setattr(property_indexes, "_INDEX_WAIT", 0.5)
     first, second = pair
-    indexes = first._queries._indexes
+    indexes = indexes_of(first)
 
     async def work() -> None:
-        async with second._pool.connection() as db, property_indexes._index_lock(db):
-            asked = [indexes.make(7, (f"p{each}",)) for each in range(2 * first._pool.max_size)]
+        async with pool_of(second).connection() as db, property_indexes._index_lock(db):
+            asked = [indexes.make(7, (f"p{each}",)) for each in range(2 * pool_of(first).max_size)]
             assert not any(await asyncio.gather(*asked))
             await indexes.drop_disallowed(7, lambda _: False)
-            assert await first.read(seen_by(first), 0, key("1")) == (None, 0)
+            assert await first.items.read(seen_by(first), 0, key("1")) == (None, 0)
 
     run(work())
 
 
 def test_a_container_that_goes_before_its_index_is_made_leaves_none(
-    pair: tuple[PostgresStore, PostgresStore], run: Run[Any]
+    pair: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     """Whoever removed what it had left found no index to drop."""
     first, second = pair
-    indexes = first._queries._indexes
+    indexes = indexes_of(first)
 
     async def work() -> None:
-        async with second._pool.connection() as db, property_indexes._index_lock(db):
+        async with pool_of(second).connection() as db, property_indexes._index_lock(db):
             asked = asyncio.create_task(indexes.make(7, ("p",)))
-            await first.change([RemoveResource(RESOURCE)])
-            while await second.purge_cleared(10):
+            await first.metadata.change([RemoveResource(RESOURCE)])
+            while await second.expiry.purge_cleared(10):
                 pass
         await asyncio.gather(asked, *indexes._tasks)
         assert await indexes.find(7, ("p",)) is None
-        async with second._pool.connection() as db:
+        async with pool_of(second).connection() as db:
             assert await property_indexes._listed(db) == []
 
     run(work())
@@ -401,8 +413,8 @@ def test_a_container_that_goes_before_its_index_is_made_leaves_none(
 def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run: Run[Any]) -> None:
     dsn = place.lasting().store
     assert dsn is not None
-    store = run(PostgresStore.open(dsn))
-    run(store.change([PutResource(RESOURCE)]))
+    store = run(open_stores(dsn))[0]
+    run(store.metadata.change([PutResource(RESOURCE)]))
     container = seen_by(store)
     run(insert(store, container, "1", "2"))
     # Nobody waits: whoever deletes with a time limit is refused, however quick it would have been.
@@ -416,7 +428,7 @@ def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run:
             "CREATE TRIGGER watching AFTER DELETE ON perseid.items"
             " FOR EACH STATEMENT EXECUTE FUNCTION perseid.watch()"
         )
-    cleared = run(store.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED))
+    cleared = run(store.items.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED))
     assert cleared.live == [(19, 2, 6)]
-    assert run(store.usage(container, 0, NOTHING_EXPIRED)).items == 0
+    assert run(store.items.usage(container, 0, NOTHING_EXPIRED)).items == 0
     run(store.close())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perseid.model import Container
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from perseid.store.types import ChangeSearch, Decision, Put, Remove, Resource, Search, View
 from tests.store.rows import Run, added_container, container_resource, row
 
@@ -18,12 +18,12 @@ def resource(number: int, *, keeps: bool, unique: bool = False, etag: str = '"1"
     return made._replace(etag=etag, state=made.state | {"keeps_versions": keeps})
 
 
-def add(store: Store, run: Run[Any], number: int = 7, **options: Any) -> Container:
+def add(store: Stores, run: Run[Any], number: int = 7, **options: Any) -> Container:
     return added_container(store, run, resource(number, **options))
 
 
 async def write(
-    store: Store,
+    store: Stores,
     container: Container,
     *changes: Callable[[int, int], Put | Remove],
     part: int = 0,
@@ -33,7 +33,7 @@ async def write(
     def decide(view: View) -> Decision[None]:
         return Decision([make(view.lsn, at) for at, make in enumerate(changes)], None)
 
-    await store.write(container, part, (), decide)
+    await store.items.write(container, part, (), decide)
 
 
 def new(item_id: str, *, part: int = 0, **rest: Any) -> Callable[[int, int], Put]:
@@ -47,15 +47,15 @@ def search(after: int = 0, part: int = 0, **scope: Any) -> ChangeSearch:
 
 
 def latest(
-    store: Store, run: Run[Any], container: Container, **wanted: Any
+    store: Stores, run: Run[Any], container: Container, **wanted: Any
 ) -> tuple[list[str], int]:
-    page = run(store.latest(container, search(**wanted)))
+    page = run(store.changes.latest(container, search(**wanted)))
     return [each.id for each in page.rows], page.lsn
 
 
 def versions(
-    store: Store, run: Run[Any], container: Container, trimmed_until: int = 0, **wanted: Any
+    store: Stores, run: Run[Any], container: Container, trimmed_until: int = 0, **wanted: Any
 ) -> list[tuple[int, str, str]]:
-    page = run(store.versions(container, search(**wanted), trimmed_until))
+    page = run(store.changes.versions(container, search(**wanted), trimmed_until))
     assert page.is_complete
     return [(change.lsn, change.kind, change.id) for change in page.changes]

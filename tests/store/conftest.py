@@ -10,7 +10,7 @@ import pytest
 
 from perseid.config import Settings
 from perseid.model import Container
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from tests.store.change_logs import add
 from tests.store.rows import Run, added_container, container_resource
 from tests.support.stores import Place, open_store
@@ -29,31 +29,31 @@ def home(place: Place) -> Settings:
 
 
 @pytest.fixture
-def store(home: Settings, run: Run[Any]) -> Iterator[Store]:
-    opened: Store = run(open_store(home))
+def store(home: Settings, run: Run[Any]) -> Iterator[Stores]:
+    opened: Stores = run(open_store(home))
     yield opened
     run(opened.close())
 
 
 @pytest.fixture
-def container(store: Store, run: Run[None]) -> Container:
+def container(store: Stores, run: Run[None]) -> Container:
     """A container of two ranges."""
     return added_container(store, run, container_resource(7))
 
 
 @pytest.fixture
-def unique_container(store: Store, run: Run[None]) -> Container:
+def unique_container(store: Stores, run: Run[None]) -> Container:
     """One with a unique key, /e."""
     return added_container(store, run, container_resource(8, unique=True))
 
 
 @pytest.fixture
-def kept(store: Store, run: Run[Any]) -> Container:
+def kept(store: Stores, run: Run[Any]) -> Container:
     """Two ranges, all versions."""
     return add(store, run, keeps=True)
 
 
 @pytest.fixture
-def plain(store: Store, run: Run[Any]) -> Container:
+def plain(store: Stores, run: Run[Any]) -> Container:
     """Two ranges, latest versions."""
     return add(store, run, 8, keeps=False)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from perseid.errors import Conflict
 from perseid.model import Container, Database, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from perseid.store.types import Decision, Put, PutResource, Resource, Search, View
 from tests.support.builders import PARTITION_KEY
 
@@ -18,8 +18,8 @@ Run = Callable[[Coroutine[Any, Any, T]], T]
 DATABASE = Database(1, "d", "AQAAAA==", '"1"', 0)
 
 
-async def scanned(store: Store, container: Container, search: Search) -> list[Row]:
-    return (await store.search(container, search)).rows
+async def scanned(store: Stores, container: Container, search: Search) -> list[Row]:
+    return (await store.queries.search(container, search)).rows
 
 
 def container_resource(number: int, *, unique: bool = False, ranges: int = 2) -> Resource:
@@ -29,7 +29,7 @@ def container_resource(number: int, *, unique: bool = False, ranges: int = 2) ->
         "indexingPolicy": {"indexingMode": "none"},
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}] if unique else []},
     }
-    state = {"number": number, "properties": properties, "ranges": ranges, "deaths": [0, 0]}
+    state = {"number": number, "properties": properties, "ranges": ranges, "final_cutoffs": [0, 0]}
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 
 
@@ -72,13 +72,13 @@ def inserting(*ids: str, **changes: Any) -> Callable[[View], Decision[list[Row]]
 
 
 async def insert(
-    store: Store, container: Container, *ids: str, part: int = 0, **changes: Any
+    store: Stores, container: Container, *ids: str, part: int = 0, **changes: Any
 ) -> list[Row]:
     decide = inserting(*ids, part=part, **changes)
-    return await store.write(container, part, [key(each) for each in ids], decide)
+    return await store.items.write(container, part, [key(each) for each in ids], decide)
 
 
-async def ids_in(store: Store, container: Container, **options: Any) -> list[str]:
+async def ids_in(store: Stores, container: Container, **options: Any) -> list[str]:
     return [each.id for each in await scanned(store, container, Search(**options))]
 
 
@@ -98,7 +98,7 @@ def claiming(
     return decide
 
 
-def added_container(store: Store, run: Run[Any], resource: Resource) -> Container:
+def added_container(store: Stores, run: Run[Any], resource: Resource) -> Container:
     """Stores a container; returns it as the service sees it."""
-    run(store.change([PutResource(resource)]))
+    run(store.metadata.change([PutResource(resource)]))
     return build_container(resource, DATABASE)

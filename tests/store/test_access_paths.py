@@ -10,7 +10,7 @@ import pytest
 from perseid.conditions import NUMBER, AllOf, Comparison, Condition, Filter, Order
 from perseid.model import Container
 from perseid.store.postgres import queries as postgres_queries
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from perseid.store.sql import choose_access
 from perseid.store.sql.choose_access import Access
 from perseid.store.sqlite import indexes
@@ -24,7 +24,7 @@ FEW = Comparison(("few",), NUMBER, "=", 0)
 ABOVE = Comparison(("n",), NUMBER, ">", 0)
 
 
-def fill(store: Store, container: Container, run: Run[Any]) -> None:
+def fill(store: Stores, container: Container, run: Run[Any]) -> None:
     def decide(view: View) -> Decision[None]:
         bodies = [{"many": 1, "few": n // 8, "n": n} for n in range(40)]
         rows = [
@@ -33,7 +33,7 @@ def fill(store: Store, container: Container, run: Run[Any]) -> None:
         ]
         return Decision([Put(each) for each in rows], None)
 
-    run(store.write(container, 0, [], decide))
+    run(store.items.write(container, 0, [], decide))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def fill(store: Store, container: Container, run: Run[Any]) -> None:
     ],
 )
 def test_a_search_takes_the_access_path_that_is_described(
-    store: Store,
+    store: Stores,
     container: Container,
     run: Run[Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -73,10 +73,10 @@ def test_a_search_takes_the_access_path_that_is_described(
     search = Search(
         where=where, indexable=PATHS, order=None if order is None else Order(order, False)
     )
-    run(store.search(container, search))
+    run(store.queries.search(container, search))
     taken = [*chosen]
-    described = run(store.access_path(container, search))
+    described = run(store.queries.access_path(container, search))
     assert (described.method, described.path) == expected
     assert taken in ([], [chosen[-1]])  # a search without a choice does not ask
-    page = run(store.search(container, search))
+    page = run(store.queries.search(container, search))
     assert page.is_ordered == (order is not None and expected != ("index", ("few",)))

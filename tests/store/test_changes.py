@@ -10,7 +10,7 @@ import pytest
 from perseid.config import Settings
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.types import LoggedChange, PurgeRequest, Put, PutResource, Remove, StaleResource
 from perseid.ttl import Cutoff
@@ -20,20 +20,20 @@ from tests.support.stores import open_store
 
 
 @pytest.fixture
-def store(home: Settings, run: Run[Any]) -> Iterator[Store]:
+def store(home: Settings, run: Run[Any]) -> Iterator[Stores]:
     """Whose transactions are all made in the same second."""
-    opened: Store = run(open_store(home, now=lambda: NOW))
+    opened: Stores = run(open_store(home, now=lambda: NOW))
     yield opened
     run(opened.close())
 
 
-def switch(store: Store, run: Run[Any], number: int, *, keeps: bool) -> None:
+def switch(store: Stores, run: Run[Any], number: int, *, keeps: bool) -> None:
     made = resource(number, keeps=keeps)
-    run(store.change([PutResource(made, replaces='"1"')]))
+    run(store.metadata.change([PutResource(made, replaces='"1"')]))
 
 
-async def stored(store: Store, container: Container, item_id: str) -> Row:
-    found, _ = await store.read(container, 0, ItemKey(b"\x08a\xff", item_id))
+async def stored(store: Stores, container: Container, item_id: str) -> Row:
+    found, _ = await store.items.read(container, 0, ItemKey(b"\x08a\xff", item_id))
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ def gone(old: Row, *, expired: bool = False) -> Callable[[int, int], Remove]:
 # Latest
 
 
-def test_order_of_last_writes(store: Store, plain: Container, run: Run[Any]) -> None:
+def test_order_of_last_writes(store: Stores, plain: Container, run: Run[Any]) -> None:
     for id_ in "abc":
         run(write(store, plain, new(id_)))
     run(write(store, plain, again(run(stored(store, plain, "a")))))
@@ -63,12 +63,12 @@ def test_order_of_last_writes(store: Store, plain: Container, run: Run[Any]) -> 
     assert latest(store, run, plain, part=1) == (["other"], 1)
 
 
-def test_a_page_never_splits_a_transaction(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_a_page_never_splits_a_transaction(store: Stores, kept: Container, run: Run[Any]) -> None:
     for numbers in ((0,), (1, 2, 3), (4,), (5, 6)):
         run(write(store, kept, *[new(f"i{number}") for number in numbers]))
     pages = {1: [1, 3, 1, 2], 2: [4, 3], 3: [4, 3], 5: [5, 2], 6: [7], 100: [7]}
     for limit, expected in pages.items():
-        for listed in (store.latest, lambda c, s: store.versions(c, s, 0)):
+        for listed in (store.changes.latest, lambda c, s: store.changes.versions(c, s, 0)):
             sizes, after = [], 0
             while True:
                 page: Any = run(listed(kept, search(after=after, limit=limit)))
@@ -80,7 +80,7 @@ def test_a_page_never_splits_a_transaction(store: Store, kept: Container, run: R
             assert after == 4
 
 
-def test_a_page_has_a_size_in_bytes(store: Store, plain: Container, run: Run[Any]) -> None:
+def test_a_page_has_a_size_in_bytes(store: Stores, plain: Container, run: Run[Any]) -> None:
     for id_ in "abcd":
         run(write(store, plain, new(id_)))
     size = len(run(stored(store, plain, "a")).body)
@@ -89,7 +89,7 @@ def test_a_page_has_a_size_in_bytes(store: Store, plain: Container, run: Run[Any
 
 
 def test_the_dead_and_the_old_are_passed_over(
-    store: Store, plain: Container, run: Run[Any]
+    store: Stores, plain: Container, run: Run[Any]
 ) -> None:
     for id_, ts, ttl in (("a", 100, None), ("b", 101, 5), ("c", 102, -1), ("d", 103, None)):
         run(write(store, plain, new(id_, ts=ts, ttl=ttl)))
@@ -102,7 +102,7 @@ def test_the_dead_and_the_old_are_passed_over(
 # The log
 
 
-def test_what_is_logged(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_what_is_logged(store: Stores, kept: Container, run: Run[Any]) -> None:
     run(write(store, kept, new("a", ts=100)))
     first = run(stored(store, kept, "a"))
     run(write(store, kept, again(first, ts=101, body=b'{"id":"a","n":2}')))
@@ -111,7 +111,7 @@ def test_what_is_logged(store: Store, kept: Container, run: Run[Any]) -> None:
     run(write(store, kept, new("b", ts=102, ttl=1)))
     dead = run(stored(store, kept, "b"))
     run(write(store, kept, gone(dead, expired=True), new("b", ts=110)))
-    page = run(store.versions(kept, search(), 0))
+    page = run(store.changes.versions(kept, search(), 0))
     pk = first.pk
     assert page.changes == [
         LoggedChange(1, 100, "create", None, pk, "a", first.body),
@@ -125,7 +125,7 @@ def test_what_is_logged(store: Store, kept: Container, run: Run[Any]) -> None:
 
 
 def test_one_transaction_may_touch_an_item_twice(
-    store: Store, kept: Container, run: Run[Any]
+    store: Stores, kept: Container, run: Run[Any]
 ) -> None:
     made: list[Row] = []
 
@@ -150,80 +150,80 @@ def test_one_transaction_may_touch_an_item_twice(
 
 
 def test_a_purge_of_a_logged_container_fits_on_a_page(
-    store: Store, kept: Container, plain: Container, run: Run[Any]
+    store: Stores, kept: Container, plain: Container, run: Run[Any]
 ) -> None:
     for container, expected in ((kept, MAX_LOGGED_REMOVALS), (plain, 150)):
         run(write(store, container, *[new(f"i{number}") for number in range(150)]))
         assert (
-            len(run(store.purge(PurgeRequest(container, 0, Cutoff(200, 200), 1000))).items)
+            len(run(store.expiry.purge(PurgeRequest(container, 0, Cutoff(200, 200), 1000))).items)
             == expected
         )
 
 
-def test_switching_on_and_off(store: Store, plain: Container, run: Run[Any]) -> None:
+def test_switching_on_and_off(store: Stores, plain: Container, run: Run[Any]) -> None:
     run(write(store, plain, new("a")))
-    assert not run(store.versions(plain, search(after=1), 0)).is_complete
+    assert not run(store.changes.versions(plain, search(after=1), 0)).is_complete
     switch(store, run, plain.number, keeps=True)
     run(write(store, plain, new("b")))
     # The state of the container rules, not the description that a running request holds.
     assert versions(store, run, plain, after=1) == [(2, "create", "b")]
-    assert not run(store.versions(plain, search(after=0), 0)).is_complete
+    assert not run(store.changes.versions(plain, search(after=0), 0)).is_complete
     switch(store, run, plain.number, keeps=False)
     run(write(store, plain, new("c")))
     switch(store, run, plain.number, keeps=True)
-    assert not run(store.versions(plain, search(after=2), 0)).is_complete
+    assert not run(store.changes.versions(plain, search(after=2), 0)).is_complete
     assert versions(store, run, plain, after=3) == []
 
 
-def test_forgetting(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_forgetting(store: Stores, kept: Container, run: Run[Any]) -> None:
     for id_, ts in (("a", 10), ("b", 11), ("c", 12), ("d", 13)):
         run(write(store, kept, new(id_, ts=ts)))
     run(write(store, kept, new("other", part=1, ts=12), part=1))
     # Too old is out of reach before it is removed.
-    assert not run(store.versions(kept, search(), 10)).is_complete
+    assert not run(store.changes.versions(kept, search(), 10)).is_complete
     assert versions(store, run, kept, trimmed_until=10, after=1) == [
         (2, "create", "b"),
         (3, "create", "c"),
         (4, "create", "d"),
     ]
-    assert run(store.trim_change_log(kept, 11, 1)) == 1
-    assert run(store.trim_change_log(kept, 11, 100)) == 1
-    assert run(store.trim_change_log(kept, 11, 100)) == 0
-    assert not run(store.versions(kept, search(after=1), 0)).is_complete
+    assert run(store.changes.trim(kept, 11, 1)) == 1
+    assert run(store.changes.trim(kept, 11, 100)) == 1
+    assert run(store.changes.trim(kept, 11, 100)) == 0
+    assert not run(store.changes.versions(kept, search(after=1), 0)).is_complete
     assert versions(store, run, kept, after=2) == [(3, "create", "c"), (4, "create", "d")]
-    assert run(store.trim_change_log(kept, 99, 100)) == 3
-    assert run(store.trim_change_log(kept, 99, 100)) == 0
+    assert run(store.changes.trim(kept, 99, 100)) == 3
+    assert run(store.changes.trim(kept, 99, 100)) == 0
     assert versions(store, run, kept, after=4) == []
-    assert not run(store.versions(kept, search(after=0, part=1), 0)).is_complete
+    assert not run(store.changes.versions(kept, search(after=0, part=1), 0)).is_complete
     assert latest(store, run, kept) == (["a", "b", "c", "d"], 4)
 
 
 def test_forgetting_half_a_transaction_hides_all_of_it(
-    store: Store, kept: Container, run: Run[Any]
+    store: Stores, kept: Container, run: Run[Any]
 ) -> None:
     run(write(store, kept, new("a", ts=10), new("b", ts=10)))
     run(write(store, kept, new("c", ts=10)))
-    assert run(store.trim_change_log(kept, 10, 1)) == 1
-    assert not run(store.versions(kept, search(), 0)).is_complete
+    assert run(store.changes.trim(kept, 10, 1)) == 1
+    assert not run(store.changes.versions(kept, search(), 0)).is_complete
     assert versions(store, run, kept, after=1) == [(2, "create", "c")]
 
 
-def test_a_purge_logs_in_the_order_of_death(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_a_purge_logs_in_the_order_of_death(store: Stores, kept: Container, run: Run[Any]) -> None:
     for id_, ts in (("late", 30), ("early", 10), ("middle", 20), ("alive", 90)):
         run(write(store, kept, new(id_, ts=ts)))
-    purged_items = run(store.purge(PurgeRequest(kept, 0, Cutoff(50, 50), 1000))).items
+    purged_items = run(store.expiry.purge(PurgeRequest(kept, 0, Cutoff(50, 50), 1000))).items
     assert len(purged_items) == 3
     assert versions(store, run, kept, after=4) == [
         (5, "expire", "early"),
         (5, "expire", "middle"),
         (5, "expire", "late"),
     ]
-    page = run(store.versions(kept, search(after=4), 0))
+    page = run(store.changes.versions(kept, search(after=4), 0))
     assert {change.ts for change in page.changes} == {NOW}
     assert [change.previous_lsn for change in page.changes] == [2, 3, 1]
 
 
-def test_a_failed_transaction_logs_nothing(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_a_failed_transaction_logs_nothing(store: Stores, kept: Container, run: Run[Any]) -> None:
     run(write(store, kept, new("a")))
     with pytest.raises(ServiceUnavailable):
         run(write(store, kept, new("b"), new("a")))
@@ -234,14 +234,14 @@ def test_a_failed_transaction_logs_nothing(store: Store, kept: Container, run: R
     assert versions(store, run, kept) == [(1, "create", "a"), (2, "create", "c")]
 
 
-def test_a_stale_change_does_not_end_the_log(store: Store, kept: Container, run: Run[Any]) -> None:
+def test_a_stale_change_does_not_end_the_log(store: Stores, kept: Container, run: Run[Any]) -> None:
     other = resource(9, keeps=True)
     stale = PutResource(resource(kept.number, keeps=False), replaces='"0"')
     with pytest.raises(StaleResource):
-        run(store.change([PutResource(other), stale]))
+        run(store.metadata.change([PutResource(other), stale]))
     run(write(store, kept, new("a")))
     assert versions(store, run, kept) == [(1, "create", "a")]
-    run(store.change([PutResource(other)]))
+    run(store.metadata.change([PutResource(other)]))
 
 
 def test_logs_survive_reopening(home: Settings, run: Run[Any]) -> None:

@@ -31,9 +31,10 @@ from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS
+from perseid.store.protocol import Stores
 from perseid.store.sql import candidates
 from perseid.store.sqlite import indexes
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import Decision, GroupCount, Put, PutResource, Search, SearchPage, View
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, container_resource
@@ -55,22 +56,23 @@ def _decided(decision: Decision[None], _view: View) -> Decision[None]:
 class Pair:
     """The same containers on both databases."""
 
-    def __init__(self, run: Run[Any], pool: Pool, sqlite: SqliteStore) -> None:
+    def __init__(self, run: Run[Any], pool: Pool, sqlite: Stores) -> None:
         self.run = run
         self.pool = pool
-        self.sqlite = sqlite
+        self.sqlite = sqlite.queries
+        self._stores = sqlite
         self.postgres = PostgresQueries(pool, CatalogVersion(1))
 
     def fill(self, rows: list[Row]) -> Container:
         made = container_resource(next(numbers), ranges=RANGES)
         container = build_container(made, DATABASE)
-        self.run(self.sqlite.change([PutResource(made)]))
+        self.run(self._stores.metadata.change([PutResource(made)]))
         for part in range(RANGES):
             ours = [row for row in rows if row.range_index == part]
             if ours:
                 puts = [Put(row) for row in ours]
                 decide = partial(_decided, Decision(puts, None))
-                self.run(self.sqlite.write(container, part, [], decide))
+                self.run(self._stores.items.write(container, part, [], decide))
         self.run(self._copy(container, rows))
         return container
 
@@ -108,7 +110,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     dsn = server().fresh_dsn()
     with asyncio.Runner() as runner:
         pool = runner.run(connect(dsn, "off"))
-        sqlite = SqliteStore(tmp_path_factory.mktemp("pair") / "store.sqlite3", durability="off")
+        sqlite = open_stores(tmp_path_factory.mktemp("pair") / "store.sqlite3", durability="off")
         found = Pair(runner.run, pool, sqlite)
         yield found
         runner.run(found.postgres.close())

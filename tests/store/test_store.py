@@ -11,7 +11,7 @@ from perseid.config import Settings
 from perseid.errors import Conflict, ServiceUnavailable
 from perseid.model import Container, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
-from perseid.store.protocol import Store
+from perseid.store.protocol import Stores
 from perseid.store.types import (
     Decision,
     Put,
@@ -40,21 +40,21 @@ from tests.support.stores import open_store
 # Decisions --------------------------------------------------------------------------------------
 
 
-def test_a_put_row_is_read_as_it_was(store: Store, container: Container, run: Run[Any]) -> None:
+def test_a_put_row_is_read_as_it_was(store: Stores, container: Container, run: Run[Any]) -> None:
     wanted = row(
         1, "é\x01", pk=b"\x00\xff\x08", epk=b"", ts=2**40, ttl=-1, terms=0, size=12345,
         body='{"é":"\\u00e9😀","z":1.0,"a":[1e2,-0.0,18446744073709551615,{}]}'.encode(),
     )  # fmt: skip
-    run(store.write(container, 0, [wanted.key], lambda view: Decision([Put(wanted)], None)))
-    assert run(store.read(container, 0, wanted.key)) == (wanted, 1)
-    assert run(store.read_number(container, wanted.number)) == wanted
+    run(store.items.write(container, 0, [wanted.key], lambda view: Decision([Put(wanted)], None)))
+    assert run(store.items.read(container, 0, wanted.key)) == (wanted, 1)
+    assert run(store.items.read_number(container, wanted.number)) == wanted
     assert run(scanned(store, container, Search())) == [wanted]
-    assert run(store.read(container, 0, key("other"))) == (None, 1)
-    assert run(store.read_number(container, wanted.number + 1)) is None
+    assert run(store.items.read(container, 0, key("other"))) == (None, 1)
+    assert run(store.items.read_number(container, wanted.number + 1)) is None
 
 
 def test_a_decision_sees_the_rows_it_asked_for(
-    store: Store, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     (there,) = run(insert(store, container, "1"))
     seen: list[View] = []
@@ -64,51 +64,55 @@ def test_a_decision_sees_the_rows_it_asked_for(
         return Decision([], "told")
 
     keys = [key("1"), key("2"), key("1", b"\x08b\xff")]
-    assert run(store.write(container, 0, keys, decide)) == "told"
+    assert run(store.items.write(container, 0, keys, decide)) == "told"
     (view,) = seen
     assert view.rows == {keys[0]: there, keys[1]: None, keys[2]: None}
     assert view.unique_key_owners == {}
     assert view.lsn == 2
 
 
-def test_the_lsn_moves_with_changes_only(store: Store, container: Container, run: Run[Any]) -> None:
+def test_the_lsn_moves_with_changes_only(
+    store: Stores, container: Container, run: Run[Any]
+) -> None:
     def refuse(view: View) -> Decision[None]:
         raise Conflict("no")
 
     (first,) = run(insert(store, container, "1"))
-    run(store.write(container, 0, [], lambda view: Decision([], None)))
+    run(store.items.write(container, 0, [], lambda view: Decision([], None)))
     with pytest.raises(Conflict, match="no"):
-        run(store.write(container, 0, [], refuse))
+        run(store.items.write(container, 0, [], refuse))
     second = run(insert(store, container, "2", "3"))
-    gone = run(store.write(container, 0, [], lambda view: Decision([Remove(first)], view.lsn)))
+    gone = run(
+        store.items.write(container, 0, [], lambda view: Decision([Remove(first)], view.lsn))
+    )
     assert [first.lsn, second[0].lsn, second[1].lsn, gone] == [1, 2, 2, 3]
-    assert run(store.lsns(container)) == (3, 0)
+    assert run(store.items.lsns(container)) == (3, 0)
 
 
 def test_ranges_and_containers_count_alone(
-    store: Store, container: Container, unique_container: Container, run: Run[Any]
+    store: Stores, container: Container, unique_container: Container, run: Run[Any]
 ) -> None:
     for part, item_id in ((0, "1"), (1, "2"), (1, "3"), (1, "4")):
         run(insert(store, container, item_id, part=part))
     run(insert(store, unique_container, "1"))
-    assert run(store.lsns(container)) == (1, 3)
-    assert run(store.lsns(unique_container)) == (1, 0)
-    assert run(store.read(container, 1, key("2"))) == (row(1, "2", part=1), 3)
+    assert run(store.items.lsns(container)) == (1, 3)
+    assert run(store.items.lsns(unique_container)) == (1, 0)
+    assert run(store.items.read(container, 1, key("2"))) == (row(1, "2", part=1), 3)
 
 
-def test_replace_and_remove(store: Store, container: Container, run: Run[Any]) -> None:
+def test_replace_and_remove(store: Stores, container: Container, run: Run[Any]) -> None:
     (old,) = run(insert(store, container, "1"))
     new = old._replace(id="2", ts=200, ttl=5, lsn=2, etag='"x"', size=9, terms=0, body=b'{"a":1}')
-    run(store.write(container, 0, [old.key], lambda view: Decision([Put(new, old)], None)))
+    run(store.items.write(container, 0, [old.key], lambda view: Decision([Put(new, old)], None)))
     assert run(scanned(store, container, Search())) == [new]
-    assert run(store.read(container, 0, old.key)) == (None, 2)
-    run(store.write(container, 0, [new.key], lambda view: Decision([Remove(new)], None)))
+    assert run(store.items.read(container, 0, old.key)) == (None, 2)
+    run(store.items.write(container, 0, [new.key], lambda view: Decision([Remove(new)], None)))
     assert run(scanned(store, container, Search())) == []
-    assert run(store.read(container, 0, new.key)) == (None, 3)
+    assert run(store.items.read(container, 0, new.key)) == (None, 3)
 
 
 def test_all_changes_of_a_decision_or_none(
-    store: Store, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     (old,) = run(insert(store, container, "1"))
 
@@ -117,37 +121,37 @@ def test_all_changes_of_a_decision_or_none(
         return Decision([Put(row(view.lsn, "2")), Put(clash)], None)
 
     with pytest.raises(ServiceUnavailable):
-        run(store.write(container, 0, [], decide))
+        run(store.items.write(container, 0, [], decide))
     assert run(scanned(store, container, Search())) == [old]
-    assert run(store.lsns(container)) == (1, 0)
+    assert run(store.items.lsns(container)) == (1, 0)
 
 
 # Unique entries ---------------------------------------------------------------------------------
 
 
 def test_a_claim_is_asked_for_twice(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     """First without holders, then with the holder of each entry claimed."""
     seen: list[dict[bytes, Row | None]] = []
-    first = run(store.write(unique_container, 0, [], claiming("1", b"x", b"y", seen=seen)))
+    first = run(store.items.write(unique_container, 0, [], claiming("1", b"x", b"y", seen=seen)))
     assert seen == [{}, {b"x": None, b"y": None}]
     seen.clear()
     with pytest.raises(Conflict):
-        run(store.write(unique_container, 0, [], claiming("2", b"z", b"y", seen=seen)))
+        run(store.items.write(unique_container, 0, [], claiming("2", b"z", b"y", seen=seen)))
     assert seen == [{}, {b"z": None, b"y": first}]
 
 
 def test_a_decision_without_claims_is_asked_once(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     seen: list[dict[bytes, Row | None]] = []
-    run(store.write(unique_container, 0, [], claiming("1", seen=seen)))
+    run(store.items.write(unique_container, 0, [], claiming("1", seen=seen)))
     assert seen == [{}]
 
 
 def test_a_second_thought_may_claim_more(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     seen: list[dict[bytes, Row | None]] = []
 
@@ -156,30 +160,30 @@ def test_a_second_thought_may_claim_more(
         entries = (b"x", b"y") if b"x" in view.unique_key_owners else (b"x",)
         return Decision([Put(row(view.lsn, "1"), None, entries)], None)
 
-    run(store.write(unique_container, 0, [], decide))
+    run(store.items.write(unique_container, 0, [], decide))
     assert seen == [{}, {b"x": None}, {b"x": None, b"y": None}]
 
 
 @pytest.mark.parametrize("is_heavy", [False, True])
 def test_a_refusal_learns_who_holds_what_it_relies_on(
-    store: Store, unique_container: Container, run: Run[Any], is_heavy: bool
+    store: Stores, unique_container: Container, run: Run[Any], is_heavy: bool
 ) -> None:
     """It writes nothing, and is asked again all the same; in the thread it is as on the loop."""
-    holder = run(store.write(unique_container, 0, [], claiming("1", b"x")))
+    holder = run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
     seen: list[dict[bytes, Row | None]] = []
 
     def decide(view: View) -> Decision[str]:
         seen.append(dict(view.unique_key_owners))
         return Decision((), "refused", (b"x", b"y"))
 
-    told = run(store.write(unique_container, 0, [], decide, is_heavy=is_heavy))
+    told = run(store.items.write(unique_container, 0, [], decide, is_heavy=is_heavy))
     assert told == "refused"
     assert seen == [{}, {b"x": holder, b"y": None}]
-    assert run(store.lsns(unique_container))[0] == holder.lsn
+    assert run(store.items.lsns(unique_container))[0] == holder.lsn
 
 
 def test_changes_of_one_item_are_applied_in_order(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     def decide(view: View) -> Decision[Row]:
         made = row(view.lsn, "1")
@@ -193,38 +197,38 @@ def test_changes_of_one_item_are_applied_in_order(
         ]
         return Decision(changes, again)
 
-    left = run(store.write(unique_container, 0, [], decide, is_heavy=True))
+    left = run(store.items.write(unique_container, 0, [], decide, is_heavy=True))
     assert run(scanned(store, unique_container, Search())) == [left]
-    assert run(store.lsns(unique_container))[0] == left.lsn
+    assert run(store.items.lsns(unique_container))[0] == left.lsn
     with pytest.raises(Conflict):
-        run(store.write(unique_container, 0, [], claiming("3", b"x")))
-    run(store.write(unique_container, 0, [], claiming("3", b"y")))
+        run(store.items.write(unique_container, 0, [], claiming("3", b"x")))
+    run(store.items.write(unique_container, 0, [], claiming("3", b"y")))
 
 
 def test_entries_are_freed_by_replace_and_remove(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     def claim(item_id: str, *entries: bytes) -> Row:
-        made: Row = run(store.write(unique_container, 0, [], claiming(item_id, *entries)))
+        made: Row = run(store.items.write(unique_container, 0, [], claiming(item_id, *entries)))
         return made
 
     first = claim("1", b"x", b"y")
     changed = first._replace(lsn=2)
     put = Put(changed, first, (b"y", b"z"))
-    run(store.write(unique_container, 0, [], lambda view: Decision([put], None)))
+    run(store.items.write(unique_container, 0, [], lambda view: Decision([put], None)))
     second = claim("2", b"x")
     for entry in (b"x", b"y", b"z"):
         with pytest.raises(Conflict):
             claim("3", entry)
     both = Decision([Remove(changed), Remove(second)], None)
-    run(store.write(unique_container, 0, [], lambda view: both))
+    run(store.items.write(unique_container, 0, [], lambda view: both))
     claim("3", b"x", b"y", b"z")
 
 
 def test_a_dead_holder_leaves_in_the_same_transaction(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
-    dead: Row = run(store.write(unique_container, 0, [], claiming("1", b"x")))
+    dead: Row = run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
 
     def decide(view: View) -> Decision[Row]:
         made = row(view.lsn, "2", position=1)
@@ -232,17 +236,17 @@ def test_a_dead_holder_leaves_in_the_same_transaction(
         swept = [] if holder is None else [Remove(holder, expired=True)]
         return Decision([*swept, Put(made, None, (b"x",))], made)
 
-    heir = run(store.write(unique_container, 0, [], decide))
+    heir = run(store.items.write(unique_container, 0, [], decide))
     assert run(scanned(store, unique_container, Search())) == [heir]
-    assert run(store.read_number(unique_container, dead.number)) is None
+    assert run(store.items.read_number(unique_container, dead.number)) is None
 
 
-def test_two_holders_cannot_be(store: Store, unique_container: Container, run: Run[Any]) -> None:
+def test_two_holders_cannot_be(store: Stores, unique_container: Container, run: Run[Any]) -> None:
     """Even a decision that does not look is stopped, and undone as a whole."""
-    run(store.write(unique_container, 0, [], claiming("1", b"x")))
+    run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
     with pytest.raises(ServiceUnavailable):
         run(
-            store.write(
+            store.items.write(
                 unique_container,
                 0,
                 [],
@@ -253,23 +257,23 @@ def test_two_holders_cannot_be(store: Store, unique_container: Container, run: R
 
 
 def test_claims_of_a_failed_job_are_free(
-    store: Store, unique_container: Container, run: Run[Any]
+    store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     def clash(view: View) -> Decision[None]:
         puts = [Put(row(view.lsn, "2"), None, (b"y",)), Put(row(view.lsn, "1", position=1))]
         return Decision(puts, None)
 
-    run(store.write(unique_container, 0, [], claiming("1", b"x")))
+    run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
     with pytest.raises(ServiceUnavailable):
-        run(store.write(unique_container, 0, [], clash))
-    run(store.write(unique_container, 0, [], claiming("3", b"y")))
+        run(store.items.write(unique_container, 0, [], clash))
+    run(store.items.write(unique_container, 0, [], claiming("3", b"y")))
 
 
 # Scans ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def filled(store: Store, container: Container, run: Run[Any]) -> Container:
+def filled(store: Stores, container: Container, run: Run[Any]) -> Container:
     """Ten items: a0 to a5 in range 0, b0 to b3 in range 1, with hashes 00, 10, 20 …"""
     for number in range(6):
         pk = b"\x08a\xff" if number < 4 else b"\x08ab\xff"
@@ -324,7 +328,7 @@ A, B = [f"a{number}" for number in range(6)], [f"b{number}" for number in range(
     ],
 )
 def test_scan(
-    store: Store,
+    store: Stores,
     filled: Container,
     run: Run[Any],
     options: dict[str, Any],
@@ -338,7 +342,7 @@ def test_scan(
     [(0, 1), (1, 1), (99, 1), (100, 1), (199, 1), (200, 2), (299, 2), (300, 3), (1000, 5)],
 )
 def test_scan_stops_before_too_many_bytes(
-    store: Store, container: Container, run: Run[Any], max_bytes: int, count: int
+    store: Stores, container: Container, run: Run[Any], max_bytes: int, count: int
 ) -> None:
     """But never with nothing, or nobody would get past a large item."""
     body = b'{"v":"' + b"x" * 92 + b'"}'
@@ -348,7 +352,7 @@ def test_scan_stops_before_too_many_bytes(
     assert len(run(scanned(store, container, Search(max_bytes=max_bytes)))) == count
 
 
-def test_scans_run_side_by_side(store: Store, filled: Container, run: Run[Any]) -> None:
+def test_scans_run_side_by_side(store: Stores, filled: Container, run: Run[Any]) -> None:
     async def work() -> list[list[str]]:
         return await asyncio.gather(*[ids_in(store, filled) for _ in range(20)])
 
@@ -367,7 +371,7 @@ def test_scans_run_side_by_side(store: Store, filled: Container, run: Run[Any]) 
     ],
 )
 def test_usage(
-    store: Store,
+    store: Stores,
     filled: Container,
     run: Run[Any],
     part: int,
@@ -377,63 +381,63 @@ def test_usage(
 ) -> None:
     size = len(row(1, "a0").body)
     expected = StorageUsage(living, living * size, dead, dead * size)
-    assert run(store.usage(filled, part, cutoff)) == expected
+    assert run(store.items.usage(filled, part, cutoff)) == expected
 
 
 def test_usage_follows_every_change(
-    store: Store, container: Container, run: Run[Any], home: Settings
+    store: Stores, container: Container, run: Run[Any], home: Settings
 ) -> None:
     """Kept as a counter: inserts, updates, removals, failures, and over a restart."""
 
     def used() -> tuple[int, ...]:
-        found: StorageUsage = run(store.usage(container, 0, NOTHING_EXPIRED))
+        found: StorageUsage = run(store.items.usage(container, 0, NOTHING_EXPIRED))
         return found[:4]
 
     first, second = run(insert(store, container, "1", "2", body=b'{"v":1}'))
     assert used() == (2, 14, 0, 0)
     larger = Put(first._replace(lsn=2, body=b'{"v":123}', size=9), first)
-    run(store.write(container, 0, [], lambda view: Decision([larger], None)))
+    run(store.items.write(container, 0, [], lambda view: Decision([larger], None)))
     assert used() == (2, 16, 0, 0)
     with pytest.raises(ServiceUnavailable):
         run(insert(store, container, "3", "2", body=b'{"v":1}'))
     assert used() == (2, 16, 0, 0)
-    run(store.write(container, 0, [], lambda view: Decision([Remove(second)], None)))
+    run(store.items.write(container, 0, [], lambda view: Decision([Remove(second)], None)))
     assert used() == (1, 9, 0, 0)
     run(store.close())
     reopened = run(open_store(home))
-    assert run(reopened.usage(container, 0, NOTHING_EXPIRED))[:4] == (1, 9, 0, 0)
+    assert run(reopened.items.usage(container, 0, NOTHING_EXPIRED))[:4] == (1, 9, 0, 0)
     run(reopened.close())
 
 
 # Metadata ---------------------------------------------------------------------------------------
 
 
-def test_meta(store: Store, run: Run[Any]) -> None:
-    assert run(store.get_meta("a")) is None
+def test_meta(store: Stores, run: Run[Any]) -> None:
+    assert run(store.values.get("a")) is None
     for value in ("1", "", "é\n"):
-        run(store.put_meta("a", value))
-        assert run(store.get_meta("a")) == value
-    assert run(store.get_meta("b")) is None
+        run(store.values.put("a", value))
+        assert run(store.values.get("a")) == value
+    assert run(store.values.get("b")) is None
 
 
-def test_numbers_are_given_once(store: Store, run: Run[Any]) -> None:
+def test_numbers_are_given_once(store: Stores, run: Run[Any]) -> None:
     async def take(series: str, count: int) -> list[int]:
-        return await asyncio.gather(*[store.next_number(series) for _ in range(count)])
+        return await asyncio.gather(*[store.metadata.next_number(series) for _ in range(count)])
 
     assert sorted(run(take("x", 50))) == list(range(1, 51))
     assert run(take("y", 1)) == [1]
     assert run(take("x", 1)) == [51]
 
 
-def test_resources_in_order_of_creation(store: Store, run: Run[Any]) -> None:
+def test_resources_in_order_of_creation(store: Stores, run: Run[Any]) -> None:
     b, a, c = resource("b"), resource("a"), resource("c")
-    run(store.change([PutResource(b), PutResource(a)]))
-    run(store.change([PutResource(c)]))
+    run(store.metadata.change([PutResource(b), PutResource(a)]))
+    run(store.metadata.change([PutResource(c)]))
     changed = a._replace(etag='"2"', id="new", ts=9, state={})
-    run(store.change([PutResource(changed, replaces='"1"')]))
-    assert run(store.resources()) == [b, changed, c]
-    run(store.change([RemoveResource(b)]))
-    assert run(store.resources()) == [changed, c]
+    run(store.metadata.change([PutResource(changed, replaces='"1"')]))
+    assert run(store.metadata.resources()) == [b, changed, c]
+    run(store.metadata.change([RemoveResource(b)]))
+    assert run(store.metadata.resources()) == [changed, c]
 
 
 @pytest.mark.parametrize(
@@ -447,12 +451,12 @@ def test_resources_in_order_of_creation(store: Store, run: Run[Any]) -> None:
     ],
 )
 def test_a_stale_change_undoes_the_whole(
-    store: Store, run: Run[Any], wrong: PutResource | RemoveResource
+    store: Stores, run: Run[Any], wrong: PutResource | RemoveResource
 ) -> None:
-    run(store.change([PutResource(resource("a"))]))
+    run(store.metadata.change([PutResource(resource("a"))]))
     with pytest.raises(StaleResource):
         run(
-            store.change(
+            store.metadata.change(
                 [
                     PutResource(resource("b")),
                     PutResource(container_resource(9)),
@@ -461,42 +465,42 @@ def test_a_stale_change_undoes_the_whole(
                 ]
             )
         )
-    assert run(store.resources()) == [resource("a")]
-    run(store.change([PutResource(container_resource(9))]))  # its tables are not there yet
+    assert run(store.metadata.resources()) == [resource("a")]
+    run(store.metadata.change([PutResource(container_resource(9))]))  # its tables are not there yet
 
 
-def test_same_id_under_another_parent_or_kind(store: Store, run: Run[Any]) -> None:
+def test_same_id_under_another_parent_or_kind(store: Stores, run: Run[Any]) -> None:
     made = [
         resource("1", name="x"),
         resource("2", name="x", kind="user"),
         resource("3", name="x")._replace(parent="1"),
     ]
-    run(store.change([PutResource(each) for each in made]))
-    assert run(store.resources()) == made
+    run(store.metadata.change([PutResource(each) for each in made]))
+    assert run(store.metadata.resources()) == made
 
 
 def test_removing_a_container_removes_its_items(
-    store: Store, container: Container, unique_container: Container, run: Run[Any]
+    store: Stores, container: Container, unique_container: Container, run: Run[Any]
 ) -> None:
     run(insert(store, container, "1"))
     run(insert(store, unique_container, "1"))
-    run(store.change([RemoveResource(container_resource(7))]))
-    assert run(store.lsns(unique_container)) == (1, 0)
+    run(store.metadata.change([RemoveResource(container_resource(7))]))
+    assert run(store.items.lsns(unique_container)) == (1, 0)
     assert run(ids_in(store, unique_container)) == ["1"]
 
 
 def test_lsns_go_on_from_dropped_containers(
-    store: Store, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """So that no session token of an old container lies ahead of a new one."""
     for item_id in "123":
         run(insert(store, container, item_id, part=1))
-    run(store.change([RemoveResource(container_resource(7))]))
+    run(store.metadata.change([RemoveResource(container_resource(7))]))
     made = container_resource(9)
-    run(store.change([PutResource(made)]))
+    run(store.metadata.change([PutResource(made)]))
     heir = build_container(made, DATABASE)
     assert run(scanned(store, heir, Search())) == []
-    assert min(run(store.lsns(heir))) >= 3
+    assert min(run(store.items.lsns(heir))) >= 3
     (first,) = run(insert(store, heir, "1"))
     assert first.lsn > 3
 
@@ -505,21 +509,23 @@ def test_everything_survives_reopening(home: Settings, run: Run[Any]) -> None:
     store = run(open_store(home))
     made = container_resource(8, unique=True)
     container = build_container(made, DATABASE)
-    run(store.change([PutResource(made), PutResource(resource("a"))]))
-    run(store.put_meta("a", "1"))
-    run(store.next_number("x"))
-    rows = [run(store.write(container, 0, [], claiming(each, each.encode()))) for each in "123"]
-    before = run(store.resources())
+    run(store.metadata.change([PutResource(made), PutResource(resource("a"))]))
+    run(store.values.put("a", "1"))
+    run(store.metadata.next_number("x"))
+    rows = [
+        run(store.items.write(container, 0, [], claiming(each, each.encode()))) for each in "123"
+    ]
+    before = run(store.metadata.resources())
     run(store.close())
 
     store = run(open_store(home))
-    assert run(store.resources()) == before
-    assert run(store.get_meta("a")) == "1"
-    assert run(store.next_number("x")) == 2
-    assert run(store.lsns(container)) == (3, 0)
+    assert run(store.metadata.resources()) == before
+    assert run(store.values.get("a")) == "1"
+    assert run(store.metadata.next_number("x")) == 2
+    assert run(store.items.lsns(container)) == (3, 0)
     assert run(scanned(store, container, Search())) == rows
     with pytest.raises(Conflict):
-        run(store.write(container, 0, [], claiming("4", b"1")))
+        run(store.items.write(container, 0, [], claiming("4", b"1")))
     (fourth,) = run(insert(store, container, "4"))
     assert fourth.lsn == 4
     run(store.close())

@@ -23,10 +23,14 @@ import psycopg
 import pytest
 
 from perseid.config import Settings
-from perseid.store.postgres.store import PostgresStore
-from perseid.store.protocol import Store
+from perseid.store import protocol
+from perseid.store.postgres import store as postgres_store
+from perseid.store.postgres.items import PostgresItems
+from perseid.store.postgres.pool import Pool
+from perseid.store.sqlite import store as sqlite_store
+from perseid.store.sqlite.database import Database
 from perseid.store.sqlite.files import DATABASE_FILE
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.items import SqliteItems
 from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
@@ -74,12 +78,25 @@ class Rooms:
         return self.fresh(**settings)
 
 
-async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> Store:
+async def open_store(settings: Settings, now: Callable[[], float] = time.time) -> protocol.Stores:
     """A store without a server."""
     if settings.store is not None:
-        return await PostgresStore.open(settings.store, durability="off", now=now)
+        stores, _ = await postgres_store.open_stores(settings.store, durability="off", now=now)
+        return stores
     settings.data.mkdir(exist_ok=True)
-    return SqliteStore(settings.data / DATABASE_FILE, durability="off", now=now)
+    return sqlite_store.open_stores(settings.data / DATABASE_FILE, durability="off", now=now)
+
+
+def sqlite_database(stores: protocol.Stores) -> Database:
+    """The open file behind the stores."""
+    assert isinstance(stores.items, SqliteItems)
+    return stores.items._database
+
+
+def pool_of(stores: protocol.Stores) -> Pool:
+    """The connections behind the stores."""
+    assert isinstance(stores.items, PostgresItems)
+    return stores.items._pool
 
 
 def flags(settings: Settings) -> tuple[str, ...]:
@@ -104,8 +121,8 @@ def _furnished() -> str:
     """A database that has the tables and nothing in them: copying it is faster than making them."""
 
     async def furnish() -> None:
-        store = await PostgresStore.open(dsn, durability="off")
-        await store.close()
+        stores, _ = await postgres_store.open_stores(dsn, durability="off")
+        await stores.close()
 
     dsn = postgres.fresh_dsn()
     asyncio.run(furnish())

@@ -290,7 +290,7 @@ async def play(settings: Settings, ranges: int, default_ttl: int | None, steps: 
                 for reader in world.all:
                     await world.read_all(reader, values[0])
             elif name == "forget":
-                await world.account.stores.changes.trim_change_log(
+                await world.account.stores.changes.trim(
                     world.container, world.now - RETENTION, values[0]
                 )
             else:

@@ -256,7 +256,7 @@ def container_resource(number: int) -> Resource:
         "number": number,
         "properties": properties,
         "ranges": RANGES,
-        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
+        "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     }
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 
@@ -278,7 +278,7 @@ class Library:
         """A new container with every item of the grid up to `now`."""
         self._made += 1
         resource = container_resource(self._made)
-        self.run(self.store.change([PutResource(resource)]))
+        self.run(self.store.metadata.change([PutResource(resource)]))
         container = build_container(resource, DATABASE)
         items = list(grid(now))
         for part in range(RANGES):
@@ -290,16 +290,20 @@ class Library:
     ) -> None:
         rows = [_row(part, place, *item) for place, item in enumerate(items)]
         decision = Decision([Put(row) for row in rows], None)
-        await self.store.write(container, part, [], lambda _view: decision)
+        await self.store.items.write(container, part, [], lambda _view: decision)
 
     def scanned(self, container: Container, cutoff: Cutoff) -> set[tuple[int, int | None]]:
-        page = self.run(self.store.search(container, Search(cutoff=cutoff, limit=1_000_000)))
+        page = self.run(
+            self.store.queries.search(container, Search(cutoff=cutoff, limit=1_000_000))
+        )
         assert not page.has_more
         return {(row.ts, row.ttl) for row in page.rows}
 
     def usage(self, container: Container, cutoff: Cutoff) -> StorageUsage:
         """What all ranges hold together."""
-        usages = [self.run(self.store.usage(container, part, cutoff)) for part in range(RANGES)]
+        usages = [
+            self.run(self.store.items.usage(container, part, cutoff)) for part in range(RANGES)
+        ]
         return StorageUsage(*(sum(column) for column in zip(*usages, strict=True)))
 
     def purge(self, container: Container, cutoff: Cutoff) -> int:
@@ -307,7 +311,7 @@ class Library:
         count = 0
         for part in range(RANGES):
             while purged_items := self.run(
-                self.store.purge(PurgeRequest(container, part, cutoff, 7))
+                self.store.expiry.purge(PurgeRequest(container, part, cutoff, 7))
             ).items:
                 count += len(purged_items)
         return count
@@ -383,12 +387,13 @@ def test_the_figures_hold_while_a_purge_runs(library: Library) -> None:
     store, cutoff = library.store, Cutoff(START, START + 10)
 
     async def look(container: Container) -> list[StorageUsage]:
-        before = await store.usage(container, 0, cutoff)
+        before = await store.items.usage(container, 0, cutoff)
         during, purged_items = await asyncio.gather(
-            store.usage(container, 0, cutoff), store.purge(PurgeRequest(container, 0, cutoff, 1000))
+            store.items.usage(container, 0, cutoff),
+            store.expiry.purge(PurgeRequest(container, 0, cutoff, 1000)),
         )
         assert len(purged_items) == before.expired_items > 0
-        return [before, during, await store.usage(container, 0, cutoff)]
+        return [before, during, await store.items.usage(container, 0, cutoff)]
 
     for _ in range(30):
         seen = library.run(look(library.stock(START)))

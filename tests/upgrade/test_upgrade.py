@@ -302,7 +302,7 @@ def test_the_audit_log_lists_old_entries(server: Opened) -> None:
     settings, undone = entries[4], entries[-1]
     assert (settings["purgeHoldSeconds"], settings["guard"]) == (864_000, "50%")
     assert undone["defaultTtl"] == {"old": 5, "new": 500}
-    assert (undone[RESTORED], undone[PURGED]) == ({"items": 1, "bytes": 224}, 0)
+    assert (undone["restored"], undone[PURGED]) == ({"items": 1, "bytes": 224}, 0)
     server.admin("POST", "ttl/d/undo/undo", {})
     newer = server.admin("GET", "ttl/audit")["entries"][len(entries) :]
     assert [each["event"] for each in newer] == ["undo"]

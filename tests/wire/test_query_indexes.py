@@ -15,7 +15,7 @@ from perseid.query import CallContext, compile_query, run
 from perseid.service.queries import page_builders
 from perseid.store.sql import candidates
 from perseid.store.sqlite import indexes
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.queries import SqliteQueries
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import serving
@@ -334,7 +334,7 @@ def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.Mon
 def test_many_candidates_are_found_by_a_scan(
     shop: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "MAX_CANDIDATES", 5)
+    monkeypatch.setattr(candidates, "MAX_INDEXED_ITEMS", 5)
     reply = shop.query(f"{CONTAINER}/docs", "SELECT VALUE c.n FROM c WHERE c.n >= 10")
     assert reply.json["Documents"] == [*range(10, COUNT)]
 
@@ -394,7 +394,7 @@ def test_a_change_is_in_force_although_an_index_stays(
     async def full(*_: Any) -> None:
         raise InsufficientStorage("full")
 
-    monkeypatch.setattr(SqliteStore, "drop_disallowed_indexes", full)
+    monkeypatch.setattr(SqliteQueries, "drop_disallowed_indexes", full)
     policy = {"includedPaths": [{"path": "/*"}], "excludedPaths": [{"path": "/n/?"}]}
     body = shop.get(CONTAINER).json | {"indexingPolicy": policy, "defaultTtl": 500}
     assert shop.put(CONTAINER, body).status == 200

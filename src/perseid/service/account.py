@@ -100,7 +100,7 @@ class Account:
 
     async def check_store(self) -> None:
         """Raises an error unless the stored data can be read."""
-        await self.stores.values.get_meta("token_secret")
+        await self.stores.values.get("token_secret")
 
     async def publish_clock(self, setting: ClockSetting) -> None:
         """Stores the setting of a movable clock for all server processes."""
@@ -117,10 +117,10 @@ class Account:
 
         For answers that rest on the catalog alone: the store checks by itself when it reads items.
         """
-        generation = self.stores.metadata.catalog_generation
+        generation = self.stores.metadata.generation
         await self.stores.metadata.check_catalog_version()
         # Another request may have reloaded the catalog while this one waited.
-        if self.stores.metadata.catalog_generation != generation:
+        if self.stores.metadata.generation != generation:
             raise StaleCatalog
 
     async def reload(self) -> None:
@@ -129,16 +129,16 @@ class Account:
         Waits for metadata changes of this process that are under way.
         """
         metadata = self.stores.metadata
-        known_generation = metadata.catalog_generation
+        known_generation = metadata.generation
         async with self.metadata_lock:
-            if metadata.catalog_generation != known_generation:
+            if metadata.generation != known_generation:
                 return  # another request has reloaded it while this one waited
             resources = await metadata.resources()
             # Nothing is awaited between reading the resources and swapping the catalog, so no
             # request sees the new generation together with the old catalog.
-            if metadata.catalog_generation != known_generation:
+            if metadata.generation != known_generation:
                 retention = self.settings.change_feed_retention
-                self.catalog = Catalog(resources, retention, metadata.catalog_generation)
+                self.catalog = Catalog(resources, retention, metadata.generation)
                 if self.budgets is not None:
                     self.budgets.refresh(self.catalog.has_resource)
 
@@ -166,7 +166,7 @@ class Account:
             return
         limit = now + early + ahead
         try:
-            await self.stores.values.put_meta("clock", f"{now!r} {limit!r}")
+            await self.stores.values.put("clock", f"{now!r} {limit!r}")
         except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
@@ -179,10 +179,10 @@ class Account:
 
 async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Account:
     """Reads the metadata, and starts the clock no earlier than the last run showed."""
-    secret = await stores.values.get_meta("token_secret")
+    secret = await stores.values.get("token_secret")
     if secret is None:
-        secret = await stores.values.put_meta_if_absent("token_secret", secrets.token_hex(32))
-    stored = await stores.values.get_meta("clock")
+        secret = await stores.values.put_if_absent("token_secret", secrets.token_hex(32))
+    stored = await stores.values.get("clock")
     if stored is not None:
         try:
             last_time, limit = map(float, stored.split())
@@ -191,7 +191,7 @@ async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Acco
         # A system clock that was set back starts at the limit, which no request has seen yet.
         clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
     resources = await stores.metadata.resources()
-    catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.catalog_generation)
+    catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.generation)
     budgets = Budgets() if settings.enforce_throughput else None
     try:
         key = bytes.fromhex(secret)

@@ -200,13 +200,13 @@ def build_container(
         properties=properties,
         key=key,
         ranges=split(state["ranges"], key),
-        policy=Policy(properties.get("defaultTtl"), *state["deaths"]),
+        policy=Policy(properties.get("defaultTtl"), *state["final_cutoffs"]),
         purge_hold=PurgeHold(
             state.get("hold_seconds", 0),
             state.get("hold_since", 0),
-            Cutoff(*state.get("hold_horizon", (BEFORE_ANY_TS, BEFORE_ANY_TS))),
+            Cutoff(*state.get("hold_cutoff", (BEFORE_ANY_TS, BEFORE_ANY_TS))),
         ),
-        age_at_final_expiry=state.get("dead_age", 0),
+        age_at_final_expiry=state.get("expired_age", 0),
         guard=state.get("guard"),
         unique_keys=tuple(
             tuple(parse_path(path) for path in unique["paths"]) for unique in unique_keys

@@ -75,7 +75,7 @@ async def read_latest(op: Operation, scope: Search, start: ChangeFeedStart) -> L
         page = await op.stores.changes.latest(
             op.container, ChangeSearch(scope, range_index, after, since)
         )
-        rows = sorted(page.rows, key=_turn)
+        rows = page.rows
         reader.advance(range_index, page.lsn)
         if rows:
             page_range = range_index
@@ -111,14 +111,7 @@ async def trim_change_log(account: Account, container: Container, now: float) ->
     """Removes up to TRIM_STEP changes older than the retention; returns how many."""
     if not container.retention:
         return 0
-    return await account.stores.changes.trim_change_log(
-        container, int(now) - container.retention, TRIM_STEP
-    )
-
-
-def _turn(row: Row) -> tuple[int, str]:
-    """The order of writes: by LSN, and by etag within a transaction, where etags count up."""
-    return row.lsn, row.etag
+    return await account.stores.changes.trim(container, int(now) - container.retention, TRIM_STEP)
 
 
 class _RangeReader:

@@ -187,7 +187,7 @@ async def _store_seeds(
     if not seeds:
         return
     name = f"seeded_{container.rid}"
-    already_stored = set(json.loads(await account.stores.values.get_meta(name) or "[]"))
+    already_stored = set(json.loads(await account.stores.values.get(name) or "[]"))
     op = begin(account, container, now)
     for seed in seeds:
         key = f"{seed.checked_item.logical_partition.pk.hex()} {seed.checked_item.id}"
@@ -203,4 +203,4 @@ async def _store_seeds(
             except CosmosError as exc:
                 if exc.status != 409:  # somebody has put it there already
                     raise
-    await account.stores.values.put_meta(name, json.dumps(sorted(already_stored)))
+    await account.stores.values.put(name, json.dumps(sorted(already_stored)))

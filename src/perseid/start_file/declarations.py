@@ -342,7 +342,7 @@ def _example_container(definition: dict[str, Any]) -> Container:
         "number": 1,
         "properties": definition,
         "ranges": 1,
-        "deaths": [policy.final_inherited_cutoff, policy.final_own_cutoff],
+        "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
     }
     rid = ids.container_rid(database.rid, 1)
     return build_container(

@@ -8,8 +8,9 @@ method may be called from many tasks at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from perseid.clock import ClockSetting
 from perseid.conditions import PropertyPath
@@ -45,7 +46,7 @@ class MetadataStore(Protocol):
     """Databases, containers, offers and the other resources; the audit log; the shared clock."""
 
     @property
-    def catalog_generation(self) -> int:
+    def generation(self) -> int:
         """Which reading of the metadata `resources` has given last; containers carry it."""
         ...
 
@@ -87,11 +88,11 @@ class MetadataStore(Protocol):
 class NamedValues(Protocol):
     """Single values that are kept with the data."""
 
-    async def get_meta(self, name: str) -> str | None: ...
+    async def get(self, name: str) -> str | None: ...
 
-    async def put_meta(self, name: str, value: str) -> None: ...
+    async def put(self, name: str, value: str) -> None: ...
 
-    async def put_meta_if_absent(self, name: str, value: str) -> str:
+    async def put_if_absent(self, name: str, value: str) -> str:
         """Puts a value unless there is one; the one that counts."""
         ...
 
@@ -208,7 +209,7 @@ class ChangeStore(Protocol):
         no longer kept."""
         ...
 
-    async def trim_change_log(self, container: Container, trimmed_until: int, limit: int) -> int:
+    async def trim(self, container: Container, trimmed_until: int, limit: int) -> int:
         """Removes up to `limit` logged changes of the second `lost` and before; how many."""
         ...
 
@@ -231,7 +232,7 @@ class ExpiryStore(Protocol):
         """Gives up to that many free pages back to the file system; how many are still free."""
         ...
 
-    async def expiry_count(
+    async def count(
         self, container: Container, range_index: int, span: ExpirySpan
     ) -> ExpiryCount: ...
 
@@ -247,18 +248,13 @@ class ExpiryStore(Protocol):
         """The first few items of a span, without their bodies."""
         ...
 
-    async def invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
+    async def count_invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
         """Live items that carry a `ttl` which counts as absent."""
         ...
 
 
-class Store(MetadataStore, NamedValues, ItemStore, QueryStore, ChangeStore, ExpiryStore, Protocol):
-    """A database that implements all of them in one class."""
-
-    async def close(self) -> None: ...
-
-
-class Stores(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Stores:
     """The stores of one account."""
 
     metadata: MetadataStore
@@ -267,7 +263,8 @@ class Stores(NamedTuple):
     queries: QueryStore
     changes: ChangeStore
     expiry: ExpiryStore
+    closing: Callable[[], Awaitable[None]]
 
-    @classmethod
-    def of(cls, store: Store) -> Stores:
-        return cls(store, store, store, store, store, store)
+    async def close(self) -> None:
+        """Finishes what was submitted and closes the database."""
+        await self.closing()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.protocol import Stores
+from perseid.store.sqlite.store import open_stores
 from tests.store.rows import (
     Run,
 )
@@ -19,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path, run: Run[None]) -> Iterator[SqliteStore]:
-    opened = SqliteStore(path, durability="off")
+def store(path: Path, run: Run[None]) -> Iterator[Stores]:
+    opened = open_stores(path, durability="off")
     yield opened
     run(opened.close())

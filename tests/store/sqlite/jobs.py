@@ -7,7 +7,8 @@ import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.protocol import Stores
+from tests.support.stores import sqlite_database
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ T = TypeVar("T")
 class Gate:
     """Holds the writer in a heavy job, so that what is submitted meanwhile becomes one group."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Stores) -> None:
         self._entered, self._opened = threading.Event(), threading.Event()
         self._store = store
         self._task: asyncio.Future[bool] | None = None
@@ -32,7 +33,7 @@ class Gate:
         self._opened.set()
 
     async def __aenter__(self) -> Gate:
-        self._task = self._store._writer.submit(self.hold, is_heavy=True)
+        self._task = sqlite_database(self._store).writer.submit(self.hold, is_heavy=True)
         await self.entered()
         return self
 
@@ -56,7 +57,7 @@ async def outcomes(tasks: Sequence[asyncio.Task[T]]) -> list[T | BaseException]:
 # A full disk ------------------------------------------------------------------------------------
 
 
-def limit_pages(store: SqliteStore, more: int) -> None:
+def limit_pages(store: Stores, more: int) -> None:
     """Leaves room for `more` pages; the engine then answers as on a full disk."""
-    used = store._write_db.pragma("page_count")
-    store._write_db.pragma("max_page_count", used + more)
+    used = sqlite_database(store).write_db.pragma("page_count")
+    sqlite_database(store).write_db.pragma("max_page_count", used + more)

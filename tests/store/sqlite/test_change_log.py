@@ -13,8 +13,9 @@ import pytest
 from perseid.errors import InsufficientStorage
 from perseid.model import Container, item_number
 from perseid.service.catalog import build_container
+from perseid.store.protocol import Stores
 from perseid.store.sqlite import schema
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import PutResource, RemoveResource, Search, StaleResource, StoreError
 from perseid.ttl import NOTHING_EXPIRED
 from tests.store.change_logs import (
@@ -27,22 +28,23 @@ from tests.store.change_logs import (
     write,
 )
 from tests.store.rows import DATABASE, Run, container_resource
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="looks into the file")
 
 
 @pytest.fixture
-def store(path: Path, run: Run[None]) -> Iterator[SqliteStore]:
-    opened = SqliteStore(path, durability="off", now=lambda: NOW)
+def store(path: Path, run: Run[None]) -> Iterator[Stores]:
+    opened = open_stores(path, durability="off", now=lambda: NOW)
     yield opened
     run(opened.close())
 
 
 def test_what_is_passed_over_is_not_looked_at(
-    store: SqliteStore, plain: Container, kept: Container
+    store: Stores, plain: Container, kept: Container
 ) -> None:
     """Other keys, the dead and the old are recognised in the index."""
-    db = store._write_db
+    db = sqlite_database(store).write_db
     for index, columns in (
         (f"items_{plain.number}_changes", {"lsn", "ts", "ttl", "epk"}),
         (f"changes_{kept.number}_order", {"lsn", "entry", "epk"}),
@@ -52,54 +54,55 @@ def test_what_is_passed_over_is_not_looked_at(
 
 
 def test_only_containers_that_want_one_have_a_log(
-    store: SqliteStore, kept: Container, plain: Container
+    store: Stores, kept: Container, plain: Container
 ) -> None:
     tables = {
         name
-        for (name,) in store._write_db.execute("SELECT name FROM sqlite_schema")
+        for (name,) in sqlite_database(store).write_db.execute("SELECT name FROM sqlite_schema")
         if str(name).startswith("changes_")
     }
     assert tables == {f"changes_{kept.number}", f"changes_{kept.number}_order"}
 
 
 def test_a_stale_change_leaves_the_log_as_it_was(
-    store: SqliteStore, kept: Container, run: Run[Any]
+    store: Stores, kept: Container, run: Run[Any]
 ) -> None:
     other = resource(9, keeps=True)
     stale = PutResource(resource(kept.number, keeps=False), replaces='"0"')
     with pytest.raises(StaleResource):
-        run(store.change([PutResource(other), stale]))
-    assert store._logs.logged_containers == {kept.number}
+        run(store.metadata.change([PutResource(other), stale]))
+    assert sqlite_database(store).logs.logged_containers == {kept.number}
     run(write(store, kept, new("a")))
     assert versions(store, run, kept) == [(1, "create", "a")]
-    run(store.change([PutResource(other)]))
-    assert store._logs.logged_containers == {kept.number, 9}
+    run(store.metadata.change([PutResource(other)]))
+    assert sqlite_database(store).logs.logged_containers == {kept.number, 9}
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(
-    store: SqliteStore, kept: Container, run: Run[Any]
+    store: Stores, kept: Container, run: Run[Any]
 ) -> None:
     run(write(store, kept, new("a")))
-    pages = store._write_db.pragma("page_count")
-    store._write_db.pragma("max_page_count", pages)
+    pages = sqlite_database(store).write_db.pragma("page_count")
+    sqlite_database(store).write_db.pragma("max_page_count", pages)
     with pytest.raises(InsufficientStorage):
         run(write(store, kept, new("big", body=b'{"id":"big","t":"%b"}' % (b"x" * 100_000))))
     with pytest.raises(InsufficientStorage):
-        run(store.change([PutResource(resource(9, keeps=True))]))
-    store._write_db.pragma("max_page_count", 1_000_000)
-    assert store._logs.logged_containers == {kept.number}
+        run(store.metadata.change([PutResource(resource(9, keeps=True))]))
+    sqlite_database(store).write_db.pragma("max_page_count", 1_000_000)
+    assert sqlite_database(store).logs.logged_containers == {kept.number}
     assert versions(store, run, kept) == [(1, "create", "a")]
 
 
-def test_a_dropped_container_drops_its_log(
-    store: SqliteStore, kept: Container, run: Run[Any]
-) -> None:
+def test_a_dropped_container_drops_its_log(store: Stores, kept: Container, run: Run[Any]) -> None:
     run(write(store, kept, new("a")))
-    run(store.change([RemoveResource(resource(kept.number, keeps=True))]))
-    assert store._logs.logged_containers == frozenset()
-    names = {str(name) for (name,) in store._write_db.execute("SELECT name FROM sqlite_schema")}
+    run(store.metadata.change([RemoveResource(resource(kept.number, keeps=True))]))
+    assert sqlite_database(store).logs.logged_containers == frozenset()
+    names = {
+        str(name)
+        for (name,) in sqlite_database(store).write_db.execute("SELECT name FROM sqlite_schema")
+    }
     assert not any(name.startswith("changes_") for name in names)
-    assert store._write_db.execute("SELECT COUNT(*) FROM change_logs").get == 0
+    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM change_logs").get == 0
 
 
 # The layout of version 1, as it was released.
@@ -138,15 +141,15 @@ def test_a_file_of_version_1_gets_a_change_feed(path: Path, run: Run[Any]) -> No
                 "INSERT INTO items_7 VALUES (?, ?, ?, ?, 100, NULL, ?, '\"e\"', 20, 1, jsonb(?))",
                 (number, b"\x08a\xff", id_, b"\x10", lsn, f'{{"id":"{id_}"}}'),
             )
-    store = SqliteStore(path, durability="off")
-    assert store._write_db.pragma("user_version") == schema.VERSION
-    assert store._write_db.execute("PRAGMA integrity_check").get == "ok"
+    store = open_stores(path, durability="off")
+    assert sqlite_database(store).write_db.pragma("user_version") == schema.VERSION
+    assert sqlite_database(store).write_db.execute("PRAGMA integrity_check").get == "ok"
     container = build_container(container_resource(7), DATABASE)
     assert latest(store, run, container) == (["b", "a"], 3)
     run(write(store, container, new("c")))
     assert latest(store, run, container, after=3) == (["c"], 4)
-    assert not run(store.versions(container, search(after=4), 0)).is_complete
-    assert run(store.search(container, Search(cutoff=NOTHING_EXPIRED))).rows[0].id == "a"
+    assert not run(store.changes.versions(container, search(after=4), 0)).is_complete
+    assert run(store.queries.search(container, Search(cutoff=NOTHING_EXPIRED))).rows[0].id == "a"
     run(store.close())
 
 
@@ -156,7 +159,7 @@ def test_a_file_from_before_there_were_counters_of_the_removed_is_left_alone(pat
         db.execute("ALTER TABLE positions DROP COLUMN spared")
     before = path.read_bytes()
     with pytest.raises(StoreError, match="cannot open"):
-        SqliteStore(path)
+        open_stores(path)
     with contextlib.closing(apsw.Connection(str(path))) as db:
         assert db.pragma("user_version") == 1
     # WAL is a mark in the header; the tables are as they were.

@@ -10,7 +10,6 @@ import apsw
 import pytest
 
 from perseid.config import Settings
-from perseid.store.sqlite import schema
 from perseid.store.sqlite.files import DATABASE_FILE
 from perseid.store.types import StoreError
 from tests.support.raw import RawClient
@@ -28,9 +27,9 @@ pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one write
         ("UPDATE resources SET state = '{' WHERE kind = 'database'", "database 'd' is damaged"),
         ("UPDATE resources SET state = '{}' WHERE kind = 'database'", "database 'd' is damaged"),
         ("UPDATE resources SET id = CAST(x'ff' AS TEXT)", "could not be used"),
-        ("ALTER TABLE positions DROP COLUMN spared", "cannot open"),
+        ("ALTER TABLE positions DROP COLUMN purged_since_change", "cannot open"),
         ("DROP TABLE change_logs", "cannot open"),
-        ("ALTER TABLE graves DROP COLUMN spare_own", "cannot open"),
+        ("ALTER TABLE tombstones DROP COLUMN previous_own_cutoff", "cannot open"),
     ],
 )
 def test_a_server_does_not_start_on_what_it_cannot_read(
@@ -47,6 +46,11 @@ def test_a_server_does_not_start_on_what_it_cannot_read(
             pass
 
 
+def _item_tables(db: apsw.Connection) -> list[str]:
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
+    return [str(table) for (table,) in db.execute(tables)]
+
+
 DOCS: Final = "/dbs/d/colls/c/docs"
 
 
@@ -60,7 +64,7 @@ def store_damaged_item(folder: Path, damage: str) -> None:
         assert client.post(DOCS, {"id": "1", "a": 1}, pk='["1"]').status == 201
         client.close()
     with contextlib.closing(apsw.Connection(str(folder / DATABASE_FILE))) as db:
-        (table,) = schema._item_tables(db)
+        (table,) = _item_tables(db)
         db.execute(f"UPDATE {table} SET {damage}")
 
 

@@ -11,26 +11,27 @@ import apsw
 import pytest
 
 from perseid.model import Container
-from perseid.store.sqlite import schema
-from perseid.store.sqlite import store as sqlite_store
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.protocol import Stores
+from perseid.store.sqlite import expiry, schema
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import StoreError
 from tests.store.rows import (
     Run,
     ids_in,
     insert,
 )
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
 
 @pytest.fixture
-def log_limit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> int:
+def log_limit(store: Stores, monkeypatch: pytest.MonkeyPatch) -> int:
     """From so many bytes on the write-ahead log is a large one."""
     limit = 100_000
-    monkeypatch.setattr(sqlite_store, "_LARGE_LOG", limit)
-    monkeypatch.setattr(sqlite_store, "_CHECKPOINT_WAIT", 10)
-    store._log_limit = limit
+    monkeypatch.setattr(expiry, "_LARGE_LOG", limit)
+    monkeypatch.setattr(expiry, "_CHECKPOINT_WAIT", 10)
+    monkeypatch.setattr(store.expiry, "_log_limit", limit)
     return limit
 
 
@@ -38,22 +39,22 @@ def log_limit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_large_log_is_folded_in(
-    store: SqliteStore, container: Container, run: Run[Any], path: Path, log_limit: int
+    store: Stores, container: Container, run: Run[Any], path: Path, log_limit: int
 ) -> None:
     log = path.with_name(f"{path.name}-wal")
     for each in range(10):
         run(insert(store, container, f"a{each}", body=b'{"x":"%b"}' % (b"x" * log_limit)))
     assert log.stat().st_size > 10 * log_limit
-    assert run(store.free_disk_space(1)) == 0
+    assert run(store.expiry.free_disk_space(1)) == 0
     assert log.stat().st_size == 0
     assert len(run(ids_in(store, container))) == 10
     run(insert(store, container, "1"))
-    assert run(store.free_disk_space(1)) == 0
+    assert run(store.expiry.free_disk_space(1)) == 0
     assert log.stat().st_size > 0  # a small one is left alone
 
 
 def test_a_log_that_somebody_reads_is_folded_in_later(
-    store: SqliteStore, container: Container, run: Run[Any], path: Path, log_limit: int
+    store: Stores, container: Container, run: Run[Any], path: Path, log_limit: int
 ) -> None:
     log = path.with_name(f"{path.name}-wal")
     reader = apsw.Connection(str(path))
@@ -64,27 +65,27 @@ def test_a_log_that_somebody_reads_is_folded_in_later(
         return log.stat().st_size
 
     size = grow("1")
-    run(store.free_disk_space(1))
+    run(store.expiry.free_disk_space(1))
     assert grow("2") > size  # writes go on, behind what is being read
     reader.close()
     grow("3")
-    run(store.free_disk_space(1))
+    run(store.expiry.free_disk_space(1))
     assert log.stat().st_size == 0
     assert run(ids_in(store, container)) == ["1", "2", "3"]
 
 
 def test_closing_folds_the_log_in(path: Path, run: Run[Any]) -> None:
-    store = SqliteStore(path)
-    run(store.put_meta("a", "1"))
+    store = open_stores(path)
+    run(store.values.put("a", "1"))
     run(store.close())
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1), ("off", 0)])
 def test_durability(path: Path, run: Run[Any], durability: str, level: int) -> None:
-    store = SqliteStore(path, durability=durability)
-    assert store._write_db.pragma("synchronous") == level
-    assert store._write_db.pragma("journal_mode") == "wal"
+    store = open_stores(path, durability=durability)
+    assert sqlite_database(store).write_db.pragma("synchronous") == level
+    assert sqlite_database(store).write_db.pragma("journal_mode") == "wal"
     run(store.close())
 
 
@@ -96,7 +97,7 @@ def test_migration_from_version_0(path: Path, run: Run[Any], start: str) -> None
         with contextlib.closing(sqlite3.connect(path)) as db:
             db.execute("PRAGMA user_version = 0")
             db.execute("VACUUM")
-    run(SqliteStore(path).close())
+    run(open_stores(path).close())
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
         assert db.execute("PRAGMA application_id").fetchone() == (0x50455253,)
@@ -114,11 +115,11 @@ def test_a_migration_that_fails_leaves_nothing(
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, fail))
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     with pytest.raises(StoreError):
-        SqliteStore(path)
+        open_stores(path)
     monkeypatch.undo()
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone() == (0,)
-    run(SqliteStore(path).close())
+    run(open_stores(path).close())
 
 
 def foreign(path: Path, *statements: str) -> bytes:
@@ -145,7 +146,7 @@ def test_files_of_others_are_refused_and_left_alone(
 ) -> None:
     before = foreign(path, *statements)
     with pytest.raises(StoreError, match=text):
-        SqliteStore(path)
+        open_stores(path)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
@@ -154,12 +155,12 @@ def test_files_of_others_are_refused_and_left_alone(
 def test_files_that_are_no_database(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"store\.sqlite3"):
-        SqliteStore(path)
+        open_stores(path)
     assert path.read_bytes() == content
 
 
 def test_a_path_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot open"):
-        SqliteStore(tmp_path / "missing" / "store.sqlite3")
+        open_stores(tmp_path / "missing" / "store.sqlite3")
     with pytest.raises(StoreError, match="cannot open"):
-        SqliteStore(tmp_path)
+        open_stores(tmp_path)

@@ -16,8 +16,9 @@ import pytest
 from perseid.errors import CosmosError, InsufficientStorage, ServiceUnavailable
 from perseid.model import Container
 from perseid.service.catalog import build_container
+from perseid.store.protocol import Stores
 from perseid.store.sqlite.files import DataDirectory
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import Decision, PutResource, Remove, RemoveResource, Search, StoreError
 from tests.store.rows import (
     DATABASE,
@@ -29,6 +30,7 @@ from tests.store.rows import (
     scanned,
 )
 from tests.store.sqlite.jobs import Gate, limit_pages, outcomes, submit
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
@@ -42,7 +44,7 @@ def check_full(error: BaseException) -> None:
     assert error.code == "InsufficientStorage"
 
 
-def test_full_disk(store: SqliteStore, container: Container, run: Run[Any], path: Path) -> None:
+def test_full_disk(store: Stores, container: Container, run: Run[Any], path: Path) -> None:
     """What was acknowledged is there, what was refused is not; with room it goes on."""
     run(insert(store, container, "0", body=BIG))
     limit_pages(store, 40)
@@ -57,23 +59,25 @@ def test_full_disk(store: SqliteStore, container: Container, run: Run[Any], path
     check_full(refused[0])
     assert 1 < len(kept) < 20
     assert run(ids_in(store, container)) == kept
-    assert run(store.lsns(container)) == (len(kept), 0)
+    assert run(store.items.lsns(container)) == (len(kept), 0)
     with pytest.raises(InsufficientStorage):
         run(insert(store, container, "x", body=BIG))
     (last,) = run(scanned(store, container, Search(limit=1)))
-    run(store.write(container, 0, [], lambda view: Decision([Remove(last)], None)))  # still works
+    run(
+        store.items.write(container, 0, [], lambda view: Decision([Remove(last)], None))
+    )  # still works
     limit_pages(store, 1000)
     (next_one,) = run(insert(store, container, "next", body=BIG))
     assert next_one.lsn == len(kept) + 2
     run(store.close())
-    reopened = SqliteStore(path, durability="off")
+    reopened = open_stores(path, durability="off")
     assert run(ids_in(reopened, container)) == [*kept[1:], "next"]
-    assert run(reopened.lsns(container)) == (len(kept) + 2, 0)
+    assert run(reopened.items.lsns(container)) == (len(kept) + 2, 0)
     run(reopened.close())
 
 
 def test_full_disk_in_a_group(
-    store: SqliteStore, container: Container, run: Run[Any], path: Path
+    store: Stores, container: Container, run: Run[Any], path: Path
 ) -> None:
     """Nobody of the group is told "done" whose write is not there."""
     limit_pages(store, 60)
@@ -93,7 +97,7 @@ def test_full_disk_in_a_group(
             check_full(each)
     assert len(done) < 30
     assert run(scanned(store, container, Search(max_bytes=2**30))) == done
-    assert run(store.lsns(container)) == (len(done), 0)
+    assert run(store.items.lsns(container)) == (len(done), 0)
     assert [each.lsn for each in done] == list(range(1, len(done) + 1))
     limit_pages(store, 1000)
     (after,) = run(insert(store, container, "after"))
@@ -133,12 +137,14 @@ def disk() -> Iterator[Disk]:
 
 
 def test_writes_go_on_after_a_disk_has_failed_for_a_moment(
-    disk: Disk, store: SqliteStore, container: Container, run: Run[Any]
+    disk: Disk, store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """Even if nothing could be read when the failed write was undone."""
 
     async def work() -> None:
-        store._write_db.pragma("shrink_memory")  # what is remembered need not be read
+        sqlite_database(store).write_db.pragma(
+            "shrink_memory"
+        )  # what is remembered need not be read
         disk.is_broken = True
         with pytest.raises(ServiceUnavailable):
             await asyncio.wait_for(insert(store, container, "1"), 10)
@@ -149,22 +155,22 @@ def test_writes_go_on_after_a_disk_has_failed_for_a_moment(
     run(work())
 
 
-LOOKS: dict[str, Callable[[SqliteStore, Container], Coroutine[Any, Any, Any]]] = {
-    "a setting": lambda store, _: store.get_meta("a"),
-    "resources": lambda store, _: store.resources(),
-    "the audit log": lambda store, _: store.audit_entries(None, 0, 10),
-    "free pages": lambda store, _: store.free_disk_space(1),
-    "changes": lambda store, container: store.trim_change_log(container, 1, 10),
-    "an item": lambda store, container: store.read(container, 0, key("1")),
-    "items": lambda store, container: store.search(container, Search()),
+LOOKS: dict[str, Callable[[Stores, Container], Coroutine[Any, Any, Any]]] = {
+    "a setting": lambda store, _: store.values.get("a"),
+    "resources": lambda store, _: store.metadata.resources(),
+    "the audit log": lambda store, _: store.metadata.audit_entries(None, 0, 10),
+    "free pages": lambda store, _: store.expiry.free_disk_space(1),
+    "changes": lambda store, container: store.changes.trim(container, 1, 10),
+    "an item": lambda store, container: store.items.read(container, 0, key("1")),
+    "items": lambda store, container: store.queries.search(container, Search()),
 }
 
 
 @pytest.mark.parametrize("what", LOOKS)
 def test_what_a_disk_does_not_give_is_not_available(
-    disk: Disk, store: SqliteStore, container: Container, run: Run[Any], what: str
+    disk: Disk, store: Stores, container: Container, run: Run[Any], what: str
 ) -> None:
-    store._point_db.pragma("shrink_memory")
+    sqlite_database(store).point_db.pragma("shrink_memory")
     disk.is_broken = True
     with pytest.raises(ServiceUnavailable):
         run(LOOKS[what](store, container))
@@ -178,11 +184,11 @@ def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
     tmp_path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """It would be acknowledged, and not there at the next start. Nor is another file read."""
-    monkeypatch.setattr("perseid.store.sqlite.store._IDENTITY_CHECK_INTERVAL", 0)
+    monkeypatch.setattr("perseid.store.sqlite.database._IDENTITY_CHECK_INTERVAL", 0)
     path, elsewhere = tmp_path / "a" / "db", tmp_path / "b"
     path.parent.mkdir()
-    store = SqliteStore(path, durability="off")
-    run(store.change([PutResource(container_resource(7))]))
+    store = open_stores(path, durability="off")
+    run(store.metadata.change([PutResource(container_resource(7))]))
     container = build_container(container_resource(7), DATABASE)
     run(insert(store, container, "1"))
     path.parent.rename(elsewhere)
@@ -193,10 +199,10 @@ def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
     with pytest.raises(ServiceUnavailable, match="moved, removed or replaced"):
         run(insert(store, container, "2"))
     with pytest.raises(ServiceUnavailable):
-        run(store.put_meta("a", "b"))
+        run(store.values.put("a", "b"))
     with pytest.raises(ServiceUnavailable):  # through a connection that was not open yet
         run(ids_in(store, container))
-    assert run(store.read(container, 0, key("1")))[0] is not None
+    assert run(store.items.read(container, 0, key("1")))[0] is not None
     if how == "moved":
         elsewhere.rename(path.parent)
         run(insert(store, container, "3"))  # it is back
@@ -213,31 +219,33 @@ def test_a_directory_whose_name_is_not_text_is_not_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_full_disk_for_metadata(store: SqliteStore, run: Run[Any]) -> None:
-    run(store.put_meta("a", "old"))
+def test_full_disk_for_metadata(store: Stores, run: Run[Any]) -> None:
+    run(store.values.put("a", "old"))
     limit_pages(store, 0)
     with pytest.raises(InsufficientStorage):
-        run(store.put_meta("a", "x" * 100_000))
+        run(store.values.put("a", "x" * 100_000))
     with pytest.raises(InsufficientStorage):
-        run(store.change([PutResource(container_resource(9))]))
-    assert run(store.get_meta("a")) == "old"
-    assert run(store.resources()) == []
+        run(store.metadata.change([PutResource(container_resource(9))]))
+    assert run(store.values.get("a")) == "old"
+    assert run(store.metadata.resources()) == []
 
 
 def test_a_removed_container_leaves_nothing_in_the_file(
-    store: SqliteStore, container: Container, unique_container: Container, run: Run[Any]
+    store: Stores, container: Container, unique_container: Container, run: Run[Any]
 ) -> None:
     run(insert(store, container, "1"))
     run(insert(store, unique_container, "1"))
-    run(store.change([RemoveResource(container_resource(7))]))
-    tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
+    run(store.metadata.change([RemoveResource(container_resource(7))]))
+    tables = sqlite_database(store).write_db.execute(
+        "SELECT name FROM sqlite_schema WHERE name LIKE '%7%'"
+    )
     assert list(tables) == []
-    assert set(store._write_db.execute("SELECT container FROM positions")) == {(8,)}
-    assert {number for number, _ in store._range_states} == {8}
+    assert set(sqlite_database(store).write_db.execute("SELECT container FROM positions")) == {(8,)}
+    assert {number for number, _ in sqlite_database(store).state.range_states} == {8}
 
 
 def test_a_write_and_the_end_of_its_container_in_one_group(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """Nothing of the container is left behind, whichever came first."""
 
@@ -245,7 +253,7 @@ def test_a_write_and_the_end_of_its_container_in_one_group(
         async with Gate(store) as gate:
             tasks: list[Any] = await submit(
                 insert(store, container, "1"),
-                store.change([RemoveResource(container_resource(7))]),
+                store.metadata.change([RemoveResource(container_resource(7))]),
                 insert(store, container, "2"),
             )
             gate.open()
@@ -255,7 +263,9 @@ def test_a_write_and_the_end_of_its_container_in_one_group(
     assert [each.id for each in before] == ["1"]
     assert removed is None
     assert isinstance(after, Exception)
-    assert run(store.resources()) == []
-    assert list(store._write_db.execute("SELECT * FROM positions")) == []
-    tables = store._write_db.execute("SELECT name FROM sqlite_schema WHERE name LIKE '%7%'")
+    assert run(store.metadata.resources()) == []
+    assert list(sqlite_database(store).write_db.execute("SELECT * FROM positions")) == []
+    tables = sqlite_database(store).write_db.execute(
+        "SELECT name FROM sqlite_schema WHERE name LIKE '%7%'"
+    )
     assert list(tables) == []

@@ -20,8 +20,9 @@ from perseid.conditions import NUMBER, Comparison, Filter
 from perseid.errors import Conflict, ServiceUnavailable
 from perseid.model import Container, Row
 from perseid.service.catalog import build_container
-from perseid.store.sqlite import queries
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.protocol import Stores
+from perseid.store.sqlite import readers
+from perseid.store.sqlite.store import open_stores
 from perseid.store.sqlite.writer import LARGEST_GROUP
 from perseid.store.types import Decision, PartitionAtCutoff, Put, PutResource, Remove, Search, View
 from perseid.ttl import NOTHING_EXPIRED
@@ -37,11 +38,12 @@ from tests.store.rows import (
     scanned,
 )
 from tests.store.sqlite.jobs import Gate, outcomes, submit
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
 
-def count_commits(store: SqliteStore) -> list[None]:
+def count_commits(store: Stores) -> list[None]:
     """A list that grows with each commit of the writer."""
     commits: list[None] = []
 
@@ -49,14 +51,14 @@ def count_commits(store: SqliteStore) -> list[None]:
         commits.append(None)
         return False  # let it happen
 
-    store._write_db.set_commit_hook(note)
+    sqlite_database(store).write_db.set_commit_hook(note)
     return commits
 
 
 # Groups -----------------------------------------------------------------------------------------
 
 
-def test_a_group_is_one_commit(store: SqliteStore, container: Container, run: Run[Any]) -> None:
+def test_a_group_is_one_commit(store: Stores, container: Container, run: Run[Any]) -> None:
     commits = count_commits(store)
 
     async def work() -> None:
@@ -70,9 +72,7 @@ def test_a_group_is_one_commit(store: SqliteStore, container: Container, run: Ru
     run(work())
 
 
-def test_one_failure_undoes_only_itself(
-    store: SqliteStore, container: Container, run: Run[Any]
-) -> None:
+def test_one_failure_undoes_only_itself(store: Stores, container: Container, run: Run[Any]) -> None:
     """Its changes, its LSN and its error are its own."""
     commits = count_commits(store)
 
@@ -87,8 +87,8 @@ def test_one_failure_undoes_only_itself(
             tasks = await submit(
                 insert(store, container, "1"),
                 insert(store, container, "2"),
-                store.write(container, 0, [], refuse),
-                store.write(container, 0, [], crash),
+                store.items.write(container, 0, [], refuse),
+                store.items.write(container, 0, [], crash),
                 insert(store, container, "3"),
             )
             gate.open()
@@ -99,12 +99,12 @@ def test_one_failure_undoes_only_itself(
     assert isinstance(refused, Conflict)
     assert isinstance(crashed, ZeroDivisionError)
     assert run(scanned(store, container, Search())) == [*first, *second, *third]
-    assert run(store.lsns(container)) == (3, 0)
+    assert run(store.items.lsns(container)) == (3, 0)
     assert len(commits) == 2
 
 
 def test_later_jobs_of_a_group_see_earlier_ones(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     def look(view: View) -> Decision[Any]:
         return Decision([], (view.rows[key("1")], view.lsn))
@@ -113,7 +113,7 @@ def test_later_jobs_of_a_group_see_earlier_ones(
         async with Gate(store) as gate:
             tasks: list[Any] = await submit(
                 insert(store, container, "1"),
-                store.write(container, 0, [key("1")], look),
+                store.items.write(container, 0, [key("1")], look),
             )
             gate.open()
             return await outcomes(tasks)
@@ -123,7 +123,7 @@ def test_later_jobs_of_a_group_see_earlier_ones(
 
 
 def test_what_cannot_be_written_fails_alone(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """It shows when the whole group is written; the others are then written without it."""
 
@@ -133,8 +133,8 @@ def test_what_cannot_be_written_fails_alone(
             tasks: list[Any] = await submit(
                 insert(store, container, "1"),
                 insert(store, container, "2", body=b"no JSON"),
-                store.put_meta("m", "kept"),
-                store.write(container, 0, [], inserting("half", "0")),  # has not looked
+                store.values.put("m", "kept"),
+                store.items.write(container, 0, [], inserting("half", "0")),  # has not looked
                 insert(store, container, "3"),
             )
             gate.open()
@@ -145,26 +145,26 @@ def test_what_cannot_be_written_fails_alone(
     assert isinstance(clashed, ServiceUnavailable)
     assert run(ids_in(store, container)) == ["0", "1", "3"]
     assert [first[0].lsn, third[0].lsn] == [2, 3]
-    assert run(store.lsns(container)) == (3, 0)
-    assert run(store.get_meta("m")) == "kept"
+    assert run(store.items.lsns(container)) == (3, 0)
+    assert run(store.values.get("m")) == "kept"
 
 
 @pytest.mark.parametrize(
     "damage", ["body = x'ff'", "etag = CAST(x'ff' AS TEXT)"], ids=["body", "text"]
 )
 def test_a_damaged_item_fails_alone(
-    store: SqliteStore, container: Container, run: Run[Any], damage: str
+    store: Stores, container: Container, run: Run[Any], damage: str
 ) -> None:
     def look(view: View) -> Decision[Any]:
         return Decision([], view.rows[key("1")])
 
     async def work() -> list[Any]:
         await insert(store, container, "1")
-        store._write_db.execute(f"UPDATE items_7 SET {damage}")
+        sqlite_database(store).write_db.execute(f"UPDATE items_7 SET {damage}")
         async with Gate(store) as gate:
             tasks: list[Any] = await submit(
                 insert(store, container, "2"),
-                store.write(container, 0, [key("1")], look),
+                store.items.write(container, 0, [key("1")], look),
                 insert(store, container, "3"),
             )
             gate.open()
@@ -221,14 +221,14 @@ def deciding(doing: Doing) -> Callable[[View], Decision[Any]]:
     before=st.integers(0, 10),
 )
 def test_a_group_does_what_its_jobs_would_one_by_one(doings: list[Doing], before: int) -> None:
-    async def work(store: SqliteStore, *, together: bool) -> Any:
+    async def work(store: Stores, *, together: bool) -> Any:
         made = container_resource(7)
-        await store.change([PutResource(made)])
+        await store.metadata.change([PutResource(made)])
         container = build_container(made, DATABASE)
 
         def start(doing: Doing) -> Coroutine[Any, Any, Any]:
             keys = [key(doing[1]), key(doing[1] + "'")]
-            return store.write(container, 0, keys, deciding(doing))
+            return store.items.write(container, 0, keys, deciding(doing))
 
         results = [await start(doing) for doing in doings[:before]]
         if together:
@@ -239,15 +239,15 @@ def test_a_group_does_what_its_jobs_would_one_by_one(doings: list[Doing], before
         else:
             results += [await start(doing) for doing in doings[before:]]
         rows = await scanned(store, container, Search())
-        usage = await store.usage(container, 0, NOTHING_EXPIRED)
+        usage = await store.items.usage(container, 0, NOTHING_EXPIRED)
         assert usage.items == len(rows)
         assert usage.size == sum(each.size for each in rows)
-        return results, rows, usage, await store.lsns(container)
+        return results, rows, usage, await store.items.lsns(container)
 
     def outcome(*, together: bool) -> Any:
         async def opened() -> Any:
             with tempfile.TemporaryDirectory() as folder:
-                store = SqliteStore(Path(folder) / "store.sqlite3", durability="off")
+                store = open_stores(Path(folder) / "store.sqlite3", durability="off")
                 try:
                     return await work(store, together=together)
                 finally:
@@ -259,25 +259,25 @@ def test_a_group_does_what_its_jobs_would_one_by_one(doings: list[Doing], before
 
 
 def test_readers_do_not_see_an_open_group(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """Neither the row nor its LSN shows before the commit; both do once it is acknowledged."""
 
     async def work() -> None:
         gate = Gate(store)
-        store._write_db.set_commit_hook(gate.hold)
+        sqlite_database(store).write_db.set_commit_hook(gate.hold)
         inserting = asyncio.create_task(insert(store, container, "1"))
         await gate.entered()
         try:
-            assert await store.read(container, 0, key("1")) == (None, 0)
+            assert await store.items.read(container, 0, key("1")) == (None, 0)
             assert await scanned(store, container, Search()) == []
-            assert await store.lsns(container) == (0, 0)
+            assert await store.items.lsns(container) == (0, 0)
         finally:
             gate.open()
         (inserted,) = await inserting
-        store._write_db.set_commit_hook(None)
-        assert await store.read(container, 0, key("1")) == (inserted, 1)
-        assert await store.lsns(container) == (1, 0)
+        sqlite_database(store).write_db.set_commit_hook(None)
+        assert await store.items.read(container, 0, key("1")) == (inserted, 1)
+        assert await store.items.lsns(container) == (1, 0)
 
     run(work())
 
@@ -287,13 +287,13 @@ def test_what_ends_a_long_query_ends_nothing_else(
 ) -> None:
     """SQLite adds up the steps of each statement over all its runs: once in a while it is a BEGIN
     or a COMMIT that is asked whether the moment of the query before it is over."""
-    monkeypatch.setattr(queries, "_LOOP_STEPS", 20)
+    monkeypatch.setattr(readers, "_LOOP_STEPS", 20)
     made = container_resource(7)
     container = build_container(made, DATABASE)
 
     async def work() -> None:
-        store = SqliteStore(path, durability="off")
-        await store.change([PutResource(made)])
+        store = open_stores(path, durability="off")
+        await store.metadata.change([PutResource(made)])
         for turn in range(1, 30):
             (inserted,) = await asyncio.wait_for(insert(store, container, f"{turn}"), 10)
             where = Filter(Comparison(("n",), NUMBER, ">", 0), (1,))
@@ -305,11 +305,11 @@ def test_what_ends_a_long_query_ends_nothing_else(
 
 
 def test_a_group_that_cannot_begin_fails_alone(
-    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(store._queries, "end_snapshot", fail)
+            patch.setattr(sqlite_database(store).readers, "end_snapshot", fail)
             with pytest.raises(ServiceUnavailable):
                 await asyncio.wait_for(insert(store, container, "1"), 10)
         await asyncio.wait_for(insert(store, container, "2"), 10)
@@ -322,13 +322,13 @@ def test_a_group_that_cannot_begin_fails_alone(
 
 
 def test_an_item_that_is_read_by_its_new_id_before_its_renaming_is_acknowledged(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     """Whoever finds it first, nobody finds it by its old id afterwards."""
 
     async def work() -> None:
         (old,) = await insert(store, container, "old")
-        assert await store.read(container, 0, key("old")) == (old, 1)
+        assert await store.items.read(container, 0, key("old")) == (old, 1)
 
         def rename(view: View) -> Decision[Row]:
             new = old._replace(id="new", lsn=view.lsn)
@@ -340,24 +340,24 @@ def test_an_item_that_is_read_by_its_new_id_before_its_renaming_is_acknowledged(
             durable.set()
             return apsw.SQLITE_OK
 
-        store._write_db.set_commit_hook(gate.hold)
-        store._write_db.set_wal_hook(tell)
-        renaming = asyncio.create_task(store.write(container, 0, [key("old"), key("new")], rename))
+        sqlite_database(store).write_db.set_commit_hook(gate.hold)
+        sqlite_database(store).write_db.set_wal_hook(tell)
+        renaming = asyncio.create_task(
+            store.items.write(container, 0, [key("old"), key("new")], rename)
+        )
         await gate.entered()
         gate.open()
         durable.wait()  # and the event loop, which stands still meanwhile, has yet to hear of it
-        found, _ = await store.read(container, 0, key("new"))
+        found, _ = await store.items.read(container, 0, key("new"))
         assert found is not None
         assert found == await renaming
-        assert await store.read(container, 0, key("old")) == (None, 2)
-        assert await store.read(container, 0, key("new")) == (found, 2)
+        assert await store.items.read(container, 0, key("old")) == (None, 2)
+        assert await store.items.read(container, 0, key("new")) == (found, 2)
 
     run(work())
 
 
-def test_more_jobs_than_a_group_holds(
-    store: SqliteStore, container: Container, run: Run[Any]
-) -> None:
+def test_more_jobs_than_a_group_holds(store: Stores, container: Container, run: Run[Any]) -> None:
     count = 2 * LARGEST_GROUP + 10
 
     async def work() -> None:
@@ -368,11 +368,11 @@ def test_more_jobs_than_a_group_holds(
         assert [each.lsn for (each,) in rows] == list(range(1, count + 1))
 
     run(work())
-    assert run(store.lsns(container)) == (count, 0)
+    assert run(store.items.lsns(container)) == (count, 0)
 
 
 def test_a_write_stands_when_its_client_has_gone(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     async def work() -> None:
         async with Gate(store) as gate:
@@ -387,9 +387,9 @@ def test_a_write_stands_when_its_client_has_gone(
 
 def test_close_finishes_what_was_submitted(path: Path, run: Run[Any]) -> None:
     async def work() -> None:
-        store = SqliteStore(path, durability="off")
+        store = open_stores(path, durability="off")
         made = container_resource(7)
-        await store.change([PutResource(made)])
+        await store.metadata.change([PutResource(made)])
         container = build_container(made, DATABASE)
         tasks = await submit(*[insert(store, container, str(each)) for each in range(50)])
         await store.close()

@@ -11,20 +11,22 @@ import pytest
 
 from perseid.conditions import NUMBER, Comparison, Filter, Order
 from perseid.model import Container
+from perseid.store.protocol import Stores
 from perseid.store.sqlite import indexes
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import GroupCount, Search
 from tests.store.rows import (
     Run,
     insert,
 )
 from tests.store.sqlite.jobs import Gate, limit_pages
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
 
 def test_an_index_that_goes_before_it_is_used(
-    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one took its place, or the indexing policy has changed: it is done without."""
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
@@ -39,65 +41,69 @@ def test_an_index_that_goes_before_it_is_used(
 
     async def lose_index() -> None:
         """As it is for whoever has chosen it a moment before."""
-        await store._indexes.ensure(container, path)
-        await store._writer.submit(
-            lambda: store._write_db.execute("""DROP INDEX 'items_7_by_["n"]'"""), is_heavy=True
+        await sqlite_database(store).indexes.ensure(container, path)
+        await sqlite_database(store).writer.submit(
+            lambda: sqlite_database(store).write_db.execute("""DROP INDEX 'items_7_by_["n"]'"""),
+            is_heavy=True,
         )
 
     async def work() -> None:
         await insert(store, container, "1", "2")
         await lose_index()
-        assert [each.id for each in (await store.search(container, search)).rows] == ["1", "2"]
+        assert [each.id for each in (await store.queries.search(container, search)).rows] == [
+            "1",
+            "2",
+        ]
         ordered = search._replace(order=Order(path, False))
-        assert not (await store.search(container, ordered)).is_ordered
-        await store.count_groups(container, search, [], take)
-        await store.count_groups(container, search, [path], take)
+        assert not (await store.queries.search(container, ordered)).is_ordered
+        await store.queries.count_groups(container, search, [], take)
+        await store.queries.count_groups(container, search, [path], take)
         assert counted == [(2, {}), (2, {"n": 1.5})]
-        assert (await store.access_path(container, search)).method == "scan"
+        assert (await store.queries.access_path(container, search)).method == "scan"
 
     run(work())
 
 
 def test_the_index_that_makes_way_is_forgotten_first(
-    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is sent to it between the commit and its answer."""
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     monkeypatch.setattr(indexes, "MOST_INDEXES", 1)
 
     async def work() -> None:
-        await store._indexes.ensure(container, ("a",))
+        await sqlite_database(store).indexes.ensure(container, ("a",))
         gate = Gate(store)
-        store._write_db.set_commit_hook(gate.hold)
-        other = asyncio.create_task(store._indexes.ensure(container, ("b",)))
+        sqlite_database(store).write_db.set_commit_hook(gate.hold)
+        other = asyncio.create_task(sqlite_database(store).indexes.ensure(container, ("b",)))
         await gate.entered()
-        assert store._indexes.paths(container.number) == []
+        assert sqlite_database(store).indexes.paths(container.number) == []
         gate.open()
         await other
-        store._write_db.set_commit_hook(None)
-        assert store._indexes.paths(container.number) == [("b",)]
+        sqlite_database(store).write_db.set_commit_hook(None)
+        assert sqlite_database(store).indexes.paths(container.number) == [("b",)]
 
     run(work())
 
 
 def test_paths_that_differ_in_case_have_an_index_each(
-    store: SqliteStore, container: Container, run: Run[Any], path: Path, monkeypatch: Any
+    store: Stores, container: Container, run: Run[Any], path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     paths = {("v",), ("V",), ("a", "B]"), ("a", "b]")}
-    names = {run(store._indexes.ensure(container, each)) for each in paths}
+    names = {run(sqlite_database(store).indexes.ensure(container, each)) for each in paths}
     assert len(names) == len(paths)
-    assert set(store._indexes.paths(7)) == paths
+    assert set(sqlite_database(store).indexes.paths(7)) == paths
     monkeypatch.setattr(indexes, "is_indexable", lambda _, each: each != ("V",))
-    run(store.drop_disallowed_indexes(container))
+    run(store.queries.drop_disallowed_indexes(container))
     run(store.close())
-    reopened = SqliteStore(path, durability="off")
-    assert set(reopened._indexes.paths(7)) == paths - {("V",)}
+    reopened = open_stores(path, durability="off")
+    assert set(sqlite_database(reopened).indexes.paths(7)) == paths - {("V",)}
     run(reopened.close())
 
 
 def test_queries_do_without_an_index_that_has_no_room(
-    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     path = ("n",)
@@ -107,9 +113,9 @@ def test_queries_do_without_an_index_that_has_no_room(
     run(insert(store, container, "1", "2"))
     limit_pages(store, 0)
     for _ in range(2):
-        assert [each.id for each in run(store.search(container, search)).rows] == ["1", "2"]
-    assert store._indexes.paths(7) == []
+        assert [each.id for each in run(store.queries.search(container, search)).rows] == ["1", "2"]
+    assert sqlite_database(store).indexes.paths(7) == []
     limit_pages(store, 1000)
     monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
-    run(store.search(container, search))
-    assert store._indexes.paths(7) == [path]
+    run(store.queries.search(container, search))
+    assert sqlite_database(store).indexes.paths(7) == [path]

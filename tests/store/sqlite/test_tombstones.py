@@ -15,8 +15,9 @@ from perseid.conditions import STRING, Comparison, Filter, Order
 from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
-from perseid.store.sqlite import indexes, schema, tombstones
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.protocol import Stores
+from perseid.store.sqlite import clearing, indexes, schema
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import (
     ChangeSearch,
     Cleared,
@@ -37,7 +38,9 @@ from perseid.ttl import (
     ExpirySpan,
 )
 from tests.store.rows import DATABASE, Run, added_container
+from tests.store.sqlite.old_layouts import restore_layout_6
 from tests.support.builders import PARTITION_KEY
+from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="graves are its own way to hide a partition")
 
@@ -55,26 +58,26 @@ RESOURCE = Resource(
             "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
         },
         "ranges": 2,
-        "deaths": [BEFORE_ANY_TS, BEFORE_ANY_TS],
+        "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     },
 )  # fmt: skip
 
 
 @pytest.fixture
-def store(path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
-    monkeypatch.setattr(tombstones, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
-    opened = SqliteStore(path, durability="off")
+def store(path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
+    monkeypatch.setattr(clearing, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
+    opened = open_stores(path, durability="off")
     yield opened
     run(opened.close())
 
 
 @pytest.fixture
-def container(store: SqliteStore, run: Run[Any]) -> Container:
+def container(store: Stores, run: Run[Any]) -> Container:
     return added_container(store, run, RESOURCE)
 
 
 async def put(
-    store: SqliteStore,
+    store: Stores,
     container: Container,
     item_id: str,
     *,
@@ -94,89 +97,89 @@ async def put(
         return Decision([Put(row, None, entries)], row)
 
     key = ItemKey(pk, item_id)
-    return await store.write(container, 0, [key], decide)
+    return await store.items.write(container, 0, [key], decide)
 
 
-async def fill(store: SqliteStore, container: Container, count: int, **rest: Any) -> None:
+async def fill(store: Stores, container: Container, count: int, **rest: Any) -> None:
     for number in range(count):
         await put(store, container, f"{number}", unique=b"u%d" % number, **rest)
 
 
-async def listed(store: SqliteStore, container: Container, **options: Any) -> list[str]:
-    return [row.id for row in (await store.search(container, Search(**options))).rows]
+async def listed(store: Stores, container: Container, **options: Any) -> list[str]:
+    return [row.id for row in (await store.queries.search(container, Search(**options))).rows]
 
 
-def rows_on_disk(store: SqliteStore) -> tuple[int, int, int]:
+def rows_on_disk(store: Stores) -> tuple[int, int, int]:
     """Items, unique entries and graves that are really there."""
-    db = store._write_db
-    tables = ("items_7", "unique_7", "graves")
+    db = sqlite_database(store).write_db
+    tables = ("items_7", "unique_7", "tombstones")
     first, second, third = (db.execute(f"SELECT COUNT(*) FROM {table}").get for table in tables)
     return first, second, third
 
 
-async def reap_all(store: SqliteStore, limit: int) -> int:
+async def reap_all(store: Stores, limit: int) -> int:
     steps = 0
-    while await store.purge_cleared(limit):
+    while await store.expiry.purge_cleared(limit):
         steps += 1
     return steps
 
 
-async def usage(store: SqliteStore, container: Container) -> tuple[int, ...]:
-    return tuple(await store.usage(container, 0, NOTHING_EXPIRED))
+async def usage(store: Stores, container: Container) -> tuple[int, ...]:
+    return tuple(await store.items.usage(container, 0, NOTHING_EXPIRED))
 
 
 def test_a_small_partition_is_removed_at_once(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, MAX_IMMEDIATE_REMOVALS))
     run(put(store, container, "kept", pk=B))
-    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared == (MAX_IMMEDIATE_REMOVALS + 2, [(100, 1, 2)] * MAX_IMMEDIATE_REMOVALS, [])
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(listed(store, container)) == ["kept"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
-    assert run(store.purge_cleared(10)) is False
+    assert run(store.expiry.purge_cleared(10)) is False
 
 
-def test_nothing_to_clear(store: SqliteStore, container: Container, run: Run[Any]) -> None:
+def test_nothing_to_clear(store: Stores, container: Container, run: Run[Any]) -> None:
     run(put(store, container, "kept", pk=B))
-    assert run(store.clear_partition(container, 0, A, NOTHING_EXPIRED)) == (1, [], [])
-    assert run(store.lsns(container)) == (1, 0)
+    assert run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)) == (1, [], [])
+    assert run(store.items.lsns(container)) == (1, 0)
 
 
 def test_a_large_partition_is_hidden_then_removed_in_steps(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
-    run(store.read(container, 0, ItemKey(A, "3")))  # into the cache
-    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.items.read(container, 0, ItemKey(A, "3")))  # into the cache
+    cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared == (22, [(100, 20, 40)], [])
     assert rows_on_disk(store) == (21, 20, 1)
     while True:
         assert run(listed(store, container)) == ["kept"]
         assert run(listed(store, container, pk_prefix=A)) == []
-        assert run(store.read(container, 0, ItemKey(A, "3")))[0] is None
-        assert run(store.read_number(container, item_number(0, 4, 0))) is None
+        assert run(store.items.read(container, 0, ItemKey(A, "3")))[0] is None
+        assert run(store.items.read_number(container, item_number(0, 4, 0))) is None
         assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
-        assert run(store.count_partitions(container, 0, NOTHING_EXPIRED)) == 1
+        assert run(store.items.count_partitions(container, 0, NOTHING_EXPIRED)) == 1
         assert (
             run(
-                store.expiry_count(container, 0, ExpirySpan("inheriting", BEFORE_ANY_TS, 1000))
+                store.expiry.count(container, 0, ExpirySpan("inheriting", BEFORE_ANY_TS, 1000))
             ).items
             == 1
         )
-        assert run(store.purge(PurgeRequest(container, 0, Cutoff(100, 100), 10))).items == []
-        assert run(store.lsns(container)) == (22, 0)
+        assert run(store.expiry.purge(PurgeRequest(container, 0, Cutoff(100, 100), 10))).items == []
+        assert run(store.items.lsns(container)) == (22, 0)
         before = rows_on_disk(store)
-        if not run(store.purge_cleared(6)):
+        if not run(store.expiry.purge_cleared(6)):
             break
         assert before[0] - rows_on_disk(store)[0] <= 6
     assert rows_on_disk(store) == (1, 0, 0)
 
 
 def test_indexes_do_not_lead_to_what_is_hidden(
-    store: SqliteStore, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 1)
     path = ("id",)
@@ -185,14 +188,14 @@ def test_indexes_do_not_lead_to_what_is_hidden(
     async def found(item_id: str) -> list[str]:
         condition = Filter(Comparison(path, STRING, "=", 0), (item_id,))
         search = whole._replace(where=condition)
-        page = await store.search(container, search)
-        assert store.try_search(container, search) == page
+        page = await store.queries.search(container, search)
+        assert store.queries.try_search(container, search) == page
         return [row.id for row in page.rows]
 
     async def first() -> list[str]:
         search = whole._replace(order=Order(path, False))
-        ordered = await store.search(container, search)
-        page = store.try_search(container, search)
+        ordered = await store.queries.search(container, search)
+        page = store.queries.try_search(container, search)
         assert ordered.is_ordered
         assert page is not None
         assert page.rows == ordered.rows
@@ -202,7 +205,7 @@ def test_indexes_do_not_lead_to_what_is_hidden(
     run(put(store, container, "kept", pk=B))
     for _ in range(2):  # the second time from memory
         assert (run(found("3")), run(first())) == (["3"], ["0", "1", "10"])
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert rows_on_disk(store) == (21, 20, 1)
     for _ in range(2):
         assert (run(found("3")), run(first())) == ([], ["kept"])
@@ -212,12 +215,10 @@ def test_indexes_do_not_lead_to_what_is_hidden(
     assert (run(found("3")), run(first())) == (["3"], ["3", "kept"])
 
 
-def test_writes_to_a_hidden_partition(
-    store: SqliteStore, container: Container, run: Run[Any]
-) -> None:
+def test_writes_to_a_hidden_partition(store: Stores, container: Container, run: Run[Any]) -> None:
     """Ids and unique entries are free; what is written then stays."""
     run(fill(store, container, 20))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(put(store, container, "3", unique=b"u4"))
     run(put(store, container, "new", unique=b"u5"))
     assert rows_on_disk(store)[0] == 21  # the old one with the id 3 made room
@@ -231,13 +232,13 @@ def test_writes_to_a_hidden_partition(
 
 
 def test_cleared_again_before_it_was_removed(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 10))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(store.purge_cleared(3))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.expiry.purge_cleared(3))
     run(fill(store, container, 8, size=50))
-    cleared = run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared.live == [(50, 8, 16)]
     run(put(store, container, "last"))
     run(reap_all(store, 4))
@@ -246,28 +247,28 @@ def test_cleared_again_before_it_was_removed(
     assert run(usage(store, container))[:2] == (1, 100)
 
 
-async def bury_twice(store: SqliteStore, container: Container) -> None:
+async def bury_twice(store: Stores, container: Container) -> None:
     """Ten who were alive, and ten of whom all but the last were dead."""
     for number in range(10):
         await put(store, container, f"a{number}", ts=100, unique=b"u%d" % number)
-    await store.clear_partition(container, 0, A, NOTHING_EXPIRED)
+    await store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)
     for number in range(10):
         ts = 200 if number == 9 else 100
         await put(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
-    cleared = await store.clear_partition(container, 0, A, DEAD)
+    cleared = await store.items.clear_partition(container, 0, A, DEAD)
     assert cleared == (22, [(30, 1, 2)], [(30, 9, 18)])
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_two_graves_of_one_partition(
-    path: Path, store: SqliteStore, container: Container, run: Run[Any], is_reopened: bool
+    path: Path, store: Stores, container: Container, run: Run[Any], is_reopened: bool
 ) -> None:
     """Each item is judged by the clearing that removed it."""
     run(bury_twice(store, container))
     assert rows_on_disk(store) == (20, 10, 2)
     if is_reopened:
         run(store.close())
-        store = SqliteStore(path, durability="off")
+        store = open_stores(path, durability="off")
     assert run(listed(store, container)) == []
     assert run(usage(store, container)) == (0, 0, 0, 0, 9, 9 * 30, 0)
     for item_id in ("a0", "b0", "b9"):
@@ -283,42 +284,42 @@ def test_two_graves_of_one_partition(
 
 
 def test_dropping_a_container_with_two_graves(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(bury_twice(store, container))
-    run(store.change([RemoveResource(RESOURCE)]))
+    run(store.metadata.change([RemoveResource(RESOURCE)]))
     assert run(reap_all(store, 5)) == 0
-    assert store._tombstones == {}
-    assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+    assert sqlite_database(store).state.tombstones == {}
+    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
 
 
 def test_a_partition_is_left_alone_while_anyone_weighs_it(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 10))
 
     async def race() -> list[Cleared]:
         clearings = [
-            asyncio.create_task(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+            asyncio.create_task(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
             for _ in range(2)
         ]
         while not all(clearing.done() for clearing in clearings):
-            await store.purge_cleared(1)
+            await store.expiry.purge_cleared(1)
             await asyncio.sleep(0)
         return [await clearing for clearing in clearings]
 
     assert run(race()) == [(11, [(100, 10, 20)], []), (11, [], [])]
-    assert not store._being_counted
+    assert not sqlite_database(store).state.being_counted
 
 
 @pytest.mark.parametrize("count", [2, 20])
 def test_the_dead_are_swept_along(
-    store: SqliteStore, container: Container, run: Run[Any], count: int
+    store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
     """T-092, T-184: they cost nothing, and count as removed for being dead."""
     run(fill(store, container, count, ts=100))
     run(put(store, container, "alive", ts=200))
-    cleared = run(store.clear_partition(container, 0, A, DEAD))
+    cleared = run(store.items.clear_partition(container, 0, A, DEAD))
     assert cleared.live == [(100, 1, 2)]
     run(reap_all(store, 3))
     assert run(usage(store, container)) == (0, 0, 0, 0, count, count * 100, 0)
@@ -326,10 +327,10 @@ def test_the_dead_are_swept_along(
 
 
 def test_weighing_leaves_out_what_is_hidden(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 20))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(put(store, container, "new", size=30))
 
     def partition_size(view: View) -> Decision[int]:
@@ -337,19 +338,19 @@ def test_weighing_leaves_out_what_is_hidden(
         size = view.partition_sizes.get(partition, -1)
         return Decision([], size, needs_sizes=[partition])
 
-    assert run(store.write(container, 0, [], partition_size)) == 30
+    assert run(store.items.write(container, 0, [], partition_size)) == 30
 
 
 def test_reopening_in_the_middle(
-    store: SqliteStore, container: Container, run: Run[Any], path: Path
+    store: Stores, container: Container, run: Run[Any], path: Path
 ) -> None:
     """Whatever has been removed by then, all of it is hidden, and the rest goes later."""
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(store.purge_cleared(8))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.expiry.purge_cleared(8))
     run(store.close())
-    again = SqliteStore(path, durability="off")
+    again = open_stores(path, durability="off")
     assert rows_on_disk(again) == (13, 12, 1)
     assert run(listed(again, container)) == ["kept"]
     assert run(usage(again, container))[:2] == (1, 100)
@@ -361,35 +362,39 @@ def test_reopening_in_the_middle(
 
 
 def test_a_transaction_that_fails_clears_nothing(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 20))
-    used = store._write_db.pragma("page_count")
-    store._write_db.pragma("max_page_count", used)
-    store._write_db.execute(f"CREATE TEMP TRIGGER full AFTER INSERT ON graves BEGIN"
-                            f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END")  # fmt: skip
+    used = sqlite_database(store).write_db.pragma("page_count")
+    sqlite_database(store).write_db.pragma("max_page_count", used)
+    sqlite_database(store).write_db.execute(
+        "CREATE TEMP TRIGGER full AFTER INSERT ON tombstones BEGIN"
+        f" INSERT INTO meta VALUES ('x', '{'x' * 100_000}'); END"
+    )
     with pytest.raises(InsufficientStorage):
-        run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    store._write_db.execute("DROP TRIGGER full")
-    store._write_db.pragma("max_page_count", used + 1000)
+        run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    sqlite_database(store).write_db.execute("DROP TRIGGER full")
+    sqlite_database(store).write_db.pragma("max_page_count", used + 1000)
     assert len(run(listed(store, container))) == 20
-    assert run(store.lsns(container)) == (20, 0)
-    assert run(store.purge_cleared(10)) is False
+    assert run(store.items.lsns(container)) == (20, 0)
+    assert run(store.expiry.purge_cleared(10)) is False
     run(put(store, container, "new"))
     assert len(run(listed(store, container))) == 21
 
 
 def test_a_removal_that_fails_at_its_end_counts_nothing(
-    store: SqliteStore, container: Container, run: Run[Any]
+    store: Stores, container: Container, run: Run[Any]
 ) -> None:
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    store._write_db.execute("CREATE TEMP TRIGGER full BEFORE DELETE ON graves BEGIN"
-                            " SELECT RAISE(ABORT, 'disk I/O error'); END")  # fmt: skip
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    sqlite_database(store).write_db.execute(
+        "CREATE TEMP TRIGGER full BEFORE DELETE ON tombstones BEGIN"
+        " SELECT RAISE(ABORT, 'disk I/O error'); END"
+    )
     with pytest.raises(CosmosError):
-        run(store.purge_cleared(100))
-    store._write_db.execute("DROP TRIGGER full")
+        run(store.expiry.purge_cleared(100))
+    sqlite_database(store).write_db.execute("DROP TRIGGER full")
     assert rows_on_disk(store) == (21, 20, 1)
     assert run(usage(store, container))[:2] == (1, 100)
     run(reap_all(store, 100))
@@ -397,24 +402,24 @@ def test_a_removal_that_fails_at_its_end_counts_nothing(
     assert run(usage(store, container))[:2] == (1, 100)
 
 
-def test_dropping_the_container(store: SqliteStore, container: Container, run: Run[Any]) -> None:
+def test_dropping_the_container(store: Stores, container: Container, run: Run[Any]) -> None:
     run(fill(store, container, 20))
-    run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+    run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
 
     async def race() -> bool:
-        reaping = asyncio.create_task(store.purge_cleared(5))
-        await store.change([RemoveResource(RESOURCE)])
+        reaping = asyncio.create_task(store.expiry.purge_cleared(5))
+        await store.metadata.change([RemoveResource(RESOURCE)])
         return await reaping
 
     run(race())
     assert run(reap_all(store, 5)) == 0
-    assert store._write_db.execute("SELECT COUNT(*) FROM graves").get == 0
+    assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
     with pytest.raises(OwnerNotFound):
-        run(store.clear_partition(container, 0, A, NOTHING_EXPIRED))
+        run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     with pytest.raises(OwnerNotFound):
         run(listed(store, container))
     with pytest.raises(OwnerNotFound):
-        run(store.read(container, 0, ItemKey(A, "1")))
+        run(store.items.read(container, 0, ItemKey(A, "1")))
 
 
 def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any]) -> None:
@@ -432,7 +437,7 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
     old.pragma("application_id", schema.APPLICATION_ID)
     old.pragma("user_version", 1)
     old.close()
-    store = SqliteStore(path, durability="off")
+    store = open_stores(path, durability="off")
     assert run(listed(store, build_container(RESOURCE, DATABASE))) == ["1"]
     run(store.close())
 
@@ -440,14 +445,14 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
 def bury_as_before(path: Path, *cleared: tuple[bytes, int, Cutoff], version: int) -> None:
     """Makes a file of an earlier release, with graves in it."""
     with contextlib.closing(apsw.Connection(str(path))) as old:
-        old.execute("DROP TABLE graves")
+        restore_layout_6(old)
+        old.execute("DROP VIEW standing_7; DROP TABLE graves")
         schema._add_tombstones(old)
         old.executemany(
             "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
             " VALUES (7, ?, 0, ?, ?, ?)",
             [(pk, lsn, *cutoff) for pk, lsn, cutoff in cleared],
         )
-        schema.create_visible_items_view(old, 7)
         old.pragma("user_version", version)
 
 
@@ -455,8 +460,8 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     """What has yet to be removed is in no log yet."""
     resource = RESOURCE._replace(state=RESOURCE.state | {"keeps_versions": True})
     container = build_container(resource, DATABASE)
-    store = SqliteStore(path, durability="off")
-    run(store.change([PutResource(resource)]))
+    store = open_stores(path, durability="off")
+    run(store.metadata.change([PutResource(resource)]))
     run(put(store, container, "dead", ts=100))
     run(fill(store, container, 120))
     run(put(store, container, "b", pk=B))
@@ -464,8 +469,8 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     run(store.close())
     bury_as_before(path, (A, 121, DEAD), (B, 122, NOTHING_EXPIRED), version=3)
 
-    store = SqliteStore(path, durability="off")
-    page = run(store.versions(container, ChangeSearch(Search(), 0, 123), 0))
+    store = open_stores(path, durability="off")
+    page = run(store.changes.versions(container, ChangeSearch(Search(), 0, 123), 0))
     first, *others, last = page.changes
     assert (first.lsn, first.kind, first.id, first.body) == (124, "expire", "dead", None)
     assert [(each.lsn, each.kind, each.id) for each in others] == [
@@ -473,11 +478,11 @@ def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: 
     ]
     assert (last.lsn, last.kind, last.id, last.body) == (126, "delete", "b", b'{"id":"b"}')
     assert {each.ts for each in page.changes} == {300}
-    assert run(store.lsns(container))[0] == page.lsn == 126
+    assert run(store.items.lsns(container))[0] == page.lsn == 126
     run(reap_all(store, 50))
     assert run(listed(store, container)) == ["new"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
-    assert run(store.versions(container, ChangeSearch(Search(), 0, 126), 0)).changes == []
+    assert run(store.changes.versions(container, ChangeSearch(Search(), 0, 126), 0)).changes == []
     run(store.close())
 
 
@@ -485,16 +490,17 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
     path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Layout 5 has been written with and without that."""
-    monkeypatch.setattr(tombstones, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
+    monkeypatch.setattr(clearing, "MAX_IMMEDIATE_REMOVALS", MAX_IMMEDIATE_REMOVALS)
     container = build_container(RESOURCE, DATABASE)
-    store = SqliteStore(path, durability="off")
-    run(store.change([PutResource(RESOURCE)]))
+    store = open_stores(path, durability="off")
+    run(store.metadata.change([PutResource(RESOURCE)]))
     run(put(store, container, "dead", ts=100))
     run(fill(store, container, 20))
-    run(store.clear_partition(container, 0, A, DEAD))
+    run(store.items.clear_partition(container, 0, A, DEAD))
     run(put(store, container, "new", ts=300))
     run(store.close())
     with contextlib.closing(apsw.Connection(str(path))) as old:
+        restore_layout_6(old)
         assert old.execute("SELECT COUNT(*) FROM graves").get == 1
         old.execute(
             "ALTER TABLE graves DROP COLUMN spare_inherited;"
@@ -502,9 +508,9 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
         )
         old.pragma("user_version", 5)
 
-    store = SqliteStore(path, durability="off")
+    store = open_stores(path, durability="off")
     assert run(listed(store, container)) == ["new"]
     run(reap_all(store, 50))
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
-    assert run(store.clear_partition(container, 0, A, NOTHING_EXPIRED)).live
+    assert run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)).live
     run(store.close())

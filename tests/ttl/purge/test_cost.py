@@ -11,11 +11,10 @@ import pytest
 from perseid import charges
 from perseid.config import Settings
 from perseid.service.lifetimes.sweeper import SMALL_STEP
-from perseid.store.sqlite.store import SqliteStore
 from perseid.store.types import PurgeRequest
 from tests.support.purging import Kept, container_at, stock
 from tests.support.servers import frozen_clock
-from tests.support.stores import Place
+from tests.support.stores import Place, sqlite_database
 from tests.support.ttl_containers import Shelves
 
 # T-141: the living are not looked at
@@ -44,8 +43,7 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
         # All kinds of the living: they inherit, end later by themselves, or never end.
         kept += [Kept(f"l{n}", now - 50, (None, 5000, -1)[n % 3]) for n in range(alive)]
         await stock(account, container, kept)
-        assert isinstance(account.stores.items, SqliteStore)
-        connection = account.stores.items._write_db
+        connection = sqlite_database(account.stores).write_db
         noted: list[dict[str, Any]] = []
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
         cutoff = account.cutoff(container, clock.now())
@@ -73,8 +71,7 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
         async with container_at(place.fresh(), clock, default_ttl) as (account, container):
             kept = [Kept(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
             await stock(account, container, kept)
-            assert isinstance(account.stores.items, SqliteStore)
-            connection = account.stores.items._write_db
+            connection = sqlite_database(account.stores).write_db
             noted: list[dict[str, Any]] = []
             connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
             cutoff = account.cutoff(container, clock.now())

@@ -10,7 +10,7 @@ import pytest
 from perseid.errors import InsufficientStorage
 from perseid.server import opened
 from perseid.service.lifetimes.sweeper import Sweeper
-from perseid.store.sqlite.store import SqliteStore
+from perseid.store.sqlite.expiry import SqliteExpiry
 from tests.support.builders import PARTITION_KEY
 from tests.support.purging import (
     PATIENCE,
@@ -118,11 +118,11 @@ def test_a_full_disk_is_told_in_a_line(
         async with container_at(place.fresh(), frozen_clock(), 10) as (account, _):
             tried = asyncio.Event()
 
-            async def free_disk_space(_: SqliteStore, pages: int) -> int:
+            async def free_disk_space(_: SqliteExpiry, pages: int) -> int:
                 tried.set()
                 raise InsufficientStorage(f"no room to give {pages} pages back")
 
-            monkeypatch.setattr(SqliteStore, "free_disk_space", free_disk_space)
+            monkeypatch.setattr(SqliteExpiry, "free_disk_space", free_disk_space)
             sweeper = Sweeper(account)
             sweeper.wake()
             running = asyncio.create_task(sweeper.run())

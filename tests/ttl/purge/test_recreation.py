@@ -18,7 +18,7 @@ from perseid.store.types import PurgeRequest
 from tests.support.purging import PATIENCE, Kept, backlog, container_at, on_disk, stock
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
-from tests.support.stores import Place
+from tests.support.stores import Place, sqlite_database
 from tests.support.ttl_containers import Shelf, Shelves, drain
 
 # T-138, T-139: re-creation
@@ -53,7 +53,7 @@ def test_a_recreated_item_survives_a_queued_purge(
                     account.stores.expiry.purge(PurgeRequest(container, 0, cutoff, 10))
                 )
 
-            writer = account.stores.items._writer  # type: ignore[attr-defined]
+            writer = sqlite_database(account.stores).writer
             held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []

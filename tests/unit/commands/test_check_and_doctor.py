@@ -24,7 +24,7 @@ from perseid.server import opened
 from perseid.service.items import imports
 from perseid.service.resources import containers, databases
 from perseid.store.sqlite.check import Snapshot, snapshot
-from perseid.store.sqlite.tombstones import MAX_IMMEDIATE_REMOVALS
+from perseid.store.sqlite.clearing import MAX_IMMEDIATE_REMOVALS
 from perseid.store.types import Resource
 from perseid.ttl import NOTHING_EXPIRED
 from tests.support.builders import PARTITION_KEY
@@ -191,7 +191,7 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
         ),
         ("UPDATE resources SET state = '{{}}' WHERE id = 'd'", "The definition of database 'd' is"),
         (
-            "UPDATE resources SET state = json_remove(state, '$.deaths') WHERE id = 'plain'",
+            "UPDATE resources SET state = json_remove(state, '$.final_cutoffs') WHERE id = 'plain'",
             "The definition of container 'plain' is",
         ),
         ("UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'", "is damaged"),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from perseid import ttl
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.lifetimes.item_totals import count_items
 from perseid.store.types import AuditEntry
-
-# Entries stored by earlier versions; the migration rewrites their keys.
-_EARLIER_AUDIT_KEYS: Final = {"diedAtOnce": "expiredImmediately", "revived": "restored"}
 
 
 def audit_change_later(
@@ -57,16 +54,10 @@ async def audit_entries(
             "ts": audit_entry.ts,
             "containerRid": audit_entry.container,
             "container": _path_of(account, audit_entry.container),
-            **_with_current_names(audit_entry.entry),
+            **audit_entry.entry,
         }
         for line, audit_entry in await account.stores.metadata.audit_entries(rid, after, limit)
     ]
-
-
-def _with_current_names(entry: dict[str, Any]) -> dict[str, Any]:
-    """An audit entry as earlier versions stored it, under the names that the API uses now."""
-    renamed = {_EARLIER_AUDIT_KEYS.get(key, key): value for key, value in entry.items()}
-    return renamed | ({"event": "counts"} if entry["event"] == "figures" else {})
 
 
 def _path_of(account: Account, rid: str) -> str | None:

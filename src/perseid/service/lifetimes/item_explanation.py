@@ -67,7 +67,7 @@ async def _purge_position(op: Operation, row: Row) -> int:
     """How many expired items of its range are purged before this one."""
     ages = policies.expiry_ages(op.container)
     counts = [
-        await op.stores.expiry.expiry_count(op.container, row.range_index, span)
+        await op.stores.expiry.count(op.container, row.range_index, span)
         for span in ttl.spans_purged_before(op.cutoff, ages, _expired_at(op, row))
     ]
     return sum(count.items for count in counts)

@@ -33,7 +33,7 @@ async def count_items(
 ) -> ExpiryCount:
     """What the spans hold together."""
     counts = [
-        await account.stores.expiry.expiry_count(container, key_range.index, span)
+        await account.stores.expiry.count(container, key_range.index, span)
         for key_range in container.ranges
         for span in spans
         if not span.is_empty

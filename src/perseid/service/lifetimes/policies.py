@@ -1,7 +1,8 @@
 """A container's TTL policy over time: what may be purged, what a change has to record.
 
-The state stored with a container: `deaths` (see ttl.Policy), `previous` for the undo, `hold_*` for
-the purge hold, and the container's own guard.
+The state kept with a container: `final_cutoffs` (see ttl.Policy), `previous` for the undo,
+`hold_since` and `hold_cutoff` while expired items are on hold, and the container's own guard and
+hold settings.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ async def policy_change_state(
     return {
         "previous": {
             "default_ttl": old.default_ttl,
-            "deaths": [*old.final_cutoff],
-            "dead_age": container.age_at_final_expiry,
-            "spared": await count_expired_by_change(account, container),
+            "final_cutoffs": [*old.final_cutoff],
+            "expired_age": container.age_at_final_expiry,
+            "purged_since_change": await count_expired_by_change(account, container),
         },
         **final_cutoff_state(container, default_ttl, now),
         **purge_hold_state(purge_cutoff(account, container, now), now),
@@ -72,7 +73,7 @@ def final_cutoff_state(container: Container, default_ttl: int | None, now: float
     """What a change of `defaultTtl` at `now` records about expiry under the policy before."""
     old, new = container.policy, container.policy.changed(default_ttl, int(now))
     age = ttl.changed_age_at_final_expiry(old, new, container.age_at_final_expiry)
-    return {"deaths": [*new.final_cutoff], "dead_age": age}
+    return {"final_cutoffs": [*new.final_cutoff], "expired_age": age}
 
 
 def purge_hold_state(cutoff: Cutoff, now: float) -> dict[str, Any]:
@@ -80,10 +81,10 @@ def purge_hold_state(cutoff: Cutoff, now: float) -> dict[str, Any]:
 
     Recorded without a hold as well, because the hold may be set after the change.
     """
-    return {"hold_since": int(now), "hold_horizon": [*cutoff]}
+    return {"hold_since": int(now), "hold_cutoff": [*cutoff]}
 
 
 def previous_policy(state: dict[str, Any]) -> Policy | None:
     """The policy before the last change, for the undo."""
     previous = state.get("previous")
-    return None if previous is None else Policy(previous["default_ttl"], *previous["deaths"])
+    return None if previous is None else Policy(previous["default_ttl"], *previous["final_cutoffs"])

@@ -48,7 +48,7 @@ async def preview(
         "gainsExpiry": gained,
         "losesExpiry": lost,
         "pendingPurge": ItemTotals(usage.expired_items, usage.expired_size)._asdict(),
-        "invalidTtl": await account.stores.expiry.invalid_ttls(container, before),
+        "invalidTtl": await account.stores.expiry.count_invalid_ttls(container, before),
         "sample": [item_summary(row) for row in samples[:_SAMPLES]],
         "histogram": await _histogram(account, container, new, before.later(after), int(now)),
         "confirmationToken": tokens.seal(account.secret, _confirmation(container, default_ttl)),

@@ -81,16 +81,14 @@ class Sweeper:
 
     async def load_alarm(self) -> None:
         """At the start: a restart confirms nothing."""
-        self.alarm = self._saved_alarm = (
-            await self.account.stores.values.get_meta(_ALARM_KEY) or None
-        )
+        self.alarm = self._saved_alarm = await self.account.stores.values.get(_ALARM_KEY) or None
         if self.alarm is not None:
             log.error(self.alarm)
 
     async def _save_alarm(self) -> None:
         if self.alarm != self._saved_alarm:
             saved = self.alarm
-            await self.account.stores.values.put_meta(_ALARM_KEY, saved or "")
+            await self.account.stores.values.put(_ALARM_KEY, saved or "")
             self._saved_alarm = saved
 
     async def run(self) -> None:

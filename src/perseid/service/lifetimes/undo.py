@@ -67,7 +67,7 @@ async def _count_effect(
     spans = ttl.newly_expired_spans(previous_cutoff, account.cutoff(container, now))
     restored = await count_items(account, container, spans)
     expired_by_change = await policies.count_expired_by_change(account, container)
-    purged = expired_by_change - state["previous"]["spared"]
+    purged = expired_by_change - state["previous"]["purged_since_change"]
     return _UndoEffect(spans, restored, expired_by_change, purged)
 
 
@@ -82,8 +82,8 @@ def _state_after_undo(
     return {
         **{k: v for k, v in state.items() if k != "previous"},
         "properties": properties,
-        "deaths": [*previous.final_cutoff],
-        "dead_age": state["previous"].get("dead_age", container.age_at_final_expiry),
+        "final_cutoffs": [*previous.final_cutoff],
+        "expired_age": state["previous"].get("expired_age", container.age_at_final_expiry),
         **policies.purge_hold_state(purgeable.earlier(account.cutoff_under(previous, now)), now),
     }
 

@@ -58,7 +58,7 @@ async def create(
                 "properties": properties,
                 # A database's shared throughput gives its containers one range each.
                 "ranges": 1 if throughput is None else range_count(throughput.ceiling),
-                "deaths": [policy.final_inherited_cutoff, policy.final_own_cutoff],
+                "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
                 "keeps_versions": _retention(account, properties) > 0,
             },
         )

@@ -10,18 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import psycopg
-
 from perseid.errors import OwnerNotFound
 from perseid.model import Container, Row
 from perseid.store.postgres import statements
 from perseid.store.postgres.catalog_version import VERSION_SQL, CatalogVersion
-from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.placeholders import positional
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, pooled_connection
 from perseid.store.postgres.schema import range_key
-from perseid.store.postgres.transactions import commit, execute, pipelined, transact
-from perseid.store.sql.change_pages import TransactionPageBuilder
+from perseid.store.postgres.transactions import commit, execute, pipelined, transact_for_client
+from perseid.store.sql.change_pages import TransactionPageBuilder, in_transaction_order
 from perseid.store.sql.scope import key_sql
 from perseid.store.types import ChangePage, ChangeSearch, LatestPage, LoggedChange
 from perseid.ttl import LIVE_SQL
@@ -31,8 +28,29 @@ T = TypeVar("T")
 _CHUNK: Final = 64  # rows of the first look; each further one is twice as large
 
 
-async def read_latest(
-    pool: Pool, freshness: CatalogVersion, container: Container, search: ChangeSearch
+class PostgresChanges:
+    """See `store.protocol.ChangeStore`."""
+
+    def __init__(self, pool: Pool, catalog_version: CatalogVersion) -> None:
+        self._pool = pool
+        self._catalog_version = catalog_version
+
+    async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
+        return await _read_latest(self._pool, self._catalog_version, container, search)
+
+    async def versions(
+        self, container: Container, search: ChangeSearch, trimmed_until: int
+    ) -> ChangePage:
+        return await _read_versions(
+            self._pool, self._catalog_version, container, search, trimmed_until
+        )
+
+    async def trim(self, container: Container, trimmed_until: int, limit: int) -> int:
+        return await _trim(self._pool, container, trimmed_until, limit)
+
+
+async def _read_latest(
+    pool: Pool, catalog_version: CatalogVersion, container: Container, search: ChangeSearch
 ) -> LatestPage:
     """A page of items in the order of their last writes."""
     scope = search.scope
@@ -49,7 +67,7 @@ async def read_latest(
     sql += " ORDER BY lsn, number LIMIT :limit"
     rows: list[Row] = []
     async with pooled_connection(pool) as db, db.transaction():
-        lsn, _ = await _begin(db, freshness, container, part)
+        lsn, _ = await _begin(db, catalog_version, container, part)
         filling = TransactionPageBuilder(rows, scope)
         has_more = False
         start = {"lsn": search.after, "number": 2**62}
@@ -57,12 +75,12 @@ async def read_latest(
             if filling.add_transactions(chunk):
                 has_more = True
                 break
-    return LatestPage(rows, rows[-1].lsn if has_more else lsn)
+    return LatestPage(in_transaction_order(rows), rows[-1].lsn if has_more else lsn)
 
 
-async def read_versions(
+async def _read_versions(
     pool: Pool,
-    freshness: CatalogVersion,
+    catalog_version: CatalogVersion,
     container: Container,
     search: ChangeSearch,
     trimmed_until: int,
@@ -77,7 +95,7 @@ async def read_versions(
     )
     changes: list[LoggedChange] = []
     async with pooled_connection(pool) as db, db.transaction():
-        lsn, floor = await _begin(db, freshness, container, part)
+        lsn, floor = await _begin(db, catalog_version, container, part)
         if floor is None or search.after < floor:
             return ChangePage([], lsn, False)
         oldest = await execute(
@@ -97,7 +115,7 @@ async def read_versions(
     return ChangePage(changes, changes[-1].lsn if has_more else lsn, True)
 
 
-async def trim_change_log(pool: Pool, container: Container, trimmed_until: int, limit: int) -> int:
+async def _trim(pool: Pool, container: Container, trimmed_until: int, limit: int) -> int:
     """Removes the oldest lines of each range; from then on its log begins behind them."""
     removed = 0
     for each in container.ranges:
@@ -106,12 +124,9 @@ async def trim_change_log(pool: Pool, container: Container, trimmed_until: int, 
             pool, "SELECT ts FROM log WHERE part = $1 ORDER BY lsn, entry LIMIT 1", (part,)
         )
         if first and first[0][0] <= trimmed_until and removed < limit:
-            try:
-                removed += await transact(
-                    pool, partial(_trim_range, part, trimmed_until, limit - removed)
-                )
-            except psycopg.Error as exc:
-                raise as_client_error(exc) from exc
+            removed += await transact_for_client(
+                pool, partial(_trim_range, part, trimmed_until, limit - removed)
+            )
     return removed
 
 
@@ -143,7 +158,7 @@ async def _trim_range(part: str, trimmed_until: int, limit: int, db: DatabaseCon
 
 
 async def _begin(
-    db: DatabaseConnection, freshness: CatalogVersion, container: Container, part: str
+    db: DatabaseConnection, catalog_version: CatalogVersion, container: Container, part: str
 ) -> tuple[int, int | None]:
     """Takes one look at the range for all that follows; its LSN, and where its log begins."""
     await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -152,7 +167,7 @@ async def _begin(
         f"SELECT lsn, floor, {VERSION_SQL} FROM positions WHERE part = $1",
         (part,),
     ) or ((None, None, (await execute(db, statements.VERSION, ()))[0][0]),)
-    freshness.check(version, container)
+    catalog_version.check(version, container)
     if lsn is None:
         raise OwnerNotFound
     return lsn, floor

@@ -13,9 +13,11 @@ from typing import Any, Final, NamedTuple
 import orjson
 import psycopg
 
-from perseid.clock import ClockSetting
+from perseid.clock import ClockSetting, SharedClock
 from perseid.errors import StaleCatalog
+from perseid.store.postgres.catalog_version import CatalogVersion
 from perseid.store.postgres.failures import as_client_error
+from perseid.store.postgres.lease import LEASE
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, fetch_one
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import ResultRows, commit, execute, transact
@@ -23,7 +25,6 @@ from perseid.store.sql.range_state import EMPTY_RANGE
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StaleResource
 
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
-_HIGHEST_CLOCK: Final = "highest_clock"
 
 
 class Reading(NamedTuple):
@@ -34,42 +35,63 @@ class Reading(NamedTuple):
     clock: ClockSetting
 
 
-async def get_meta(pool: Pool, name: str) -> str | None:
-    found = await fetch_one(pool, "SELECT value FROM meta WHERE name = $1", (name,))
-    return None if found is None else str(found[0])
+class PostgresMetadata:
+    """See `store.protocol.MetadataStore`."""
+
+    def __init__(
+        self, pool: Pool, catalog_version: CatalogVersion, clock: SharedClock, process_name: str
+    ) -> None:
+        self._pool = pool
+        self._catalog_version = catalog_version
+        self._clock = clock
+        self._process_name = process_name
+
+    @property
+    def generation(self) -> int:
+        return self._catalog_version.catalog_generation
+
+    async def check_catalog_version(self) -> None:
+        if await version(self._pool) != self._catalog_version.version:
+            raise StaleCatalog
+
+    async def publish_clock(self, setting: ClockSetting) -> None:
+        self._catalog_version.version = await _publish_clock(
+            self._pool, self._catalog_version.version, setting
+        )
+
+    async def next_number(self, series: str) -> int:
+        return await _next_number(self._pool, series)
+
+    async def resources(self) -> list[Resource]:
+        reading = await read_all(self._pool)
+        # At once with what the caller makes of them: nothing is awaited in between.
+        self._catalog_version.adopt(reading.version)
+        self._clock.adopt(reading.clock)
+        return reading.resources
+
+    async def change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
+        until = self._clock.database_time() + LEASE
+        made = await _change(
+            self._pool, self._catalog_version.version, changes, self._process_name, until
+        )
+        # At once with what the caller makes of it: nothing is awaited behind this. A later version
+        # may have been read meanwhile, with this change in it.
+        self._catalog_version.version = max(self._catalog_version.version, made)
+        for each in changes:
+            if not isinstance(each, AuditEntry) and each.resource.kind == "container":
+                number, etag = each.resource.state["number"], each.resource.etag
+                if isinstance(each, RemoveResource):
+                    self._catalog_version.dropped.add(number)
+                else:
+                    self._catalog_version.changed_etags[number] = etag
+
+    async def audit_entries(
+        self, container: str | None, after: int, limit: int
+    ) -> list[tuple[int, AuditEntry]]:
+        return await _audit_entries(self._pool, container, after, limit)
 
 
-async def put_meta(pool: Pool, name: str, value: str) -> None:
-    await fetch_all(
-        pool,
-        "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
-    )
-
-
-async def put_meta_if_absent(pool: Pool, name: str, value: str) -> str:
-    await fetch_all(
-        pool, "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", (name, value)
-    )
-    kept = await get_meta(pool, name)
-    return value if kept is None else kept
-
-
-async def raise_clock(pool: Pool, shown: float) -> None:
-    """Remembers what the database's clock has shown."""
-    await fetch_all(
-        pool,
-        "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE"
-        " SET value = GREATEST(meta.value::float8, excluded.value::float8)::text",
-        (_HIGHEST_CLOCK, repr(shown)),
-    )
-
-
-async def highest_clock(pool: Pool) -> float:
-    return float(await get_meta(pool, _HIGHEST_CLOCK) or 0)
-
-
-async def next_number(pool: Pool, series: str) -> int:
+async def _next_number(pool: Pool, series: str) -> int:
     found = await fetch_one(
         pool,
         "INSERT INTO meta VALUES ($1, '1') ON CONFLICT (name)"
@@ -102,7 +124,7 @@ async def read_all(pool: Pool) -> Reading:
     return Reading(number, resources, ClockSetting(offset, frozen))
 
 
-async def audit_entries(
+async def _audit_entries(
     pool: Pool, container: str | None, after: int, limit: int
 ) -> list[tuple[int, AuditEntry]]:
     rows = await fetch_all(
@@ -114,7 +136,7 @@ async def audit_entries(
     return [(line, AuditEntry(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
 
-async def publish_clock(pool: Pool, known_version: int, setting: ClockSetting) -> int:
+async def _publish_clock(pool: Pool, known_version: int, setting: ClockSetting) -> int:
     """Stores the setting; the version that this makes. StaleCatalog if it was not `known`."""
 
     async def work(db: DatabaseConnection) -> int:
@@ -140,8 +162,8 @@ async def publish_clock(pool: Pool, known_version: int, setting: ClockSetting) -
 Changes = Sequence[PutResource | RemoveResource | AuditEntry]
 
 
-async def change(
-    pool: Pool, known_version: int, changes: Changes, purger: str, until: float
+async def _change(
+    pool: Pool, known_version: int, changes: Changes, lease_holder: str, until: float
 ) -> int:
     """Makes all the changes or none; the version after them.
 
@@ -151,7 +173,7 @@ async def change(
 
     async def work(db: DatabaseConnection) -> int:
         await db.execute("BEGIN")
-        attempt = _Change(db, purger, until)
+        attempt = _Change(db, lease_holder, until)
         await attempt.lock_ranges(changes)
         new_version = await attempt.begin(known_version, changes)
         for each in changes:
@@ -175,9 +197,9 @@ def _created_id(changes: Changes) -> str:
 class _Change:
     """One transaction over metadata."""
 
-    def __init__(self, db: DatabaseConnection, purger: str, until: float) -> None:
+    def __init__(self, db: DatabaseConnection, lease_holder: str, until: float) -> None:
         self._db = db
-        self._purger = purger
+        self._lease_holder = lease_holder
         self._until = until
         self._line = 0
 
@@ -263,9 +285,9 @@ class _Change:
         is_wanted = change.resource.state.get("keeps_versions", False)
         for part in _range_keys(change):
             await self._run(
-                "UPDATE positions SET purger = $2, purged_until = $3,"
+                "UPDATE positions SET purge_lease_holder = $2, purge_lease_until = $3,"
                 " floor = CASE WHEN $4 THEN COALESCE(floor, lsn) END WHERE part = $1",
-                (part, self._purger, self._until, is_wanted),
+                (part, self._lease_holder, self._until, is_wanted),
             )
             if not is_wanted and change.replaces is not None:
                 await self._run("DELETE FROM log WHERE part = $1", (part,))

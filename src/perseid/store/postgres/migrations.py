@@ -116,11 +116,38 @@ _FIRST: Final = (
     "INSERT INTO shared VALUES (1, 1, 0, 0, NULL)",
 )
 
+# The names of columns and keys that later releases use. The texts are JSON as the first release
+# wrote it, without spaces; jsonb would change the order of their keys.
+_PLAIN_NAMES: Final = (
+    "ALTER TABLE positions RENAME COLUMN spared TO purged_since_change",
+    "ALTER TABLE positions RENAME COLUMN purger TO purge_lease_holder",
+    "ALTER TABLE positions RENAME COLUMN purged_until TO purge_lease_until",
+    *(
+        "UPDATE resources SET state ="
+        rf""" regexp_replace(state, '"{old}":({value})', '"{new}":\1', 'g')"""
+        rf""" WHERE kind = 'container' AND state ~ '"{old}":{value}'"""
+        for old, new, value in (
+            ("deaths", "final_cutoffs", r"\[-?[0-9]+,-?[0-9]+\]"),
+            ("dead_age", "expired_age", r"-?[0-9]+"),
+            ("hold_horizon", "hold_cutoff", r"\[-?[0-9]+,-?[0-9]+\]"),
+            ("spared", "purged_since_change", r"-?[0-9]+"),
+        )
+    ),
+    *(
+        f"UPDATE audit SET entry = replace(entry, '{old}', '{new}') WHERE entry LIKE '%{old}%'"
+        for old, new in (
+            ('"diedAtOnce":{', '"expiredImmediately":{'),
+            ('"revived":{', '"restored":{'),
+            ('{"event":"figures",', '{"event":"counts",'),
+        )
+    ),
+)
+
 # MIGRATIONS[n] brings the tables of version n to version n + 1.
-MIGRATIONS: Final = (_FIRST,)
+MIGRATIONS: Final = (_FIRST, _PLAIN_NAMES)
 
 # By version: the tables that Citus distributes by `part`, colocated, and those it copies to every
 # node. `meta` stays on the node that server processes connect to: the clock limit in it changes
 # every few seconds, and a write to a copied table needs every node.
-DISTRIBUTED: Final = (("items", "entries", "positions", "log"),)
-COPIED: Final = (("shared", "resources", "audit", "dropped"),)
+DISTRIBUTED: Final[tuple[tuple[str, ...], ...]] = (("items", "entries", "positions", "log"), ())
+COPIED: Final[tuple[tuple[str, ...], ...]] = (("shared", "resources", "audit", "dropped"), ())

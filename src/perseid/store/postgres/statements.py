@@ -35,7 +35,8 @@ READ_NUMBER: Final = (
     " ON items.part = positions.part AND items.number = $2 WHERE positions.part = $1"
 )
 LOCK: Final = (
-    "SELECT lsn, items, bytes, purged_items, purged_bytes, spared, floor, purger, purged_until"
+    "SELECT lsn, items, bytes, purged_items, purged_bytes, purged_since_change, floor,"
+    " purge_lease_holder, purge_lease_until"
     " FROM positions WHERE part = $1 FOR UPDATE"
 )
 VERSION: Final = "SELECT version FROM shared"
@@ -53,7 +54,7 @@ DELETE: Final = "DELETE FROM items WHERE part = $1 AND number = ANY($2)"
 RELEASE: Final = "DELETE FROM entries WHERE part = $1 AND number = ANY($2)"
 UPDATE_RANGE_STATE: Final = (
     "UPDATE positions SET lsn = $2, items = $3, bytes = $4, purged_items = $5, purged_bytes = $6,"
-    " spared = $7 WHERE part = $1"
+    " purged_since_change = $7 WHERE part = $1"
 )
 _WRITTEN: Final = ("part", "container", *COLUMNS.split(", "), "doc")
 _UPDATED: Final = ", ".join(

@@ -10,7 +10,12 @@ import psycopg
 from psycopg import AsyncRawCursor
 from psycopg.pq import TransactionStatus
 
-from perseid.store.postgres.failures import is_retryable, may_have_committed, unknown_outcome
+from perseid.store.postgres.failures import (
+    as_client_error,
+    is_retryable,
+    may_have_committed,
+    unknown_outcome,
+)
 from perseid.store.postgres.pool import Cursor, DatabaseConnection, Pool
 
 log = logging.getLogger(__name__)
@@ -43,6 +48,14 @@ async def transact(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]
             log.info("a transaction is tried again: %s", exc.sqlstate or "connection lost")
             await pool.check()  # what was cut with this connection is not to be met again
     raise AssertionError("unreachable")
+
+
+async def transact_for_client(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
+    """The same; raises the driver's errors as errors for the client."""
+    try:
+        return await transact(pool, work)
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
 
 
 async def _in_transaction(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:

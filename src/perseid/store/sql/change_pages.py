@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from perseid.model import Row
@@ -33,3 +34,9 @@ class TransactionPageBuilder(Generic[T]):
             page.append(each)
             self._room -= size
         return False
+
+
+def in_transaction_order(rows: list[Row]) -> list[Row]:
+    """Rows in the order in which they were written. The writes of a transaction share its LSN, and
+    their etags ascend."""
+    return sorted(rows, key=attrgetter("lsn", "etag"))

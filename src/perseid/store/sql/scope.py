@@ -1,18 +1,28 @@
-"""What a scan asks of an item besides its condition on the body, as SQL for any driver.
+"""The scope of a search besides its condition, as SQL for either database.
 
-`mark` writes down where the value of a name is bound.
+`mark` writes the placeholder for the value of a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from perseid.model import RANGE_SHIFT
 from perseid.store.types import Search
 
 Mark: TypeAlias = Callable[[str], str]
+
+
+class _Shape(NamedTuple):
+    """Which parts a scope has; searches of the same shape share their SQL text."""
+
+    has_range: bool
+    key: Literal["any", "partition", "prefix"]
+    has_epk_min: bool
+    has_epk_max: bool
+    filters_expired: bool
 
 
 def scope_sql(search: Search, mark: Mark, live: str) -> tuple[str, dict[str, Any]]:
@@ -26,23 +36,35 @@ def scope_sql(search: Search, mark: Mark, live: str) -> tuple[str, dict[str, Any
     cutoff = search.cutoff
     if not cutoff.expires_nothing:
         values["inherited"], values["own"] = cutoff.inherited, cutoff.own
-    return _scope_text(tuple(values), mark, live), values
+    return _scope_text(_shape(search), mark, live), values
 
 
 def key_sql(search: Search, values: dict[str, Any], mark: Mark) -> str:
-    """The logical partition, key prefix or interval of hashes that a scan is about."""
+    """The logical partition, key prefix or interval of hashes; adds their values."""
     _bind_key(search, values)
-    return _key_text(values, mark)
+    return _key_text(_shape(search), mark)
+
+
+def _shape(search: Search) -> _Shape:
+    key: Literal["any", "partition", "prefix"] = "any"
+    if search.pk_prefix is not None:
+        key = "prefix" if search.is_prefix else "partition"
+    return _Shape(
+        search.range_index is not None,
+        key,
+        search.epk_min is not None,
+        search.epk_max is not None,
+        not search.cutoff.expires_nothing,
+    )
 
 
 @lru_cache(maxsize=256)
-def _scope_text(names: tuple[str, ...], mark: Mark, live: str) -> str:
-    """What is bound tells what is asked, so the same few texts serve all scans."""
+def _scope_text(shape: _Shape, mark: Mark, live: str) -> str:
     text = f"number > {mark('after')}"
-    if "first" in names:
+    if shape.has_range:
         text += f" AND number >= {mark('first')} AND number < {mark('last')}"
-    text += _key_text(names, mark)
-    if "own" in names:
+    text += _key_text(shape, mark)
+    if shape.filters_expired:
         text += f" AND {live}"
     return text
 
@@ -58,14 +80,14 @@ def _bind_key(search: Search, values: dict[str, Any]) -> None:
         values["epk_max"] = search.epk_max
 
 
-def _key_text(names: Collection[str], mark: Mark) -> str:
+def _key_text(shape: _Shape, mark: Mark) -> str:
     text = ""
-    if "pk_end" in names:
+    if shape.key == "prefix":
         text += f" AND pk >= {mark('pk')} AND pk < {mark('pk_end')}"
-    elif "pk" in names:
+    elif shape.key == "partition":
         text += f" AND pk = {mark('pk')}"
-    if "epk_min" in names:
+    if shape.has_epk_min:
         text += f" AND epk >= {mark('epk_min')}"
-    if "epk_max" in names:
+    if shape.has_epk_max:
         text += f" AND epk < {mark('epk_max')}"
     return text

@@ -1,138 +1,54 @@
-"""The change feed's rows: who was written last, and the logs of containers that keep all versions.
+"""The change feed in SQLite: the latest versions of items, and the logs of all versions.
 
-The order of last writes is an index over the items themselves and costs nothing but its upkeep.
-A log is a table of its own, written in the transaction of the change it tells of, so neither can
-be there without the other.
+The order of last writes is an index over the items. A log is a table of its own, for containers
+that keep all versions; `change_log_writer` fills it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
-import orjson
 
-from perseid.model import RANGE_SHIFT, Row
-from perseid.store.sql.change_pages import TransactionPageBuilder
+from perseid.model import RANGE_SHIFT, Container, Row
+from perseid.store.sql.change_pages import TransactionPageBuilder, in_transaction_order
 from perseid.store.sqlite import schema
+from perseid.store.sqlite.database import Database
 from perseid.store.sqlite.scans import COLUMNS, key_sql
-from perseid.store.sqlite.tombstones import HiddenItem
-from perseid.store.types import (
-    ChangePage,
-    ChangeSearch,
-    LatestPage,
-    LoggedChange,
-    PurgedItem,
-    Put,
-    Remove,
-)
+from perseid.store.sqlite.writer import client_errors
+from perseid.store.types import ChangePage, ChangeSearch, LatestPage, LoggedChange
 from perseid.ttl import LIVE_SQL
 
 
-class ChangeLogs:
-    """Which containers keep a log, and the writing of it; for the writing connection alone."""
+class SqliteChanges:
+    """See `store.protocol.ChangeStore`."""
 
-    def __init__(self, db: apsw.Connection, now: Callable[[], float]) -> None:
-        self._db = db
-        self._now = now
-        self.logged_containers = self.read()
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def read(self) -> frozenset[int]:
-        """Those that keep one according to the file: what `kept` is to be when that is durable."""
-        found = self._db.execute("SELECT DISTINCT container FROM change_logs")
-        return frozenset(number for (number,) in found)
-
-    def set_logging(self, number: int, is_wanted: bool) -> None:
-        """Begins a log or drops it, as the container's state says."""
-        if is_wanted and number not in self.logged_containers:
-            schema.create_log(self._db, number)
-        elif not is_wanted and number in self.logged_containers:
-            schema.drop_log(self._db, number)
-
-    def record(
-        self, number: int, range_index: int, lsn: int, ts: int, change: Put | Remove
-    ) -> None:
-        """Logs a change that is about to be applied."""
-        row = change.row
-        if isinstance(change, Remove):
-            # What is removed is read here: nobody else needs to have fetched its body.
-            kind, body = (
-                ("expire", "NULL") if change.expired else ("delete", "CAST(json(body) AS BLOB)")
-            )
-            self._db.execute(
-                f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?, ?, lsn, pk, id, epk, {body}"
-                f" FROM items_{number} WHERE number = ?",
-                (range_index, lsn, ts, kind, row.number),
-            )
-            return
-        old = change.replaces
-        kind, previous = ("create", None) if old is None else ("replace", old.lsn)
-        self._db.execute(
-            f"INSERT INTO changes_{number} VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (range_index, lsn, ts, kind, previous, row.pk, row.id, row.epk, row.body),
+    async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
+        return await self._database.readers.in_thread(
+            lambda db: _read_latest(db, container.number, search)
         )
 
-    def log_purge(
-        self, number: int, range_index: int, lsn: int, purged_items: Sequence[PurgedItem]
-    ) -> None:
-        """Logs the removal of the dead, in the order in which they died."""
-        self._db.execute(
-            f"INSERT INTO changes_{number}"
-            " SELECT NULL, ?, ?, ?, 'expire', items.lsn, items.pk, items.id, items.epk, NULL"
-            f" FROM json_each(?) AS dead CROSS JOIN items_{number} AS items"
-            " ON items.number = dead.value ORDER BY dead.key",
-            (
-                range_index,
-                lsn,
-                int(self._now()),
-                orjson.dumps([purged_item.number for purged_item in purged_items]).decode(),
-            ),
+    async def versions(
+        self, container: Container, search: ChangeSearch, trimmed_until: int
+    ) -> ChangePage:
+        return await self._database.readers.in_thread(
+            lambda db: _read_versions(db, container.number, search, trimmed_until)
         )
 
-    def clear(
-        self, number: int, range_index: int, lsn: int, ts: int, items: Sequence[HiddenItem]
-    ) -> None:
-        """Logs the removal of items with their partition; the dead among them had expired."""
-        self._db.execute(
-            f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?,"
-            " CASE WHEN gone.value ->> 1 THEN 'delete' ELSE 'expire' END,"
-            " items.lsn, items.pk, items.id, items.epk,"
-            " CASE WHEN gone.value ->> 1 THEN CAST(json(items.body) AS BLOB) END"
-            f" FROM json_each(?) AS gone CROSS JOIN items_{number} AS items"
-            " ON items.number = gone.value ->> 0 ORDER BY gone.key",
-            (
-                range_index,
-                lsn,
-                ts,
-                orjson.dumps([(item.number, item.is_live) for item in items]).decode(),
-            ),
+    async def trim(self, container: Container, trimmed_until: int, limit: int) -> int:
+        database = self._database
+        with client_errors():
+            if not _has_changes_to_trim(database.point_db, container.number, trimmed_until):
+                return 0  # nearly always; the writer need not do anything
+        return await database.writer.submit(
+            lambda: database.logs.trim(container.number, trimmed_until, limit), is_heavy=True
         )
 
-    def trim_change_log(self, number: int, trimmed_until: int, limit: int) -> int:
-        """Removes the oldest entries; from then on the log begins behind them."""
-        if number not in self.logged_containers:
-            return 0
-        # Entries are in the order of commits, which is that of time but for requests that
-        # overtake each other within a moment: one that is not due yet holds the others back.
-        entries: list[tuple[int, int, int]] = []
-        for entry, part, lsn, ts in self._db.execute(
-            f"SELECT entry, range, lsn, ts FROM changes_{number} ORDER BY entry LIMIT ?", (limit,)
-        ):
-            if ts > trimmed_until:
-                break
-            entries.append((entry, part, lsn))
-        if entries:
-            self._db.execute(f"DELETE FROM changes_{number} WHERE entry <= ?", (entries[-1][0],))
-            floors = {part: lsn for _, part, lsn in entries}  # the last of each range wins
-            self._db.executemany(
-                "UPDATE change_logs SET floor = ? WHERE container = ? AND range = ?",
-                [(lsn, number, part) for part, lsn in floors.items()],
-            )
-        return len(entries)
 
-
-def has_changes_to_trim(db: apsw.Connection, number: int, trimmed_until: int) -> bool:
+def _has_changes_to_trim(db: apsw.Connection, number: int, trimmed_until: int) -> bool:
     """Whether the log of a container, if it has one, begins with the second `lost` or before."""
     with db:  # one snapshot: a log may come and go
         if db.execute("SELECT 1 FROM change_logs WHERE container = ?", (number,)).get is None:
@@ -141,7 +57,7 @@ def has_changes_to_trim(db: apsw.Connection, number: int, trimmed_until: int) ->
     return first is not None and first <= trimmed_until
 
 
-def read_latest(db: apsw.Connection, number: int, search: ChangeSearch) -> LatestPage:
+def _read_latest(db: apsw.Connection, number: int, search: ChangeSearch) -> LatestPage:
     """A page of items in the order of their last writes."""
     scope = search.scope
     values: dict[str, Any] = {
@@ -164,10 +80,10 @@ def read_latest(db: apsw.Connection, number: int, search: ChangeSearch) -> Lates
         has_more = TransactionPageBuilder(rows, scope).add_transactions(
             map(Row._make, db.execute(sql, values))
         )
-    return LatestPage(rows, rows[-1].lsn if has_more else lsn)
+    return LatestPage(in_transaction_order(rows), rows[-1].lsn if has_more else lsn)
 
 
-def read_versions(
+def _read_versions(
     db: apsw.Connection, number: int, search: ChangeSearch, trimmed_until: int
 ) -> ChangePage:
     """A page of logged changes."""

@@ -14,10 +14,11 @@ import apsw
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import metadata, schema
+from perseid.store.sqlite.earlier_layouts import PRESENT_NAMES, names_of, present_state
 from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.types import Resource, StoreError
 
-_TABLE: Final = re.compile(r"(items|unique|standing|changes)_(\d+)")
+_TABLE: Final = re.compile(r"(items|unique|visible|standing|changes)_(\d+)")
 _MOST_FINDINGS: Final = 100
 
 
@@ -34,6 +35,7 @@ class Snapshot:
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
+        self._names = names_of(db.pragma("user_version"))
 
     def damage(self, *, is_quick: bool) -> list[str]:
         """What SQLite itself finds wrong with the file."""
@@ -42,7 +44,10 @@ class Snapshot:
         return [] if found == ["ok"] else found
 
     def resources(self) -> list[Resource]:
-        return metadata.resources(self._db)
+        resources = metadata.resources(self._db)
+        if self._names is PRESENT_NAMES:
+            return resources
+        return [each._replace(state=present_state(each.state)) for each in resources]
 
     def tables(self, kind: str) -> set[int]:
         """The numbers of the containers that have a table or view of this kind."""
@@ -51,11 +56,11 @@ class Snapshot:
         return {int(match[2]) for match in found if match is not None and match[1] == kind}
 
     def range_states(self) -> dict[tuple[int, int], RangeState]:
-        columns = "container, range, lsn, items, bytes, purged_items, purged_bytes, spared"
+        columns = "container, range, lsn, items, bytes, purged_items, purged_bytes"
         return {
             (container, part): RangeState(*range_state)
             for container, part, *range_state in self._db.execute(
-                f"SELECT {columns} FROM positions"
+                f"SELECT {columns}, {self._names.purged_since_change} FROM positions"
             )
         }
 
@@ -86,14 +91,15 @@ class Snapshot:
 
     def hidden(self, number: int) -> set[int]:
         """The numbers of items that were cleared with their partition and are yet to be removed."""
-        if number not in self.tables("standing"):  # a layout from before there were any
+        view = self._names.visible
+        if number not in self.tables(view):  # the layouts before 3 have none
             return set()
-        sql = f"SELECT number FROM items_{number} EXCEPT SELECT number FROM standing_{number}"
+        sql = f"SELECT number FROM items_{number} EXCEPT SELECT number FROM {view}_{number}"
         return {item for (item,) in self._db.execute(sql)}
 
     def logs(self) -> set[int]:
         """The numbers of the containers that keep a log, in a file of a layout that has views."""
-        return self.tables("changes") & self.tables("standing")
+        return self.tables("changes") & self.tables(self._names.visible)
 
     def logged(self, number: int) -> Iterator[tuple[str, bytes | None]]:
         """The id and body of each entry."""
@@ -101,21 +107,21 @@ class Snapshot:
 
     def log_problems(self, number: int) -> Iterator[str]:
         """Where a log contradicts the items or the counters."""
-        log = f"changes_{number} AS logged"
+        log, visible = f"changes_{number} AS logged", f"{self._names.visible}_{number}"
         # The others go from an item or an entry to the log of its range.
         floors = f"change_logs ON change_logs.container = {number} AND change_logs.range ="
         same = "logged.pk = items.pk AND logged.id = items.id"
         for text, sql in (
             (
                 "the last write of '{}' is not in the log",
-                f"SELECT id FROM standing_{number} AS items"
+                f"SELECT id FROM {visible} AS items"
                 f" JOIN {floors} items.number >> {RANGE_SHIFT} WHERE lsn > floor"
                 f" AND NOT EXISTS (SELECT 1 FROM {log} WHERE logged.range = change_logs.range"
                 f" AND logged.lsn = items.lsn AND {same} AND kind IN ('create', 'replace'))",
             ),
             (
                 "'{}' is there, and gone according to the log",
-                f"SELECT items.id FROM {log} JOIN standing_{number} AS items ON {same}"
+                f"SELECT items.id FROM {log} JOIN {visible} AS items ON {same}"
                 " AND items.lsn <= logged.lsn WHERE kind IN ('delete', 'expire')"
                 # One transaction may remove an item and write another one of its id.
                 f" AND NOT EXISTS (SELECT 1 FROM changes_{number} AS later"

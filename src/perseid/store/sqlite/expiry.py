@@ -1,145 +1,121 @@
-"""The dead and those about to die, as the indexes over lifetimes show them, without the living.
-
-An item without a ttl is found by the second of its last write, one with a ttl by that plus its ttl:
-see `ttl.py` for what either has to do with death.
-"""
+"""Expired items in SQLite: purges and counts them, and frees the disk space they leave."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import apsw
-import orjson
 
-from perseid.model import RANGE_SHIFT, Row, StorageUsage
-from perseid.store.sqlite import tombstones
-from perseid.store.types import (
-    ExpiryCount,
-    PurgedItem,
-    PurgeRequest,
-)
-from perseid.ttl import (
-    EXPIRING_ITEMS_SQL,
-    LIVE_SQL,
-    Cutoff,
-    ExpirySpan,
-    bucket_sql,
-    expired_spans,
-    inherited_expired_at_sql,
-)
+from perseid.model import Container, Row
+from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.purge_allowance import within_allowance
+from perseid.store.sqlite import expiry_sql, schema
+from perseid.store.sqlite.clearing import PartitionClearing
+from perseid.store.sqlite.database import BUSY_TIMEOUT, Database
+from perseid.store.sqlite.writer import client_errors
+from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, PurgeResult
+from perseid.ttl import Cutoff, ExpirySpan
+
+# SQLite starts the write-ahead log again whenever no connection reads from it. Under queries that
+# never pause it would grow without limit: from this size on, writes wait for a checkpoint.
+_LARGE_LOG: Final = 128 * 1024 * 1024
+_CHECKPOINT_WAIT: Final = 1000  # milliseconds, for each time that the log has this size
 
 
-def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) -> StorageUsage:
-    """What a range holds, living and dead."""
-    with db:  # one snapshot: a purge that commits in between would be counted by half
-        items, size, purged, purged_size, expired_by_change = db.execute(
-            "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
-            " WHERE container = ? AND range = ?",
-            (number, range_index),
-        ).get or (0, 0, 0, 0, 0)
-        counts = [_count(db, number, range_index, span) for span in expired_spans(cutoff)]
-        hidden = tombstones.hidden_usage(db, number, range_index)
-    expired, expired_size = (sum(column) for column in zip(*counts, strict=True))
-    # Nobody sees whether what is hidden has been removed yet.
-    return StorageUsage(
-        items - hidden.items - expired,
-        size - hidden.size - expired_size,
-        expired,
-        expired_size,
-        purged + hidden.expired,
-        purged_size + hidden.expired_size,
-        expired_by_change + hidden.expired_by_change,
-    )
+class SqliteExpiry:
+    """See `store.protocol.ExpiryStore`."""
 
+    def __init__(self, database: Database, clearing: PartitionClearing) -> None:
+        self._database = database
+        self._clearing = clearing
+        self._log_file = database.path.with_name(f"{database.path.name}-wal")
+        self._log_limit = _LARGE_LOG
 
-def count_partitions(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) -> int:
-    """How many logical partitions of a range have a live item."""
-    sql = (
-        f"SELECT COUNT(DISTINCT pk) FROM standing_{number}"
-        f" WHERE number >= :first AND number < :end AND {LIVE_SQL}"
-    )
-    first, end = range_index << RANGE_SHIFT, (range_index + 1) << RANGE_SHIFT
-    return int(db.execute(sql, {"first": first, "end": end} | cutoff._asdict()).get)
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        def work() -> PurgeResult:
+            is_logged = request.container.number in self._database.logs.logged_containers
+            limit = min(request.max_items, MAX_LOGGED_REMOVALS) if is_logged else request.max_items
+            candidates = expiry_sql.purge_candidates(self._database.write_db, request, limit)
+            result = within_allowance(candidates, request.allowance)
+            if result.items:
+                self._purge_items(request, result.items)
+            return result
 
+        return await self._database.writer.submit(work, is_heavy=True)
 
-def purge_candidates(db: apsw.Connection, request: PurgeRequest, limit: int) -> list[PurgedItem]:
-    """The first expired items of a range in the order of their expiry, from both indexes."""
-    number = request.container.number
-    part = f"number >> {RANGE_SHIFT} = :range"
-    # All in one row: each row fetched is a moment in which this thread asks the event loop's for
-    # the interpreter.
-    sql = (
-        "SELECT json_group_array(json_array(number, kind, base, ended, size, terms)) FROM ("
-        "SELECT * FROM ("
-        " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
-        f" {inherited_expired_at_sql(':until', ':before', ':after')} AS ended, size, terms"
-        f" FROM standing_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
-        " ORDER BY ts LIMIT :limit)"
-        " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
-        f" FROM standing_{number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
-        " ORDER BY ts + ttl LIMIT :limit)"
-        ") ORDER BY ended LIMIT :limit)"
-    )
-    values = request.expiry_ages._asdict() | request.cutoff._asdict()
-    values |= {"range": request.range_index, "limit": limit}
-    return [*map(PurgedItem._make, orjson.loads(db.execute(sql, values).get))]
+    def _purge_items(self, request: PurgeRequest, purged_items: Sequence[PurgedItem]) -> None:
+        number, range_index = request.container.number, request.range_index
+        state, logs = self._database.state, self._database.logs
+        range_state = state.range_state((number, range_index))
+        if number in logs.logged_containers:
+            logs.log_purge(number, range_index, range_state.lsn + 1, purged_items)
+        numbers = [purged_item.number for purged_item in purged_items]
+        has_unique = bool(request.container.unique_keys)
+        schema.remove_items(self._database.write_db, number, numbers, has_unique_keys=has_unique)
+        state.set_range_state(
+            (number, range_index), range_state.after_purge(purged_items, request.previous_cutoff)
+        )
+        state.add_changed(number, numbers)
 
+    async def purge_cleared(self, limit: int) -> bool:
+        return await self._clearing.purge(limit)
 
-def expiry_count(
-    db: apsw.Connection, number: int, range_index: int, span: ExpirySpan
-) -> ExpiryCount:
-    columns = "COUNT(*), COALESCE(SUM(size), 0), MIN(ts), MAX(ts), MAX({base})"
-    sql = _span_sql(number, span, columns)
-    return ExpiryCount._make(db.execute(sql, _span_values(range_index, span)).get)
+    async def free_disk_space(self, pages: int) -> int:
+        db = self._database.write_db
 
+        def free_pages() -> int:
+            for _ in db.execute(f"PRAGMA incremental_vacuum({pages:d})"):
+                pass
+            left: int = db.pragma("freelist_count")
+            return left
 
-def histogram(
-    db: apsw.Connection, number: int, range_index: int, span: ExpirySpan, origin: int, width: int
-) -> dict[int, tuple[int, int]]:
-    """Items and bytes by the step of `width` seconds from `origin` on in which they end."""
-    sql = _span_sql(
-        number,
-        span,
-        f"{bucket_sql('{base}', ':origin', ':width')} AS bucket, COUNT(*), SUM(size)",
-        "GROUP BY bucket",
-    )
-    values = _span_values(range_index, span) | {"origin": origin, "width": width}
-    return {bucket: (items, size) for bucket, items, size in db.execute(sql, values)}
+        await self._checkpoint()
+        with client_errors():
+            if self._database.point_db.pragma("freelist_count") == 0:
+                return 0
+        return await self._database.writer.submit(free_pages, is_heavy=True)
 
+    async def _checkpoint(self) -> None:
+        """Moves the write-ahead log into the file if it has become large."""
+        size = self._log_file.stat().st_size if self._log_file.exists() else 0
+        if size < self._log_limit:
+            return
 
-def sample(
-    db: apsw.Connection, number: int, range_index: int, span: ExpirySpan, limit: int
-) -> list[Row]:
-    """The first items of a span, without their bodies."""
-    columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
-    sql = _span_sql(number, span, columns, "ORDER BY {base} LIMIT :limit")
-    values = _span_values(range_index, span) | {"limit": limit}
-    return [*map(Row._make, db.execute(sql, values))]
+        def checkpoint() -> bool:
+            db = self._database.write_db
+            db.set_busy_timeout(min(BUSY_TIMEOUT, size // _LARGE_LOG * _CHECKPOINT_WAIT))
+            try:
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.BusyError:
+                return False  # a connection has been reading all the time
+            finally:
+                db.set_busy_timeout(BUSY_TIMEOUT)
+            return True
 
+        is_done = await self._database.writer.submit(checkpoint, is_outside_transaction=True)
+        self._log_limit = _LARGE_LOG if is_done else size + _LARGE_LOG
 
-def invalid_ttls(db: apsw.Connection, number: int, cutoff: Cutoff) -> int:
-    """How many live items have a `ttl` that is none."""
-    sql = (
-        f"SELECT COUNT(*) FROM standing_{number} WHERE ttl IS NULL AND {LIVE_SQL}"
-        " AND json_type(body, '$.ttl') IS NOT NULL"
-    )
-    return int(db.execute(sql, cutoff._asdict()).get)
+    async def count(self, container: Container, range_index: int, span: ExpirySpan) -> ExpiryCount:
+        return await self._database.readers.in_thread(
+            lambda db: expiry_sql.count(db, container.number, range_index, span)
+        )
 
+    async def histogram(
+        self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
+    ) -> dict[int, tuple[int, int]]:
+        return await self._database.readers.in_thread(
+            lambda db: expiry_sql.histogram(db, container.number, range_index, span, origin, width)
+        )
 
-def _count(db: apsw.Connection, number: int, range_index: int, span: ExpirySpan) -> tuple[int, int]:
-    """Items and bytes of a span, from the index alone."""
-    sql = _span_sql(number, span, "COUNT(*), COALESCE(SUM(size), 0)")
-    items, size = db.execute(sql, _span_values(range_index, span)).get
-    return items, size
+    async def sample(
+        self, container: Container, range_index: int, span: ExpirySpan, limit: int
+    ) -> list[Row]:
+        return await self._database.readers.in_thread(
+            lambda db: expiry_sql.sample(db, container.number, range_index, span, limit)
+        )
 
-
-def _span_sql(number: int, span: ExpirySpan, columns: str, rest: str = "") -> str:
-    """SQL over the items of a span, in the order of their bases; binds :range :after :upto."""
-    condition, base = EXPIRING_ITEMS_SQL[span.kind]
-    return (
-        f"SELECT {columns.format(base=base)} FROM standing_{number}"
-        f" WHERE number >> {RANGE_SHIFT} = :range AND {condition}"
-        f" AND {base} > :after AND {base} <= :upto {rest.format(base=base)}"
-    )
-
-
-def _span_values(range_index: int, span: ExpirySpan) -> dict[str, int]:
-    return {"range": range_index, "after": span.after, "upto": span.upto}
+    async def count_invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
+        return await self._database.readers.in_thread(
+            lambda db: expiry_sql.count_invalid_ttls(db, container.number, cutoff)
+        )

@@ -137,7 +137,7 @@ def _read_sql(number: int, size: int) -> str:
     # planner thinks of it.
     return (
         f"SELECT {COLUMNS} FROM (VALUES {','.join(['(?,?)'] * size)}) AS wanted"
-        f" CROSS JOIN standing_{number} WHERE pk = wanted.column1 AND id = wanted.column2"
+        f" CROSS JOIN visible_{number} WHERE pk = wanted.column1 AND id = wanted.column2"
     )
 
 

@@ -55,7 +55,7 @@ def _source(number: int, search: Search, index: str | None) -> tuple[str, dict[s
         scope = f"{condition_sql(search.where.condition)} AND {scope}"
         values |= bindings(search.where)
     if index is None:
-        return f"FROM standing_{number} WHERE {scope}", values
+        return f"FROM visible_{number} WHERE {scope}", values
     return (
         f"FROM items_{number} {indexed_by(index)} WHERE {scope} AND {visible_sql(number)}",
         values,

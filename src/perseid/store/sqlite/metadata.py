@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import apsw
 import orjson
 
+from perseid.clock import ClockSetting
 from perseid.store.sqlite import schema
+from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.writer import client_errors
 from perseid.store.types import (
     AuditEntry,
     PutResource,
@@ -16,26 +21,93 @@ from perseid.store.types import (
 )
 
 
-def get(db: apsw.Connection, name: str) -> str | None:
+class SqliteValues:
+    """See `store.protocol.NamedValues`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, name: str) -> str | None:
+        with client_errors():
+            return _get(self._database.point_db, name)
+
+    async def put(self, name: str, value: str) -> None:
+        sql = (
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+        )
+        db = self._database.write_db
+
+        def work() -> None:
+            db.execute(sql, (name, value))
+
+        await self._database.writer.submit(work)
+
+    async def put_if_absent(self, name: str, value: str) -> str:
+        db = self._database.write_db
+
+        def work() -> str:
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
+            return _get(db, name) or value
+
+        return await self._database.writer.submit(work)
+
+
+class SqliteMetadata:
+    """See `store.protocol.MetadataStore`."""
+
+    generation = 0  # no other process writes to the file, so the metadata is read once
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def check_catalog_version(self) -> None:
+        """Always current: no other process has the file."""
+
+    async def publish_clock(self, setting: ClockSetting) -> None:
+        """There is no other process to publish it to."""
+
+    async def next_number(self, series: str) -> int:
+        return await self._database.writer.submit(
+            lambda: _next_number(self._database.write_db, series)
+        )
+
+    async def resources(self) -> list[Resource]:
+        with client_errors():
+            return resources(self._database.point_db)
+
+    async def audit_entries(
+        self, container: str | None, after: int, limit: int
+    ) -> list[tuple[int, AuditEntry]]:
+        with client_errors():
+            return _audit_entries(self._database.point_db, container, after, limit)
+
+    async def change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
+        await self._database.writer.submit(lambda: self._change(changes), is_heavy=True)
+
+    def _change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
+        database, logs, state = self._database, self._database.logs, self._database.state
+        for change in changes:
+            _apply(database.write_db, change)
+            if isinstance(change, PutResource) and change.resource.kind == "container":
+                definition = change.resource.state
+                logs.set_logging(definition["number"], definition.get("keeps_versions", False))
+        # Only now: a change that failed above has no effect.
+        for change in changes:
+            if isinstance(change, PutResource) and change.resource.kind == "container":
+                state.load_container(change)
+            elif isinstance(change, RemoveResource) and change.resource.kind == "container":
+                number = change.resource.state["number"]
+                state.drop_container(number)
+                database.indexes.drop_container(number)
+        state.set_logged_containers(logs.read())
+
+
+def _get(db: apsw.Connection, name: str) -> str | None:
     value: str | None = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
     return value
 
 
-def put(db: apsw.Connection, name: str, value: str) -> None:
-    db.execute(
-        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
-    )
-
-
-def put_if_absent(db: apsw.Connection, name: str, value: str) -> str:
-    """The value that is there, which is this one if there was none."""
-    db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-    kept: str = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
-    return kept
-
-
-def next_number(db: apsw.Connection, series: str) -> int:
+def _next_number(db: apsw.Connection, series: str) -> int:
     value: str = db.execute(
         "INSERT INTO meta VALUES (?, '1')"
         " ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
@@ -58,7 +130,7 @@ def resources(db: apsw.Connection) -> list[Resource]:
     return found
 
 
-def audit_entries(
+def _audit_entries(
     db: apsw.Connection, container: str | None, after: int, limit: int
 ) -> list[tuple[int, AuditEntry]]:
     """Lines of the audit log, of one container or of all."""
@@ -70,7 +142,7 @@ def audit_entries(
     return [(line, AuditEntry(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
 
-def apply(db: apsw.Connection, change: PutResource | RemoveResource | AuditEntry) -> None:
+def _apply(db: apsw.Connection, change: PutResource | RemoveResource | AuditEntry) -> None:
     """Makes a change, with the tables of a container that comes or goes; StaleResource if somebody
     else was first."""
     if isinstance(change, PutResource):

@@ -176,6 +176,82 @@ def add_previous_cutoffs(db: apsw.Connection) -> None:
         )
 
 
+def use_plain_names(db: apsw.Connection) -> None:
+    """Layout 7: the names of tables, columns and keys that later releases use."""
+    numbers = _containers(db)
+    cleared = db.execute(
+        "SELECT container, pk, range, after, lsn, inherited, own, spare_inherited, spare_own"
+        " FROM graves"
+    ).fetchall()
+    # Not renamed: SQLite would rename the table in the views that read it, too.
+    for number in numbers:
+        db.execute(f"DROP VIEW IF EXISTS standing_{number}")
+    db.execute(
+        """
+        DROP TABLE graves;
+        CREATE TABLE tombstones (
+            container INTEGER NOT NULL,
+            pk BLOB NOT NULL,
+            range INTEGER NOT NULL,
+            after_lsn INTEGER NOT NULL,
+            up_to_lsn INTEGER NOT NULL,
+            inherited_cutoff INTEGER NOT NULL,
+            own_cutoff INTEGER NOT NULL,
+            previous_inherited_cutoff INTEGER NOT NULL,
+            previous_own_cutoff INTEGER NOT NULL,
+            PRIMARY KEY (container, pk, up_to_lsn)
+        ) WITHOUT ROWID;
+        ALTER TABLE positions RENAME COLUMN spared TO purged_since_change;
+        """
+    )
+    db.executemany("INSERT INTO tombstones VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", cleared)
+    for number in numbers:
+        hidden = (
+            f" WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE container = {number}"
+            f" AND tombstones.pk = items_{number}.pk"
+            f" AND items_{number}.lsn <= tombstones.up_to_lsn)"
+        )
+        condition = hidden if any(row[0] == number for row in cleared) else ""
+        db.execute(
+            f"""
+            CREATE VIEW visible_{number} AS SELECT * FROM items_{number}{condition};
+            DROP INDEX IF EXISTS items_{number}_immortal;
+            CREATE INDEX items_{number}_non_expiring ON items_{number} (number >> 48)
+                WHERE ttl = -1;
+            """
+        )
+    _rename_keys(db)
+
+
+def _rename_keys(db: apsw.Connection) -> None:
+    """A definition that is no JSON stays as it is; reading it reports the damage."""
+    renamed = (
+        ("deaths", "final_cutoffs"),
+        ("dead_age", "expired_age"),
+        ("hold_horizon", "hold_cutoff"),
+        ("previous.deaths", "previous.final_cutoffs"),
+        ("previous.dead_age", "previous.expired_age"),
+        ("previous.spared", "previous.purged_since_change"),
+    )
+    for old, new in renamed:
+        db.execute(
+            f"UPDATE resources SET state ="
+            f" json_remove(json_set(state, '$.{new}', json(state -> '$.{old}')), '$.{old}')"
+            f" WHERE kind = 'container' AND json_valid(state)"
+            f" AND json_type(state, '$.{old}') IS NOT NULL"
+        )
+    for old, new in (("diedAtOnce", "expiredImmediately"), ("revived", "restored")):
+        db.execute(
+            f"UPDATE audit SET entry ="
+            f" json_remove(json_set(entry, '$.{new}', json(entry -> '$.{old}')), '$.{old}')"
+            f" WHERE json_valid(entry) AND json_type(entry, '$.{old}') IS NOT NULL"
+        )
+    db.execute(
+        "UPDATE audit SET entry = json_set(entry, '$.event', 'counts')"
+        " WHERE json_valid(entry) AND entry ->> '$.event' = 'figures'"
+    )
+
+
 def _containers(db: apsw.Connection) -> list[int]:
     """The numbers of the containers that have a table of items."""
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
@@ -190,4 +266,5 @@ MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     log_cleared_items,
     allow_repeated_clearing,
     add_previous_cutoffs,
+    use_plain_names,
 )

@@ -66,7 +66,7 @@ class _StuckDetector:
 
 def _next_live(db: apsw.Connection, number: int, search: Search, after: int) -> int | None:
     """The number of the first live item behind `after`, from the indexes over lifetimes."""
-    table = f"standing_{number}"
+    table = f"visible_{number}"
     if search.range_index is None:
         highest = db.execute(f"SELECT MAX(number) FROM {table}").get
         range_indexes = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
@@ -114,6 +114,6 @@ def _search_sql(number: int, search: Search) -> tuple[str, dict[str, Any]]:
             scope += f" AND id IN ({', '.join(f':v{value_index}' for value_index in ids)})"
             order = "+number"
     return (
-        f"SELECT {COLUMNS} FROM standing_{number} WHERE {scope} ORDER BY {order} LIMIT :limit",
+        f"SELECT {COLUMNS} FROM visible_{number} WHERE {scope} ORDER BY {order} LIMIT :limit",
         values,
     )

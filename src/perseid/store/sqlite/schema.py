@@ -21,11 +21,6 @@ VERSION: Final = len(MIGRATIONS)
 _create, _add_tombstones = MIGRATIONS[0], MIGRATIONS[2]
 
 
-def _item_tables(db: apsw.Connection) -> list[str]:
-    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
-    return [str(table) for (table,) in db.execute(tables)]
-
-
 def check(db: apsw.Connection) -> None:
     """StoreError if another program or a newer release wrote the file; it stays unchanged."""
     version, owner = db.pragma("user_version"), db.pragma("application_id")
@@ -80,7 +75,7 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
             WHERE ttl IS NULL;
         CREATE INDEX {table}_expiring ON {table} (number >> {RANGE_SHIFT}, ts + ttl, size, terms)
             WHERE ttl > 0;
-        CREATE INDEX {table}_immortal ON {table} (number >> {RANGE_SHIFT}) WHERE ttl = -1;
+        CREATE INDEX {table}_non_expiring ON {table} (number >> {RANGE_SHIFT}) WHERE ttl = -1;
         CREATE TABLE unique_{number} (
             entry BLOB PRIMARY KEY,
             number INTEGER NOT NULL
@@ -110,9 +105,10 @@ def visible_sql(number: int) -> str:
     statements that must name an index, which a view does not have. SQLite evaluates the first part
     once, so the condition is nearly free while no partition is pending."""
     return (
-        f"(NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d})"
-        f" OR NOT EXISTS (SELECT 1 FROM graves WHERE container = {number:d}"
-        f" AND graves.pk = items_{number}.pk AND items_{number}.lsn <= graves.lsn))"
+        f"(NOT EXISTS (SELECT 1 FROM tombstones WHERE container = {number:d})"
+        f" OR NOT EXISTS (SELECT 1 FROM tombstones WHERE container = {number:d}"
+        f" AND tombstones.pk = items_{number}.pk"
+        f" AND items_{number}.lsn <= tombstones.up_to_lsn))"
     )
 
 
@@ -120,20 +116,18 @@ def create_visible_items_view(db: apsw.Connection, number: int) -> None:
     """Creates the view that all readers use, with that condition if it is needed. A view belongs
     to the same snapshot as the items, so a reader never sees a half-cleared partition."""
     has_tombstones = (
-        db.execute("SELECT 1 FROM graves WHERE container = ?", (number,)).get is not None
+        db.execute("SELECT 1 FROM tombstones WHERE container = ?", (number,)).get is not None
     )
     condition = f" WHERE {visible_sql(number)}" if has_tombstones else ""
     db.execute(
-        f"DROP VIEW IF EXISTS standing_{number}; CREATE VIEW standing_{number} AS"
+        f"DROP VIEW IF EXISTS visible_{number}; CREATE VIEW visible_{number} AS"
         f" SELECT * FROM items_{number}{condition}"
     )
 
 
 def drop_items(db: apsw.Connection, number: int) -> None:
-    db.execute(
-        f"DROP VIEW standing_{number}; DROP TABLE items_{number}; DROP TABLE unique_{number}"
-    )
-    db.execute("DELETE FROM graves WHERE container = ?", (number,))
+    db.execute(f"DROP VIEW visible_{number}; DROP TABLE items_{number}; DROP TABLE unique_{number}")
+    db.execute("DELETE FROM tombstones WHERE container = ?", (number,))
     db.execute(
         "INSERT INTO meta SELECT 'highest_dropped_lsn', COALESCE(MAX(lsn), 0) FROM positions"
         " WHERE container = ? ON CONFLICT (name)"

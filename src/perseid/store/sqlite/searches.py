@@ -130,7 +130,7 @@ def _pick(
     """The first of the numbered items that meet the condition."""
     sql = (
         f"SELECT {COLUMNS} FROM (SELECT value AS wanted FROM json_each(:numbers))"
-        f" CROSS JOIN standing_{number} ON number = wanted WHERE {where}"
+        f" CROSS JOIN visible_{number} ON number = wanted WHERE {where}"
     )
     values = bindings(search.where)
     page = PageBuilder(search)

@@ -17,13 +17,15 @@ from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import schema
 from perseid.ttl import EXPIRED_BY_CHANGE_SQL, LIVE_SQL, Cutoff, expired_by_change_sql, live_sql
 
-MAX_IMMEDIATE_REMOVALS: Final = 1000  # items that one transaction removes without anyone noticing
 _HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
-_COLUMNS: Final = "container, pk, range, after, lsn, inherited, own, spare_inherited, spare_own"
+_COLUMNS: Final = (
+    "container, pk, range, after_lsn, up_to_lsn, inherited_cutoff, own_cutoff,"
+    " previous_inherited_cutoff, previous_own_cutoff"
+)
 # By the horizons of the grave.
-_WAS_EXPIRED: Final = f"NOT {live_sql('inherited', 'own')}"
+_WAS_EXPIRED: Final = f"NOT {live_sql('inherited_cutoff', 'own_cutoff')}"
 _WAS_EXPIRED_BY_CHANGE: Final = expired_by_change_sql(
-    "inherited", "own", "spare_inherited", "spare_own"
+    "inherited_cutoff", "own_cutoff", "previous_inherited_cutoff", "previous_own_cutoff"
 )
 
 
@@ -63,7 +65,7 @@ def read_all(db: apsw.Connection) -> list[Tombstone]:
             container, pk, part, after, lsn, Cutoff._make(bounds[:2]), Cutoff._make(bounds[2:])
         )
         for container, pk, part, after, lsn, *bounds in db.execute(
-            f"SELECT {_COLUMNS} FROM graves ORDER BY container, pk, lsn"
+            f"SELECT {_COLUMNS} FROM tombstones ORDER BY container, pk, up_to_lsn"
         )
     ]
 
@@ -101,9 +103,10 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> Hidde
         f"SELECT COUNT(*), COALESCE(SUM(size), 0), COUNT(*) FILTER (WHERE {_WAS_EXPIRED}),"
         f" COALESCE(SUM(size) FILTER (WHERE {_WAS_EXPIRED}), 0),"
         f" COUNT(*) FILTER (WHERE {_WAS_EXPIRED_BY_CHANGE})"
-        f" FROM graves CROSS JOIN items_{container} AS items ON items.pk = graves.pk"
-        " AND items.lsn > graves.after AND items.lsn <= graves.lsn"
-        " WHERE graves.container = ? AND graves.range = ?",
+        f" FROM tombstones CROSS JOIN items_{container} AS items"
+        " ON items.pk = tombstones.pk AND items.lsn > tombstones.after_lsn"
+        " AND items.lsn <= tombstones.up_to_lsn"
+        " WHERE tombstones.container = ? AND tombstones.range = ?",
         (container, range_index),
     ).get
     return HiddenUsage._make(found)
@@ -111,7 +114,7 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> Hidde
 
 def create(db: apsw.Connection, tombstone: Tombstone) -> None:
     db.execute(
-        f"INSERT INTO graves ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO tombstones ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*tombstone[:5], *tombstone.cutoff, *tombstone.previous_cutoff),
     )
     schema.create_visible_items_view(db, tombstone.container)
@@ -119,7 +122,7 @@ def create(db: apsw.Connection, tombstone: Tombstone) -> None:
 
 def remove_tombstone(db: apsw.Connection, tombstone: Tombstone) -> None:
     db.execute(
-        "DELETE FROM graves WHERE container = ? AND pk = ? AND lsn = ?",
+        "DELETE FROM tombstones WHERE container = ? AND pk = ? AND up_to_lsn = ?",
         (tombstone.container, tombstone.pk, tombstone.lsn),
     )
     schema.create_visible_items_view(db, tombstone.container)
@@ -152,8 +155,8 @@ def free_entries(db: apsw.Connection, container: int, entries: Iterable[bytes]) 
     for entry in entries:
         db.execute(
             f"DELETE FROM {unique} WHERE entry = ?"
-            f" AND NOT EXISTS (SELECT 1 FROM standing_{container} AS standing"
-            f" WHERE standing.number = {unique}.number)",
+            f" AND NOT EXISTS (SELECT 1 FROM visible_{container} AS visible"
+            f" WHERE visible.number = {unique}.number)",
             (entry,),
         )
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
-_DROPPED: Final = re.compile(r"no such table: (main\.)?(items|standing)_[0-9]")
+_DROPPED: Final = re.compile(r"no such table: (main\.)?(items|visible)_[0-9]")
 _LOOP_TURNS: Final = 4  # of the event loop before a group starts
 _SINGLE_ITEM_ERRORS: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 

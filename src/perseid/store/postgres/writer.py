@@ -1,0 +1,272 @@
+"""Writes: whatever waits for one range shares its next transaction.
+
+A range's counter is one row, and each transaction that writes to the range holds it until it is
+durable; so writes to a range come one after the other, on all front ends together. To make the
+most of it, each front end collects what waits for a range, reads all rows these writes ask for in
+one go, decides one after the other in memory, and sends all changes together with the COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from perseid.errors import OwnerNotFound
+from perseid.model import Container, ItemKey, Row
+from perseid.store.postgres import statements
+from perseid.store.postgres.catalog_version import CatalogVersion
+from perseid.store.postgres.failures import as_client_error, is_single_write_error
+from perseid.store.postgres.overlay import Overlay
+from perseid.store.postgres.pool import DatabaseConnection, Pool
+from perseid.store.postgres.schema import range_key
+from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
+from perseid.store.sql.range_state import RangeState
+from perseid.store.types import Decision, PartitionAtCutoff, View
+from perseid.ttl import live_sql
+
+T = TypeVar("T")
+
+LARGEST_GROUP: Final = 64
+_PARTITION_SIZE: Final = (
+    "SELECT COALESCE(SUM(size), 0)::bigint FROM items WHERE part = $1 AND pk = $2 AND "
+    + live_sql("$3", "$4")
+)
+
+
+class _Job:
+    __slots__ = ("container", "decide", "error", "future", "is_heavy", "keys", "result")
+
+    def __init__(
+        self,
+        container: Container,
+        keys: Sequence[ItemKey],
+        decide: Callable[[View], Decision[Any]],
+        is_heavy: bool,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.container = container
+        self.keys = keys
+        self.decide = decide
+        self.is_heavy = is_heavy
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class PostgresWriter:
+    """All writes to items through this front end."""
+
+    def __init__(self, pool: Pool, freshness: CatalogVersion, now: Callable[[], float]) -> None:
+        self._pool = pool
+        self._catalog_version = freshness
+        self._now = now
+        self._waiting: dict[str, deque[_Job]] = {}  # by range; those that are being served
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def write(
+        self,
+        container: Container,
+        range_index: int,
+        keys: Sequence[ItemKey],
+        decide: Callable[[View], Decision[T]],
+        *,
+        is_heavy: bool,
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = _Job(container, keys, decide, is_heavy, future)
+        part = range_key(container.number, range_index)
+        waiting = self._waiting.get(part)
+        if waiting is not None:
+            waiting.append(job)
+        else:
+            self._waiting[part] = deque((job,))
+            task = loop.create_task(self._write_range(part))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def close(self) -> None:
+        """Finishes everything that was submitted."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _write_range(self, part: str) -> None:
+        """Until nobody waits for the range."""
+        waiting = self._waiting[part]
+        while waiting:
+            group = [waiting.popleft()]
+            if not group[0].is_heavy:
+                while waiting and not waiting[0].is_heavy and len(group) < LARGEST_GROUP:
+                    group.append(waiting.popleft())
+            try:
+                await self._run(part, group)
+            except BaseException as exc:
+                for job in group:
+                    job.error = job.error or as_client_error(exc)
+                if not isinstance(exc, Exception):
+                    _answer(group)
+                    raise
+            _answer(group)
+        del self._waiting[part]
+
+    async def _run(self, part: str, group: list[_Job]) -> None:
+        try:
+            await self._try(part, group)
+        except psycopg.Error as exc:
+            if len(group) == 1 or not is_single_write_error(exc):
+                raise
+            # The database has refused what one of them writes; the others are not to suffer.
+            for job in group:
+                try:
+                    await self._try(part, [job])
+                except Exception as alone:
+                    job.error = as_client_error(alone)
+
+    async def _try(self, part: str, group: list[_Job]) -> None:
+        await transact(self._pool, lambda db: self._attempt(db, part, group))
+
+    async def _attempt(self, db: DatabaseConnection, part: str, group: list[_Job]) -> None:
+        for job in group:
+            job.result = job.error = None
+        keys = [*{key: None for job in group for key in job.keys if is_storable_key(key)}]
+        lock, version, found = await pipelined(
+            db,
+            ("BEGIN", ()),
+            (statements.LOCK, (part,)),
+            (statements.VERSION, ()),
+            _find(part, keys),
+        )
+        if not lock:
+            current = version[0][0]
+            for job in group:
+                job.error = _missing(self._catalog_version, current, job.container)
+            await db.execute("ROLLBACK")
+            return
+        *counters, floor, _lease_holder, _until = lock[0]
+        overlay = Overlay(RangeState._make(counters), map(Row._make, found))
+        unique_key_owners: dict[bytes, Row | None] = {}  # as they are in the database
+        for job in group:
+            try:
+                self._catalog_version.check(version[0][0], job.container)
+                self._catalog_version.check_write(job.container)
+                decision = await self._decide(db, part, job, overlay, unique_key_owners)
+                ts = None if floor is None else decision.second(self._now)
+                overlay.add_changes(decision.changes, ts)
+                job.result = decision.result
+            except psycopg.Error:
+                raise
+            except Exception as exc:
+                job.error = exc
+        sent = _statements(part, group[0].container, overlay)
+        await commit(db, *sent, is_writing=bool(sent) or overlay.is_sent)
+
+    async def _decide(
+        self,
+        db: DatabaseConnection,
+        part: str,
+        job: _Job,
+        overlay: Overlay,
+        unique_key_owners: dict[bytes, Row | None],
+    ) -> Decision[Any]:
+        rows = {key: overlay.row(key) for key in job.keys}
+        owners: dict[bytes, Row | None] = {}
+        sizes: dict[PartitionAtCutoff, int] = {}
+        has_unique = bool(job.container.unique_keys)
+        range_state = overlay.range_state
+        while True:
+            view = View(rows, owners, sizes, range_state.lsn + 1, range_state.size)
+            decision = (
+                await asyncio.to_thread(job.decide, view) if job.is_heavy else job.decide(view)
+            )
+            partitions = [each for each in decision.needs_sizes if each not in sizes]
+            if partitions:
+                # The size must include the changes of earlier writes of this transaction.
+                if overlay.is_changed:
+                    await pipelined(db, *_statements(part, job.container, overlay))
+                    overlay.sent()
+                    unique_key_owners.clear()
+                for each in partitions:
+                    values = (part, each.pk, *each.cutoff)
+                    ((sizes[each],),) = await execute(db, _PARTITION_SIZE, values)
+            entries = [e for e in decision.entries() if e not in owners] if has_unique else []
+            if entries:
+                await _read_owners(db, part, entries, unique_key_owners)
+                owners |= {
+                    entry: overlay.unique_key_owner(entry, unique_key_owners[entry])
+                    for entry in entries
+                }
+            if not partitions and not entries:
+                return decision
+
+
+async def _read_owners(
+    db: DatabaseConnection,
+    part: str,
+    entries: Iterable[bytes],
+    stored_owners: dict[bytes, Row | None],
+) -> None:
+    """Adds the rows that own the entries in the database, as far as they are not known."""
+    unread = [entry for entry in entries if entry not in stored_owners]
+    if unread:
+        stored_owners.update(dict.fromkeys(unread))
+        for entry, *columns in await execute(db, statements.UNIQUE_KEY_OWNERS, (part, unread)):
+            stored_owners[entry] = Row._make(columns)
+
+
+def _answer(group: Iterable[_Job]) -> None:
+    for job in group:
+        if job.future.done():  # the client has gone; the write stands
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+def is_storable_key(key: ItemKey) -> bool:
+    """Whether there can be an item with that key: text has neither NUL nor half characters."""
+    return "\0" not in key.id and (key.id.isascii() or not _has_surrogates(key.id))
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _missing(freshness: CatalogVersion, version: int, container: Container) -> BaseException:
+    """Why a range is not there: the container was dropped, here or by another front end."""
+    try:
+        freshness.check(version, container)
+        freshness.check_write(container)
+    except Exception as exc:
+        return exc
+    return OwnerNotFound()
+
+
+def _find(part: str, keys: Sequence[ItemKey]) -> Statement:
+    if len(keys) == 1:
+        return statements.FIND_ONE, (part, *keys[0])
+    return statements.FIND, (part, [key.pk for key in keys], [key.id for key in keys])
+
+
+def _statements(part: str, container: Container, overlay: Overlay) -> list[Statement]:
+    """What makes the database look like the overlay; nothing if nothing was changed."""
+    if not overlay.is_changed:
+        return []
+    sent: list[Statement] = []
+    if container.unique_keys and (released := overlay.released()):
+        sent.append((statements.RELEASE, (part, released)))
+    if gone := overlay.gone():
+        sent.append((statements.DELETE, (part, [row.number for row in gone])))
+    new, changed = overlay.written()
+    sent += statements.inserts(part, container.number, new)
+    sent += statements.upserts(part, container.number, changed)
+    if container.unique_keys:
+        sent += statements.reserve_entries(part, overlay.reserved())
+    sent += statements.log_inserts(part, overlay.log)
+    sent.append(statements.update_range_state(part, overlay.range_state))
+    return sent
