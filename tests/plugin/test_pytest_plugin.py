@@ -330,18 +330,18 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-options=--init nothing",
             "cannot read the start file",
         ),
-        ("def test(perseid): ...", "--perseid-options=--data kept", "leave out --data"),
-        ("def test(perseid): ...", "--perseid-options=--port 8081", "leave out --port"),
+        ("def test(perseid): ...", "--perseid-options=--data kept", "remove --data"),
+        ("def test(perseid): ...", "--perseid-options=--port 8081", "remove --port"),
         (
             "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
             "",
-            "takes named arguments only",
+            "takes keyword arguments only",
         ),
         (
             "import pytest\n@pytest.mark.cosmos(patrition_key='/pk')\n"
             "def test(cosmos_container): ...",
             "",
-            "does not know 'patrition_key'; it takes items, id, partition_key, ",
+            "does not accept 'patrition_key'; it accepts items, id, partition_key, ",
         ),
         (
             "def test(perseid): ...",
@@ -359,7 +359,7 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-endpoint=http://127.0.0.1:1/dbs",
             "it must look like http://127.0.0.1:8081/",
         ),
-        ("def test(perseid): ...", "--perseid-options=--help", "--help starts no server"),
+        ("def test(perseid): ...", "--perseid-options=--help", "--help does not start a server"),
         ("def test(perseid): ...", "--perseid-options=--init 'x", "No closing quotation in: --in"),
     ],
 )
@@ -394,7 +394,7 @@ def test_a_key_without_its_server(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test(perseid): ...")
     code, told = run(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
     assert code == 1
-    assert "UsageError: --perseid-key is a key of the server at --perseid-endpoint" in told
+    assert "UsageError: --perseid-key needs --perseid-endpoint" in told
     assert WELL_KNOWN_KEY not in told
 
 
