@@ -100,8 +100,8 @@ class Settings:
     )
     query_page_seconds: int = _setting(
         5,
-        "Maximum time to collect one page of query results. After it the page is returned with a"
-        " continuation token. Sorting and grouping need all items and are not limited.",
+        "Maximum seconds to collect one page of query results. After them the page is returned"
+        " with a continuation token. Sorting and grouping need all items and are not limited.",
         minimum=0,
     )
     partition_limit: int = _setting(

@@ -76,7 +76,7 @@ def shown(result: Result) -> str:
 
 @pytest.fixture
 def stocked(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, str]:
-    """A container under defaultTtl 100: two items inherit, one has ttl 5, one never ends.
+    """A container under defaultTtl 100: two items inherit, one has ttl 5, one never expires.
 
     The first was written ten seconds before now, the others now.
     """
@@ -154,7 +154,7 @@ def test_preview(
 
 
 def test_preview_draws_when_live_items_would_expire(run: Run, stocked: tuple[str, str]) -> None:
-    """`brief` ends in 5 seconds, `young` in 50, `old` in 40: one bar each, all of full length."""
+    """`brief` expires in 5 seconds, `young` in 50, `old` in 40: one bar each, all full length."""
     text = shown(run("ttl", "preview", *stocked, "--default-ttl", "50"))
     bars = [line for line in text.splitlines() if "━" in line]
     assert len(bars) == 3
@@ -426,7 +426,7 @@ def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str)
     [
         (("forecast", "--bucket", "fortnight"), "bucket is one of second, minute, hour"),
         (("forecast", "--count", "0"), "count is a whole number from 1 to 1000"),
-        (("explain", "nobody", "--partition-key", '"p"'), "There is no item with this id"),
+        (("explain", "missing", "--partition-key", '"p"'), "There is no item with this id"),
         (("explain", "old", "--partition-key", '"p"', "--ttl", "0"), "The input ttl '0'"),
         (("undo",), "There is no change of defaultTtl to undo."),
     ],
@@ -475,8 +475,8 @@ def test_nothing_listens() -> None:
         (429, b'{"message": "later"}'),
     ],
 )
-def test_somebody_else_listens(status: int, body: bytes) -> None:
-    class Stranger(BaseHTTPRequestHandler):
+def test_another_program_listens(status: int, body: bytes) -> None:
+    class OtherProgram(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("x-ms-retry-after-ms", "soon")
@@ -486,7 +486,7 @@ def test_somebody_else_listens(status: int, body: bytes) -> None:
         def log_message(self, format: str, *args: Any) -> None:
             """Quiet."""
 
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+    with HTTPServer(("127.0.0.1", 0), OtherProgram) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
@@ -519,7 +519,7 @@ def test_a_server_that_is_busy_is_asked_again() -> None:
     assert len(asked) == 3
 
 
-def test_a_server_that_breaks_off() -> None:
+def test_a_server_that_closes_the_connection() -> None:
     """Once it has answered, it is not the protocol that is wrong."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(30)

@@ -114,20 +114,20 @@ def test_what_is_declared_is_there(tmp_path: Path, clock: MovableClock, form: st
 def test_doing_it_again_changes_nothing(tmp_path: Path, clock: MovableClock) -> None:
     """Deleted and expired items are not stored again; changes in the file are applied."""
     path, data = write(tmp_path, GOOD), tmp_path / "data"
-    shelf = "/dbs/shop/colls/sessions"
+    container = "/dbs/shop/colls/sessions"
     with serving(path, clock, data) as raw:
-        assert raw.delete(f"{shelf}/docs/s3", pk='["bob"]').status == 204
-        before = raw.get(shelf).json, items(raw, shelf)
+        assert raw.delete(f"{container}/docs/s3", pk='["bob"]').status == 204
+        before = raw.get(container).json, items(raw, container)
     with serving(path, clock, data) as raw:
-        assert (raw.get(shelf).json, items(raw, shelf)) == before
+        assert (raw.get(container).json, items(raw, container)) == before
     clock.advance(3000)
     more = GOOD.replace("1h", "2h").replace("throughput: 600", "throughput: {autoscale: 2000}")
     more = more.replace("{autoscale: 4000}", "5000")
     more = more.replace("- file: more.jsonl", "- {items: [{id: s9, user: x}]}")
     with serving(write(tmp_path, more), clock, data) as raw:
-        assert raw.get(shelf).json["defaultTtl"] == 7200
+        assert raw.get(container).json["defaultTtl"] == 7200
         assert offers(raw) == {(200, 2000), (5000, None)}
-        assert set(items(raw, shelf)) == {"s1", "s9", "m1"}
+        assert set(items(raw, container)) == {"s1", "s9", "m1"}
 
 
 def test_the_rest_of_the_data_stays(tmp_path: Path, clock: MovableClock) -> None:
@@ -224,7 +224,9 @@ PROBLEMS = {
     "database: []": "line 1 (database): 'database' is unknown; did you mean databases?",
     "databases: [{}]": "line 1 (databases[0]): 'id' is missing",
     "databases: [{id: a/b}]": "line 1 (databases[0].id): The database id 'a/b' may not contain",
-    "databases: [{id: a}, {id: a}]": "databases[1]): database 'a' is already declared in line 1",
+    "databases: [{id: a}, {id: a}]": (
+        "databases[1]): the database 'a' is already declared in line 1"
+    ),
     "databases: [{id: a, throughput: 10}]": "Requested throughput 10 is less than",
     "databases: [{id: a, throughput: lots}]": 'throughput): "lots" is neither RU/s',
 }
