@@ -1,7 +1,7 @@
-"""A small session store on Cosmos DB: who is signed in, for how long, and what is in their cart.
+"""A small session store on Cosmos DB: which users are signed in, until when, with which cart.
 
-The container's default ttl ends a session that nobody uses; each visit starts it anew. A reset
-code lives five minutes whatever happens, and a device that asked to be remembered stays.
+The default ttl of the container expires unused sessions; each visit restarts the ttl. A reset code
+expires after five minutes. Sessions of remembered devices never expire.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
 RESET_SECONDS = 5 * 60
-FOR_EVER = -1
+NEVER_EXPIRES = -1
 
 
 class SessionStore:
@@ -25,21 +25,21 @@ class SessionStore:
     def sign_in(self, user: str, *, remember: bool = False) -> str:
         session = {"id": secrets.token_urlsafe(12), "user": user, "kind": "session", "cart": []}
         if remember:
-            session["ttl"] = FOR_EVER
+            session["ttl"] = NEVER_EXPIRES
         self._container.create_item(session)
         return session["id"]
 
     def visit(self, user: str, session: str) -> dict[str, Any] | None:
-        """The session, good for another while; None if it has ended."""
-        found = self._find(user, session)
-        return None if found is None else self._container.replace_item(found, found)
+        """The session, with its ttl restarted; None if it has expired."""
+        item = self._find(user, session)
+        return None if item is None else self._container.replace_item(item, item)
 
     def put_in_cart(self, user: str, session: str, article: str) -> bool:
-        found = self._find(user, session)
-        if found is None:
+        item = self._find(user, session)
+        if item is None:
             return False
-        found["cart"].append(article)
-        self._container.replace_item(found, found)
+        item["cart"].append(article)
+        self._container.replace_item(item, item)
         return True
 
     def sign_out(self, user: str, session: str) -> None:
@@ -47,7 +47,7 @@ class SessionStore:
             self._container.delete_item(session, partition_key=user)
 
     def signed_in(self, user: str) -> int:
-        """On how many devices."""
+        """The number of sessions of the user."""
         return next(
             iter(
                 self._container.query_items(
@@ -56,15 +56,15 @@ class SessionStore:
             )
         )
 
-    def ask_reset(self, user: str) -> str:
+    def request_reset(self, user: str) -> str:
         code = f"{secrets.randbelow(10**6):06}"
         reset = {"id": "reset", "user": user, "kind": "reset", "code": code, "ttl": RESET_SECONDS}
         self._container.upsert_item(reset)
         return code
 
-    def accepts_reset(self, user: str, code: str) -> bool:
-        found = self._find(user, "reset")
-        return found is not None and found["code"] == code
+    def is_reset_code(self, user: str, code: str) -> bool:
+        reset = self._find(user, "reset")
+        return reset is not None and reset["code"] == code
 
     def _find(self, user: str, id_: str) -> dict[str, Any] | None:
         try:

@@ -1,4 +1,4 @@
-"""The session store, tested with Perseid's fixtures only: no server to start, no sleep."""
+"""Tests of the session store with the fixtures of Perseid: no server to start, no sleep."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ def store(cosmos_container):
     return SessionStore(cosmos_container)
 
 
-def test_a_session_ends_an_hour_after_the_last_visit(store, perseid_clock):
+def test_a_session_expires_an_hour_after_the_last_visit(store, perseid_clock):
     session = store.sign_in("ada")
     perseid_clock.advance(HOUR - 1)
     assert store.visit("ada", session)
@@ -24,16 +24,16 @@ def test_a_session_ends_an_hour_after_the_last_visit(store, perseid_clock):
     assert store.visit("ada", session) is None
 
 
-def test_a_remembered_device_stays(store, perseid_clock):
-    brief, kept = store.sign_in("ada"), store.sign_in("ada", remember=True)
+def test_a_remembered_session_never_expires(store, perseid_clock):
+    short, kept = store.sign_in("ada"), store.sign_in("ada", remember=True)
     assert store.signed_in("ada") == 2
     perseid_clock.advance(365 * 24 * HOUR)
-    assert store.visit("ada", brief) is None
+    assert store.visit("ada", short) is None
     assert store.visit("ada", kept)
     assert store.signed_in("ada") == 1
 
 
-def test_a_cart_lives_as_long_as_its_session(store, perseid_clock):
+def test_a_cart_expires_with_its_session(store, perseid_clock):
     session = store.sign_in("ada")
     assert store.put_in_cart("ada", session, "telescope")
     assert store.visit("ada", session)["cart"] == ["telescope"]
@@ -41,25 +41,25 @@ def test_a_cart_lives_as_long_as_its_session(store, perseid_clock):
     assert not store.put_in_cart("ada", session, "tripod")
 
 
-def test_a_reset_code_lives_five_minutes(store, perseid_clock):
-    code = store.ask_reset("ada")
-    assert not store.accepts_reset("ada", f"not {code}")
+def test_a_reset_code_expires_after_five_minutes(store, perseid_clock):
+    code = store.request_reset("ada")
+    assert not store.is_reset_code("ada", f"not {code}")
     perseid_clock.advance(RESET_SECONDS - 1)
-    assert store.accepts_reset("ada", code)
+    assert store.is_reset_code("ada", code)
     perseid_clock.advance(1)
-    assert not store.accepts_reset("ada", code)
+    assert not store.is_reset_code("ada", code)
 
 
 def test_a_second_code_replaces_the_first(store, perseid_clock):
-    first = store.ask_reset("ada")
+    first = store.request_reset("ada")
     perseid_clock.advance(RESET_SECONDS - 1)
-    second = store.ask_reset("ada")
+    second = store.request_reset("ada")
     perseid_clock.advance(RESET_SECONDS - 1)
-    assert store.accepts_reset("ada", second)
-    assert first == second or not store.accepts_reset("ada", first)
+    assert store.is_reset_code("ada", second)
+    assert first == second or not store.is_reset_code("ada", first)
 
 
-def test_signing_out_ends_one_session(store):
+def test_signing_out_deletes_one_session(store):
     session, other = store.sign_in("ada"), store.sign_in("ada")
     store.sign_out("ada", session)
     store.sign_out("ada", session)
@@ -74,20 +74,20 @@ def test_users_do_not_see_each_other(store):
 
 
 @pytest.mark.cosmos(items=[{"id": "old", "user": "ada", "kind": "session", "cart": []}])
-def test_sessions_of_yesterday_are_gone(store, perseid_clock):
+def test_old_sessions_have_expired(store, perseid_clock):
     assert store.signed_in("ada") == 1
     perseid_clock.advance(24 * HOUR)
     assert store.signed_in("ada") == 0
 
 
-def test_asynchronous_code_sees_the_same(store, async_cosmos_container, perseid_clock):
+def test_asynchronous_code_reads_the_same_container(store, async_cosmos_container, perseid_clock):
     session = store.sign_in("ada")
 
     async def carts():
         async with async_cosmos_container as container:
             first = await container.read_item(session, partition_key="ada")
             perseid_clock.advance(HOUR)
-            rest = [item async for item in container.query_items("SELECT * FROM c")]
-            return first["cart"], rest
+            remaining = [item async for item in container.query_items("SELECT * FROM c")]
+            return first["cart"], remaining
 
     assert asyncio.run(carts()) == ([], [])

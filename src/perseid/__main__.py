@@ -1,10 +1,10 @@
-"""python -m perseid, and the command `perseid`."""
+"""Entry point of `python -m perseid` and of the command `perseid`."""
 
 
 def main() -> None:
     try:
         from perseid.commands.cli import main as run
-    except KeyboardInterrupt:  # so early that nothing has begun, and nobody could say so
+    except KeyboardInterrupt:  # before the handler of the commands is loaded
         raise SystemExit(130) from None
     run()
 

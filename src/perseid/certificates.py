@@ -1,4 +1,4 @@
-"""A self-signed certificate for --tls, made once and kept with the data."""
+"""A self-signed certificate for --tls, created once and stored in the data directory."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _LIFETIME: Final = timedelta(days=825)  # the longest that macOS trusts
 
 
 def ensure_certificate(directory: Path, host: str) -> tuple[Path, Path]:
-    """Certificate and key in `directory`, made anew when missing or near their end."""
+    """Certificate and key in `directory`, created if missing, unusable or about to expire."""
     certificate, key = directory / CERTIFICATE_FILE, directory / KEY_FILE
     now = datetime.fromtimestamp(clock.wall(), UTC)
     try:
         if not (certificate.exists() and key.exists() and _is_usable(certificate, key, host, now)):
             _write_certificate(certificate, key, host, now)
     except OSError as exc:
-        raise StartError(f"cannot keep a certificate in {directory}: {exc.strerror}") from exc
+        raise StartError(f"cannot store a certificate in {directory}: {exc.strerror}") from exc
     return certificate, key
 
 
 def pair_problem(certificate: Path, key: Path) -> str | None:
-    """Why a server cannot use these two files; None if it can."""
+    """The reason why a server cannot use these two files; None if it can."""
     passphrase_requests: list[None] = []
 
-    def passphrase() -> str:  # or OpenSSL would ask whoever sits at the terminal
+    def passphrase() -> str:  # without it OpenSSL would prompt on the terminal
         passphrase_requests.append(None)
         return ""
 
@@ -46,7 +46,7 @@ def pair_problem(certificate: Path, key: Path) -> str | None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, passphrase)
     except ssl.SSLError as exc:
         if passphrase_requests:
-            return "the key is encrypted; give it without a passphrase"
+            return "the key is encrypted; use a key without a passphrase"
         if exc.reason == "KEY_VALUES_MISMATCH":
             return "the key belongs to another certificate"
         return "they are not a certificate and its private key in PEM"
@@ -86,7 +86,7 @@ def _write_certificate(certificate: Path, key: Path, host: str, now: datetime) -
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        # Trusted as its own authority, which is how people install it.
+        # A certificate authority, because users install it as a trusted one.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(private, hashes.SHA256())

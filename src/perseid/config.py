@@ -1,4 +1,4 @@
-"""Settings: one frozen dataclass; each field carries its help, the command line is made from it."""
+"""Settings of a server. The options of `perseid serve` are generated from this dataclass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-# The public key of every local Cosmos DB emulator. It protects nothing; it is what clients expect.
+# The public key of the Cosmos DB emulators. It protects nothing; clients use it by default.
 WELL_KNOWN_KEY: Final = (
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 )
@@ -28,39 +28,39 @@ def _setting(default: Any, text: str, **extra: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything a server can be told. Field names are flag names with dashes."""
+    """All settings of a server. The flag of a field has dashes instead of underscores."""
 
     host: str = _setting("127.0.0.1", "Address to listen on.")
     port: int = _setting(8081, "Port to listen on.", minimum=1, maximum=65535)
     data: Path = _setting(Path("perseid-data"), "Directory that holds the database file.")
-    memory: bool = _setting(False, "Keep everything in memory; nothing is left after the end.")
+    memory: bool = _setting(False, "Keep data in memory only; it is lost on exit.")
     store: str | None = _setting(
         None,
-        "A PostgreSQL database to keep everything in, postgresql://user:password@host:port/name,"
-        " which any number of servers may share. Default: a file in the data directory.",
+        "PostgreSQL database for the data, postgresql://user:password@host:port/name. Several"
+        " servers may share it. Default: a file in the data directory.",
         secret=True,
     )
     durability: str = _setting(
         "full",
-        "full: an acknowledged write survives a power cut; normal: it survives a crash of the"
+        "full: acknowledged writes survive a power failure; normal: they survive a crash of the"
         " process; off: for tests.",
         choices=DURABILITIES,
     )
     key: str = _setting(
         WELL_KNOWN_KEY,
-        "Primary master key, base64. Default: the key every emulator uses.",
+        "Primary master key, base64. Default: the well-known key of the emulators.",
         secret=True,
     )
-    secondary_key: str | None = _setting(None, "A second master key.", secret=True)
-    read_only_key: str | None = _setting(None, "A key that can only read.", secret=True)
-    secondary_read_only_key: str | None = _setting(
-        None, "A second key that can only read.", secret=True
-    )
+    secondary_key: str | None = _setting(None, "Secondary master key.", secret=True)
+    read_only_key: str | None = _setting(None, "Primary read-only key.", secret=True)
+    secondary_read_only_key: str | None = _setting(None, "Secondary read-only key.", secret=True)
     no_auth: bool = _setting(False, "Accept unsigned requests.")
     allow_well_known_key: bool = _setting(
-        False, "Listen beyond loopback although the key is the public one."
+        False, "Allow other hosts than loopback with the well-known key or with --no-auth."
     )
-    tls: bool = _setting(False, "Serve HTTPS; makes a self-signed certificate unless --cert.")
+    tls: bool = _setting(
+        False, "Serve HTTPS. Creates a self-signed certificate if --cert is not given."
+    )
     cert: Path | None = _setting(None, "Certificate file (PEM) for --tls.")
     key_file: Path | None = _setting(None, "Private key file (PEM) for --cert.")
     consistency: str = _setting(
@@ -68,59 +68,59 @@ class Settings:
     )
     init: Path | None = _setting(
         None,
-        "A file, YAML or JSON, that declares databases, containers and first items; what is"
-        " missing is made before the server is ready.",
+        "YAML or JSON file with databases, containers and initial items. The server creates"
+        " what is missing before it is ready.",
     )
     enforce_throughput: bool = _setting(
         False,
-        "Answer 429 when a container's or database's request units of a second are used up.",
+        "Respond with 429 when the request units of a container or database are used up.",
     )
     serverless: bool = _setting(
-        False, "An account without provisioned throughput: none can be asked for, none is shown."
+        False, "Serverless account: refuse provisioned throughput and do not report any."
     )
     test_clock: bool = _setting(
-        False, "Let administrators freeze the clock and move it forward: for tests of expiry."
+        False, "Allow administrators to stop the clock and move it forward, to test expiry."
     )
-    no_sweeper: bool = _setting(False, "Start with the removal of dead items paused.")
+    no_sweeper: bool = _setting(False, "Start with the purge of expired items paused.")
     sweep_pace: float = _setting(
         0.1,
-        "The share of the time that removing dead items may take while requests arrive,"
-        " above 0 and at most 1.",
+        "Share of the time that the purge of expired items may use while requests arrive, above"
+        " 0 and at most 1.",
     )
     expiry_guard: str | None = _setting(
         None,
-        "Refuse a change of defaultTtl that would kill more than this at once, as a number of"
-        " items or a percentage (500 or 10%), unless it is confirmed.",
+        "Refuse a change of defaultTtl that would immediately expire more than this number or"
+        " percentage of items (500 or 10%), unless it is confirmed.",
     )
     clock_jump: int = _setting(
         3600,
-        "Pause the removal of dead items when the system's clock leaps ahead by more than this"
-        " many seconds, until an administrator confirms.",
+        "Pause the purge when the system's clock jumps ahead by more than this many seconds, until"
+        " an administrator confirms the change.",
         minimum=1,
     )
     query_page_seconds: int = _setting(
         5,
-        "How long a query may look for the rows of one page; what it has by then is the page, and"
-        " its token goes on from there. Sorting and grouping cannot stop half-way and are exempt.",
+        "Maximum seconds to collect one page of query results. After them the page is returned"
+        " with a continuation token. Sorting and grouping need all items and are not limited.",
         minimum=0,
     )
     partition_limit: int = _setting(
-        20 * 1024**3, "The most bytes that one logical partition may hold.", minimum=1
+        20 * 1024**3, "Maximum size of a logical partition in bytes.", minimum=1
     )
     change_feed_retention: int = _setting(
         0,
-        "Minutes for which containers without a changeFeedPolicy of their own keep all versions"
-        " and deletes for the change feed; 0: they do not.",
+        "Minutes for which containers without a changeFeedPolicy keep all versions and deletes"
+        " for the change feed. 0: not at all.",
         minimum=0,
     )
     revive_unpurged: bool = _setting(
         False,
-        "Judge items by the current TTL setting alone, as the cloud service does: dead items that"
-        " were not removed yet come back when the setting is relaxed.",
+        "Apply only the current TTL setting, as the cloud service does: expired items that are not"
+        " purged yet become live again when the setting is relaxed.",
     )
     log_level: str = _setting(
         "warning",
-        "How much to log; info logs a line for each request.",
+        "Log level; info logs a line for each request.",
         choices=("debug", "info", "warning", "error"),
     )
 
@@ -139,6 +139,6 @@ class Settings:
 
     @property
     def endpoint(self) -> str:
-        """Where a client on this machine finds the server."""
+        """The address of the server for clients on this machine."""
         host = "localhost" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"

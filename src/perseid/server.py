@@ -1,4 +1,4 @@
-"""Puts the parts together: data directory, store, clock, account, application, listener."""
+"""Builds and runs a server: data directory, store, clock, account, application, listener."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
 MEMORY_AND_DATA_CONFLICT: Final = (
-    "--memory keeps nothing, and --data names where to: give one of them"
+    "--memory and --data are mutually exclusive: --memory does not use a data directory"
 )
 _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
 def check_settings(settings: Settings) -> None:
-    """StartError with what to do, for combinations that would be unsafe or make no sense."""
+    """StartError for settings that are invalid, unsafe or contradict each other."""
     for name in _KEYS:
         value = getattr(settings, name)
         if value is not None:
@@ -52,11 +52,11 @@ def check_settings(settings: Settings) -> None:
                     raise ValueError
             except ValueError:
                 flag = name.replace("_", "-")
-                raise StartError(f"--{flag} must be base64, as Cosmos DB keys are") from None
+                raise StartError(f"--{flag} must be base64, like all Cosmos DB keys") from None
     if (settings.cert is None) != (settings.key_file is None):
-        raise StartError("--cert and --key-file belong together: give both or neither")
+        raise StartError("--cert and --key-file must be used together: give both or neither")
     if settings.cert is not None and not settings.tls:
-        raise StartError("--cert is for HTTPS: add --tls")
+        raise StartError("--cert requires HTTPS: add --tls")
     if settings.cert is not None and settings.key_file is not None:
         _check_certificate(settings.cert, settings.key_file)
     if settings.expiry_guard is not None:
@@ -78,7 +78,7 @@ def check_settings(settings: Settings) -> None:
         keys = (getattr(settings, name) for name in _KEYS)
         if WELL_KNOWN_KEY in keys:
             raise StartError(
-                f"refusing to listen on {settings.host} with the key everyone knows; give --key,"
+                f"refusing to listen on {settings.host} with the well-known key; give --key,"
                 " or add --allow-well-known-key if everyone who can reach it may use it"
             )
 
@@ -89,7 +89,7 @@ def _check_certificate(cert: Path, key_file: Path) -> None:
             path.read_bytes()
         except OSError as exc:
             raise StartError(f"{flag} {path}: {exc.strerror}") from exc
-    from perseid import certificates  # only now: it takes long to import
+    from perseid import certificates  # imported here because it is slow
 
     if (problem := certificates.pair_problem(cert, key_file)) is not None:
         raise StartError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
@@ -97,7 +97,7 @@ def _check_certificate(cert: Path, key_file: Path) -> None:
 
 def _check_store(settings: Settings, dsn: str) -> None:
     if settings.memory:
-        raise StartError("--memory and --store are two places for the data: give one of them")
+        raise StartError("--memory and --store are mutually exclusive: give one of them")
     if not dsn.startswith(("postgresql://", "postgres://")):
         raise StartError(
             "--store is not a PostgreSQL address; it looks like"
@@ -107,7 +107,7 @@ def _check_store(settings: Settings, dsn: str) -> None:
 
 @asynccontextmanager
 async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Account]:
-    """The account of a data directory, which is held until the end, or of a shared database."""
+    """Opens the account of a data directory, which stays locked, or of a shared database."""
     needs_certificate = settings.tls and settings.cert is None
     with ExitStack() as resources:
         if settings.store is None or needs_certificate:
@@ -131,19 +131,19 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
-                account.durable_clock_limit = inf  # its store remembers what it has shown
+                account.durable_clock_limit = inf  # the database persists this clock
             yield account
         finally:
             await stores.close()
 
 
 async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Stores, Clock]:
-    """The store on PostgreSQL, whose clock is that of all its front ends."""
+    """The PostgreSQL store, and the clock that all its server processes share."""
     try:
         from perseid.store.postgres import store as postgres
     except ImportError as exc:
         raise StartError(
-            f"--store needs what `pip install 'perseid[postgres]'` brings ({exc.name} is missing)"
+            f"--store needs `pip install 'perseid[postgres]'` ({exc.name} is missing)"
         ) from exc
     now = None if clock is None else clock.now
     stores, shared = await postgres.open_stores(dsn, durability=settings.durability, now=now)
@@ -158,13 +158,13 @@ class Server:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         check_settings(settings)
         self.settings = settings
-        self.held_until: float | None = None  # the clock, when it was started: see `Clock`
+        self.held_until: float | None = None  # set if the clock was held at the start: see `Clock`
         self._clock = clock
         self._stop = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, on_ready: asyncio.Event | None = None) -> None:
-        """Serves until told to stop; finishes the requests it has taken."""
+        """Serves until `stop` is called, then finishes the requests in progress."""
         self._loop = asyncio.get_running_loop()
         with reserve_port(self.settings):
             await self._run(on_ready)
@@ -192,7 +192,7 @@ class Server:
                 stopping.cancel()
             finally:
                 listener.stop()  # type: ignore[no-untyped-call]
-                # Whoever sends or reads its data too slowly, or not at all, does not hold us up.
+                # Clients that send or read too slowly must not delay the shutdown.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_GRACE_SECONDS):
                         await app.idle()
@@ -203,31 +203,33 @@ class Server:
                 await sweeper.free_disk_space(_GRACE_SECONDS / 5)
                 try:
                     await account.persist_clock(account.clock.now(), ahead=0)
-                except CosmosError as exc:  # the mark ahead of it, stored before, will do
-                    log.warning("the clock could not be stored: %s", exc.message)
+                except CosmosError as exc:  # the durable clock limit stored earlier is sufficient
+                    log.warning("the clock could not be persisted: %s", exc.message)
 
     def stop(self) -> None:
         if self._loop is None:
-            self._stop.set()  # it has not begun; it will end as soon as it could serve
+            self._stop.set()  # not started yet: it will stop as soon as it is ready
         else:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the server
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
                 self._loop.call_soon_threadsafe(self._stop.set)
 
 
 async def _wait_for_tasks(*tasks: asyncio.Task[None], seconds: float) -> None:
-    """Returns when the tasks have ended, however; or after so many seconds, if a database does not
-    answer them: closing the store ends them then."""
-    ending = asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.wait((ending,), timeout=seconds)
+    """Waits until the tasks are done or failed, but at most `seconds`.
+
+    Tasks that still wait for a database then end when the store is closed.
+    """
+    all_done = asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait((all_done,), timeout=seconds)
 
 
 async def _apply_start_file(account: Account, declaration: start_file.Declaration) -> None:
-    # Planned anew if another front end makes the same things at the same moment.
+    # Retried if another server process creates the same resources at the same time.
     await account.retry_if_stale(lambda: start_file.apply(account, declaration))
 
 
 def _read_start_file(settings: Settings) -> start_file.Declaration | None:
-    """What the start file says; read before anything is opened."""
+    """The declaration in the start file; None if there is no start file."""
     if settings.init is None:
         return None
     return start_file.declare(settings.init, start_file.read(settings.init))
@@ -243,7 +245,7 @@ def _listener(app: App, settings: Settings) -> Listener:
         websockets=False,
         backlog=1024,
         log_enabled=False,
-        # Room for the longest headers the application can refuse in its own words.
+        # Large enough that the application, not the listener, refuses headers that are too long.
         http1_settings=HTTP1Settings(max_buffer_size=512 * 1024),
         ssl_cert=settings.cert,
         ssl_key=settings.key_file,
@@ -252,26 +254,26 @@ def _listener(app: App, settings: Settings) -> Listener:
 
 
 def resolve(host: str) -> str:
-    """The address of a host name; StartError if it has none."""
+    """The IP address of a host name; StartError if it has none."""
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise StartError(f"cannot listen on '{host}': {exc.strerror}") from exc
-    except UnicodeError as exc:  # an empty part, or one that is too long
-        raise StartError(f"cannot listen on '{host}': that can be no name of a host") from exc
-    # IPv4 first: that is where clients look for "localhost".
+    except UnicodeError as exc:  # a label of the name is empty or too long
+        raise StartError(f"cannot listen on '{host}': not a valid host name") from exc
+    # IPv4 first: most clients resolve "localhost" to it.
     return str(min(addresses, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
 class PortInUse(StartError):
-    """Somebody else listens there, or is about to."""
+    """Another process listens on the port or has reserved it."""
 
 
 def reserve_port(settings: Settings) -> socket.socket:
-    """Keeps others off the port until the listener has it; StartError if it cannot be had.
+    """Reserves the port until the listener has opened it; StartError if it is not available.
 
-    On Linux the listener would share a port with whoever allows it, as every other server of ours
-    does: two that start at the same moment would each get some of the requests.
+    On Linux the listener shares its port with any other listener that allows it, and Perseid does.
+    Without the reservation two servers that start at the same time would share the requests.
     """
     address = resolve(settings.host)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -279,30 +281,30 @@ def reserve_port(settings: Settings) -> socket.socket:
     try:
         reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reservation.bind((address, settings.port))
-        if sys.platform == "linux":  # from now on it gives way to the listener, and to no claim
+        if sys.platform == "linux":  # lets the listener share the port, but no other reservation
             reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
             reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        else:  # where the listener shares with nobody, not even with this
+        else:  # elsewhere the listener could not share the port with this socket
             reservation.close()
     except OSError as exc:
         reservation.close()
-        where = f"cannot listen on {settings.host}:{settings.port}"
+        failure = f"cannot listen on {settings.host}:{settings.port}"
         if exc.errno == errno.EADDRNOTAVAIL:
             raise StartError(
-                f"{where}: that is not an address of this machine; choose another --host"
+                f"{failure}: this machine does not have this address; choose another --host"
             ) from exc
         if exc.errno == errno.EACCES:
             raise StartError(
-                f"{where}: this user may not; ports below 1024 are often kept for the system's own"
-                " services, so choose another --port"
+                f"{failure}: permission denied; ports below 1024 often need special rights, so"
+                " choose another --port"
             ) from exc
-        reason = f"{exc.strerror}; choose another --port, or stop what is using it"
-        raise PortInUse(f"{where}: {reason}") from exc
+        reason = f"{exc.strerror}; choose another --port, or stop the program that uses it"
+        raise PortInUse(f"{failure}: {reason}") from exc
     return reservation
 
 
 async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:
-    """Returns when the listener accepts connections."""
+    """Waits until the listener accepts connections; raises the error of a listener that failed."""
     address = resolve(settings.host)
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
     while not serving.done():

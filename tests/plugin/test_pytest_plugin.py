@@ -53,34 +53,34 @@ def suite(folder: Path, text: str, *options: str, ini: str = "") -> str:
     """What a session with this test file says, which must succeed."""
     (folder / "test_it.py").write_text(textwrap.dedent(text))
     (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
-    code, told = run(folder, *options)
-    assert code == 0, told
-    return told
+    code, output = run(folder, *options)
+    assert code == 0, output
+    return output
 
 
 def test_the_demonstration() -> None:
     """A session store tested with the fixtures alone, time to live included."""
-    code, told = run(ROOT / "examples" / "session_store")
-    assert code == 0, told
-    print(told.splitlines()[-1])
-    assert re.search(r"9 passed in", told)
+    code, output = run(ROOT / "examples" / "session_store")
+    assert code == 0, output
+    print(output.splitlines()[-1])
+    assert re.search(r"9 passed in", output)
     sources = [path.read_text() for path in (ROOT / "examples" / "session_store").glob("*.py")]
     assert not any("sleep" in text.replace("no sleep", "") for text in sources)
 
 
 def test_the_demonstration_under_xdist() -> None:
-    code, told = run(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
-    assert code == 0, told
-    assert "9 passed" in told
+    code, output = run(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
+    assert code == 0, output
+    assert "9 passed" in output
 
 
 def test_asynchronous_fixtures_say_what_they_need(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\nsys.modules['aiohttp'] = None\ndef test_it(async_cosmos_client): pass\n"
     )
-    code, told = run(tmp_path)
+    code, output = run(tmp_path)
     assert code == 1
-    assert "The asynchronous client needs: pip install aiohttp" in told
+    assert "The asynchronous client needs: pip install aiohttp" in output
 
 
 CONTAINERS = """
@@ -241,9 +241,9 @@ def test_the_fixtures(tmp_path: Path) -> None:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(textwrap.dedent(text))
-    code, told = run(tmp_path)
-    assert code == 0, told
-    assert "19 passed" in told
+    code, output = run(tmp_path)
+    assert code == 0, output
+    assert "19 passed" in output
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_options_for_the_server(tmp_path: Path) -> None:
     below = tmp_path / "below"
     below.mkdir()
     (tmp_path / "test_it.py").rename(below / "test_it.py")
-    code, told = run(below)  # paths of the ini file are seen from there
-    assert code == 0, told
+    code, output = run(below)  # paths of the ini file are seen from there
+    assert code == 0, output
 
 
 def test_https_without_warnings(tmp_path: Path) -> None:
@@ -330,18 +330,18 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-options=--init nothing",
             "cannot read the start file",
         ),
-        ("def test(perseid): ...", "--perseid-options=--data kept", "leave out --data"),
-        ("def test(perseid): ...", "--perseid-options=--port 8081", "leave out --port"),
+        ("def test(perseid): ...", "--perseid-options=--data kept", "remove --data"),
+        ("def test(perseid): ...", "--perseid-options=--port 8081", "remove --port"),
         (
             "import pytest\n@pytest.mark.cosmos('/pk')\ndef test(cosmos_container): ...",
             "",
-            "takes named arguments only",
+            "takes keyword arguments only",
         ),
         (
             "import pytest\n@pytest.mark.cosmos(patrition_key='/pk')\n"
             "def test(cosmos_container): ...",
             "",
-            "does not know 'patrition_key'; it takes items, id, partition_key, ",
+            "does not accept 'patrition_key'; it accepts items, id, partition_key, ",
         ),
         (
             "def test(perseid): ...",
@@ -359,16 +359,16 @@ def test_sessions_with_one_process_id_share_a_server(
             "--perseid-endpoint=http://127.0.0.1:1/dbs",
             "it must look like http://127.0.0.1:8081/",
         ),
-        ("def test(perseid): ...", "--perseid-options=--help", "--help starts no server"),
+        ("def test(perseid): ...", "--perseid-options=--help", "--help does not start a server"),
         ("def test(perseid): ...", "--perseid-options=--init 'x", "No closing quotation in: --in"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: str) -> None:
     (tmp_path / "test_it.py").write_text(body)
-    code, told = run(tmp_path, *filter(None, [options]))
+    code, output = run(tmp_path, *filter(None, [options]))
     assert code != 0
-    assert message in told
-    assert "UsageError" in told
+    assert message in output
+    assert "UsageError" in output
 
 
 def test_a_failure_shows_the_line_that_failed_and_no_key(tmp_path: Path) -> None:
@@ -376,26 +376,28 @@ def test_a_failure_shows_the_line_that_failed_and_no_key(tmp_path: Path) -> None
         "def test_back(perseid_clock, perseid):\n    perseid_clock.set(0)\n"
         "def test_words(perseid_clock):\n    perseid_clock.advance('1h')\n"
     )
-    code, told = run(tmp_path)
+    code, output = run(tmp_path)
     assert code == 1
-    assert ">       perseid_clock.set(0)\nE       ValueError: The clock was not moved:" in told
-    assert ">       perseid_clock.advance('1h')\nE       TypeError: the clock takes seconds" in told
-    assert "pytest_plugin.py" not in told
-    assert WELL_KNOWN_KEY not in told
+    assert ">       perseid_clock.set(0)\nE       ValueError: The clock was not moved:" in output
+    assert (
+        ">       perseid_clock.advance('1h')\nE       TypeError: the clock takes seconds" in output
+    )
+    assert "pytest_plugin.py" not in output
+    assert WELL_KNOWN_KEY not in output
 
 
 def test_a_key_that_is_none(tmp_path: Path, endpoint: str) -> None:
     (tmp_path / "test_it.py").write_text("def test(cosmos_client): ...")
-    told = run(tmp_path, f"--perseid-endpoint={endpoint}", "--perseid-key=abc")[1]
-    assert "UsageError: perseid_key must be base64" in told
+    output = run(tmp_path, f"--perseid-endpoint={endpoint}", "--perseid-key=abc")[1]
+    assert "UsageError: perseid_key must be base64" in output
 
 
 def test_a_key_without_its_server(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test(perseid): ...")
-    code, told = run(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
+    code, output = run(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
     assert code == 1
-    assert "UsageError: --perseid-key is a key of the server at --perseid-endpoint" in told
-    assert WELL_KNOWN_KEY not in told
+    assert "UsageError: --perseid-key needs --perseid-endpoint" in output
+    assert WELL_KNOWN_KEY not in output
 
 
 def test_the_environment_is_for_other_servers(
@@ -422,6 +424,6 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
 
 def test_the_marker_and_the_settings_explain_themselves(tmp_path: Path) -> None:
     assert "cosmos(partition_key" in run(tmp_path, "--markers")[1]
-    told = run(tmp_path, "--help")[1]
+    output = run(tmp_path, "--help")[1]
     for name in ("--perseid-endpoint", "--perseid-key", "--perseid-options", "perseid_options"):
-        assert name in told
+        assert name in output

@@ -16,8 +16,8 @@ from perseid.commands.time_text import instant_text, parse_duration, parse_insta
 def clock() -> None:
     """Show and move a server's clock.
 
-    The clock decides `_ts` and expiry. It only moves forward, and only if the server was started
-    with --test-clock.
+    The clock determines `_ts` and expiry. It can be moved only forward, and only on a server that
+    was started with --test-clock.
 
     \b
     Examples:

@@ -1,38 +1,33 @@
-"""`perseid ttl`: what a lifetime policy does, would do and has done, asked of a running server."""
+"""`perseid ttl`: shows, previews and undoes the TTL policy of containers on a running server."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 import click
 
 from perseid.commands.admin_client import AdminClient, admin_options
 from perseid.commands.arguments import parse_key
 from perseid.commands.connection import Refused
-from perseid.commands.output import (
-    bytes_text,
-    console,
-    json_text,
-    plural,
-    print_if_json,
-    printable,
-    show,
-    show_table,
-)
+from perseid.commands.output import json_text, print_if_json, printable, show, show_table
 from perseid.commands.time_text import duration_text, instant_text, parse_duration
-
-_BAR_WIDTH: Final = 24
+from perseid.commands.ttl_output import (
+    container_name,
+    count_text,
+    entry_text,
+    policy_text,
+    sample_text,
+    show_histogram,
+)
 
 
 def parse_lifetime(text: str) -> float:
-    """Seconds from a duration, or -1 for a life without end."""
+    """Seconds from a duration, or -1 for items that never expire."""
     return -1 if text == "-1" else parse_duration(text)
 
 
 def parse_default_ttl(text: str) -> float | None:
-    """A container's setting: a lifetime, `none` for on without a default, `off` for None."""
+    """The defaultTtl of a container: seconds, -1 for `none` (no default), None for `off`."""
     word = text.lower()
     try:
         return None if word == "off" else parse_lifetime("-1" if word == "none" else text)
@@ -45,7 +40,7 @@ def parse_default_ttl(text: str) -> float | None:
 
 @click.group()
 def ttl() -> None:
-    """Look at lifetimes, and undo or hasten their ends.
+    """Show expiry, undo a TTL change, or purge expired items.
 
     \b
     Examples:
@@ -59,7 +54,7 @@ def ttl() -> None:
 @click.argument("container")
 @admin_options
 def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Show the policy, the living, and the dead not removed yet.
+    """Show the policy, live items, and items pending purge.
 
     \b
     Example:
@@ -70,14 +65,14 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
         return
     value = answer.value
     show_table(
-        f"{_name(value)} at {instant_text(value['asOf'])}",
+        f"{container_name(value)} at {instant_text(value['asOf'])}",
         [
-            ("default ttl", _policy_text(value["defaultTtl"])),
-            ("live", _count_text(value["live"])),
-            ("  will expire", _count_text(value["expiring"])),
-            ("  never expire", _count_text(value["nonExpiring"])),
-            ("dead, not removed yet", _count_text(value["pendingPurge"])),
-            ("longest dead for", duration_text(value["purgeLagSeconds"])),
+            ("default ttl", policy_text(value["defaultTtl"])),
+            ("live", count_text(value["live"])),
+            ("  expiring", count_text(value["expiring"])),
+            ("  non-expiring", count_text(value["nonExpiring"])),
+            ("pending purge", count_text(value["pendingPurge"])),
+            ("purge lag", duration_text(value["purgeLagSeconds"])),
             ("next expiry", instant_text(value["nextExpiry"])),
             ("purge hold", duration_text(value["purgeHoldSeconds"])),
             ("guard", value["guard"] or "none"),
@@ -93,15 +88,15 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
     "--default-ttl",
     metavar="SECONDS|none|off",
     required=True,
-    help="Seconds (or 15m, 2h, 3d); none or -1: on, but only items set lifetimes; off.",
+    help="Seconds (or 15m, 2h, 3d). none or -1: on, only items with a ttl expire. off: TTL is off.",
 )
 @admin_options
 def preview(
     client: AdminClient, *, as_json: bool, database: str, container: str, default_ttl: str
 ) -> None:
-    """Show what another default ttl would do now.
+    """Show what another default ttl would change.
 
-    Nothing is changed.
+    The container itself is not changed.
 
     \b
     Examples:
@@ -115,32 +110,32 @@ def preview(
     value = answer.value
     expires_now = value["expiresNow"]
     show_table(
-        f"{_name(value)} at {instant_text(value['asOf'])}",
+        f"{container_name(value)} at {instant_text(value['asOf'])}",
         [
             (
                 "default ttl",
-                f"{_policy_text(value['defaultTtl'])} -> {_policy_text(proposed)}",
+                f"{policy_text(value['defaultTtl'])} -> {policy_text(proposed)}",
             ),
-            ("would die at once", _count_text(expires_now)),
+            ("would expire immediately", count_text(expires_now)),
             *(
                 [
-                    ("  oldest of them", instant_text(expires_now["oldestTs"])),
-                    ("  newest of them", instant_text(expires_now["newestTs"])),
-                    ("  first of them", _sample_text(value["sample"])),
+                    ("  oldest", instant_text(expires_now["oldestTs"])),
+                    ("  newest", instant_text(expires_now["newestTs"])),
+                    ("  examples", sample_text(value["sample"])),
                 ]
                 if expires_now["items"]
                 else []
             ),
-            ("would become mortal", value["gainsExpiry"]),
-            ("would become immortal", value["losesExpiry"]),
-            ("dead already", _count_text(value["pendingPurge"])),
-            ("ttl stored but invalid", value["invalidTtl"]),
+            ("would gain an expiry", value["gainsExpiry"]),
+            ("would lose their expiry", value["losesExpiry"]),
+            ("pending purge", count_text(value["pendingPurge"])),
+            ("invalid ttl values", value["invalidTtl"]),
         ],
     )
     if value["histogram"]:
-        _histogram("Ends of the living under the new policy", value["histogram"])
-    # Not in the table, which would fold it: it is there to be copied.
-    click.echo(f"To confirm against a guard: x-perseid-confirm: {value['confirmationToken']}")
+        show_histogram("Expirations of live items under the new policy", value["histogram"])
+    # Not in the table, which would wrap it: users copy this line.
+    click.echo(f"Header to confirm the change: x-perseid-confirm: {value['confirmationToken']}")
 
 
 @ttl.command()
@@ -150,14 +145,14 @@ def preview(
     "--bucket",
     default="hour",
     show_default=True,
-    help="Width of a bar: second, minute, hour, day, week or year.",
+    help="Time span of a bar: second, minute, hour, day, week or year.",
 )
 @click.option("--count", type=int, default=24, show_default=True, help="Number of bars.")
 @admin_options
 def forecast(
     client: AdminClient, *, as_json: bool, database: str, container: str, bucket: str, count: int
 ) -> None:
-    """Show who dies when, under the policy as it is.
+    """Show upcoming expirations under the current policy.
 
     \b
     Example:
@@ -167,17 +162,17 @@ def forecast(
     if print_if_json(answer, as_json):
         return
     value = answer.value
-    _histogram(f"{_name(value)} from {instant_text(value['asOf'])}", value["buckets"])
+    show_histogram(f"{container_name(value)} from {instant_text(value['asOf'])}", value["buckets"])
     drain_seconds = value["drainSeconds"]
     show_table(
         None,
         [
-            ("die later", _count_text(value["later"])),
-            ("never die", _count_text(value["nonExpiring"])),
-            ("dead, not removed yet", _count_text(value["pendingPurge"])),
+            ("expire later", count_text(value["later"])),
+            ("non-expiring", count_text(value["nonExpiring"])),
+            ("pending purge", count_text(value["pendingPurge"])),
             (
-                "removing those takes",
-                "unknown yet" if drain_seconds is None else f"about {duration_text(drain_seconds)}",
+                "time to purge those",
+                "unknown" if drain_seconds is None else f"about {duration_text(drain_seconds)}",
             ),
         ],
     )
@@ -197,7 +192,7 @@ def forecast(
     "proposed",
     type=parse_lifetime,
     metavar="SECONDS",
-    help="Also: when an item with this ttl ends.",
+    help="Also show when an item with this ttl would expire.",
 )
 @admin_options
 def explain(
@@ -210,9 +205,9 @@ def explain(
     partition_key: str,
     proposed: float | None,
 ) -> None:
-    """Say why an item is alive or dead, and until when.
+    """Show why an item is live or expired, and when it expires.
 
-    Those that are dead and not removed yet too; never their bodies.
+    Works for expired items until they are purged. Bodies are not shown.
 
     \b
     Example:
@@ -227,7 +222,7 @@ def explain(
         if exc.status != 404 or not exc.message.startswith(_NO_ITEM):
             raise
         raise click.ClickException(
-            "There is no such item under this id and partition key, or it has been removed already."
+            "There is no item with this id and partition key, or it has been purged already."
         ) from exc
     if print_if_json(answer, as_json):
         return
@@ -235,18 +230,20 @@ def explain(
     rows: list[tuple[str, object]] = [
         ("partition key", json_text(value["partitionKey"])),
         ("last written", instant_text(value["_ts"])),
-        ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
-        ("state", value["reason"] if value["live"] else f"dead: {value['reason']}"),
-        ("decided by", _DECIDED_BY[value["rule"]]),
-        ("ends", instant_text(value["expiresAt"])),
+        ("item ttl", "none" if value["ttl"] is None else value["ttl"]),
+        ("state", value["reason"] if value["live"] else f"expired: {value['reason']}"),
+        ("TTL source", _TTL_SOURCES[value["rule"]]),
+        ("expires at", instant_text(value["expiresAt"])),
     ]
     if value["remainingSeconds"] is not None:
         rows.append(("remaining", duration_text(value["remainingSeconds"])))
     if value["purgePosition"] is not None:
-        rows.append(("removed before it", value["purgePosition"]))
+        rows.append(("purged before it", value["purgePosition"]))
     if "proposed" in value:
-        ends = instant_text(value["proposed"]["expiresAt"])
-        rows.append((f"with ttl {value['proposed']['ttl']}, written now", f"ends {ends}"))
+        expires_at = instant_text(value["proposed"]["expiresAt"])
+        rows.append(
+            (f"with ttl {value['proposed']['ttl']}, written now", f"expires at {expires_at}")
+        )
     show_table(f"{value['id']} at {instant_text(value['asOf'])}", rows)
 
 
@@ -255,9 +252,9 @@ def explain(
 @click.argument("container")
 @admin_options
 def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Revert the last change of the default ttl.
+    """Undo the last change of the default ttl.
 
-    What that has ended and is not removed yet lives again.
+    Items that expired by that change and are not purged yet become live again.
 
     \b
     Example:
@@ -269,11 +266,11 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
     value = answer.value
     purged = value["alreadyPurged"]
     show_table(
-        _name(value),
+        container_name(value),
         [
-            ("default ttl", _policy_text(value["defaultTtl"])),
-            ("live again", _count_text(value["restored"])),
-            ("removed already", "not known" if purged is None else purged),
+            ("default ttl", policy_text(value["defaultTtl"])),
+            ("restored", count_text(value["restored"])),
+            ("already purged", "unknown" if purged is None else purged),
         ],
     )
 
@@ -285,9 +282,9 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
 def drain(
     client: AdminClient, *, as_json: bool, database: str | None, container: str | None
 ) -> None:
-    """Remove everything dead now, and wait for it.
+    """Purge expired items now and wait until it is done.
 
-    In one container, or in all of them.
+    Purges one container, or all containers if none is given.
 
     \b
     Examples:
@@ -299,16 +296,21 @@ def drain(
         return
     value = answer.value
     show_table(
-        f"{value['purged']} removed",
-        [(_name({"container": path}), count) for path, count in value["containers"].items()],
+        f"{value['purged']} purged",
+        [
+            (container_name({"container": path}), count)
+            for path, count in value["containers"].items()
+        ],
     )
 
 
 @ttl.command()
 @click.argument("database", required=False)
 @click.argument("container", required=False)
-@click.option("--after", type=int, default=0, help="Only lines behind this one.")
-@click.option("--limit", type=int, default=100, show_default=True, help="At most so many lines.")
+@click.option("--after", type=int, default=0, help="Show only entries after this line.")
+@click.option(
+    "--limit", type=int, default=100, show_default=True, help="Maximum number of entries."
+)
 @admin_options
 def audit(
     client: AdminClient,
@@ -319,9 +321,9 @@ def audit(
     after: int,
     limit: int,
 ) -> None:
-    """Show the log of policy changes.
+    """Show the audit log of policy changes.
 
-    Of one container, or of all of them.
+    Shows one container, or all containers if none is given.
 
     \b
     Example:
@@ -331,7 +333,7 @@ def audit(
     if print_if_json(answer, as_json):
         return
     if not answer.value["entries"]:
-        click.echo("no changes")
+        click.echo("no policy changes")
         return
     from rich.table import Table
 
@@ -340,20 +342,20 @@ def audit(
         table.add_row(
             str(entry["line"]),
             instant_text(entry["ts"]),
-            printable(_name(entry)) if entry.get("container") else entry["containerRid"],
+            printable(container_name(entry)) if entry.get("container") else entry["containerRid"],
             entry["event"],
             entry.get("caller", ""),
-            _entry_text(entry),
+            entry_text(entry),
         )
     show(table)
 
 
 _NO_ITEM: Final = "Entity with the specified id does not exist"
-_OFF: Final = "the container: time to live is off"
-_DECIDED_BY: Final = {  # by the cell of the matrix in docs/ttl.md, row by row
-    "T-020": _OFF, "T-021": "the container: it sets no lifetime", "T-022": "the container",
-    "T-023": _OFF, "T-024": "the item: it never ends", "T-025": "the item: it never ends",
-    "T-026": _OFF, "T-027": "the item", "T-028": "the item",
+_OFF: Final = "container (TTL is off)"
+_TTL_SOURCES: Final = {  # by rule: the cells of the table in docs/ttl.md, row by row
+    "T-020": _OFF, "T-021": "container (no default)", "T-022": "container",
+    "T-023": _OFF, "T-024": "item (never expires)", "T-025": "item (never expires)",
+    "T-026": _OFF, "T-027": "item", "T-028": "item",
 }  # fmt: skip
 
 
@@ -363,91 +365,3 @@ def _scope(database: str | None, container: str | None) -> tuple[str, ...]:
     if container is None:
         raise click.UsageError("Give a DATABASE and a CONTAINER, or neither.")
     return (database, container)
-
-
-# How things are shown
-
-
-def _histogram(title: str, bars: Sequence[Mapping[str, Any]]) -> None:
-    """A line for each bar, from first to last, as long as its items are many."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    table = Table(
-        title=printable(title),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("from")
-    table.add_column("items", justify="right", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
-    rows = [
-        (instant_text(bar["from"]), str(bar["items"]), bytes_text(bar["bytes"])) for bar in bars
-    ]
-    if not _has_room_for_bars(rows):  # the figures are what counts
-        for row in rows:
-            table.add_row(*row)
-        show(table)
-        return
-    table.add_column(no_wrap=True)
-    most = max((bar["items"] for bar in bars), default=0) or 1
-    least = most / (2 * _BAR_WIDTH)  # half a cell: what is there can be seen
-    for bar, row in zip(bars, rows, strict=True):
-        items = bar["items"]
-        length = max(items, least) if items else 0
-        bar_cell = ProgressBar(
-            total=most, completed=length, width=_BAR_WIDTH, finished_style="bar.complete"
-        )
-        table.add_row(*row, bar_cell)
-    show(table)
-
-
-def _has_room_for_bars(rows: Sequence[tuple[str, ...]]) -> bool:
-    widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return sum(max(width, 5) + 2 for width in widths) + _BAR_WIDTH <= console().width
-
-
-def _name(value: Mapping[str, Any]) -> str:
-    """`database/container` from the path that answers carry."""
-    _, database, _, container = value["container"].split("/")
-    return f"{unquote(database)}/{unquote(container)}"
-
-
-def _policy_text(default_ttl: float | None) -> str:
-    if default_ttl is None:
-        return "off"
-    if default_ttl == -1:
-        return "on, no default"
-    return f"{default_ttl} s ({duration_text(default_ttl)})"
-
-
-def _count_text(count: Mapping[str, int]) -> str:
-    return f"{plural(count['items'], 'item')}, {bytes_text(count['bytes'])}"
-
-
-def _sample_text(sample: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['id']} {json_text(each['partitionKey'])}" for each in sample)
-
-
-def _entry_text(entry: Mapping[str, Any]) -> str:
-    """What an audit line says beyond who and when."""
-    parts = []
-    if "defaultTtl" in entry:
-        old, new = (_policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
-        parts.append(f"{old} -> {new}")
-    for name, text in (("expiredImmediately", "died at once"), ("restored", "live again")):
-        if name in entry:
-            parts.append(f"{text}: {_count_text(entry[name])}")
-    for name, text in _SETTINGS.items():
-        if name in entry:
-            parts.append(f"{text}: {entry[name]}")
-    return printable("; ".join(parts))
-
-
-_SETTINGS: Final = {
-    "alreadyPurged": "removed already",
-    "purgeHoldSeconds": "purge hold",
-    "guard": "guard",
-}

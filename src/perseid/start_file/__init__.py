@@ -1,7 +1,7 @@
-"""The start file of `perseid serve --init`: what should be there when the server is ready.
+"""The start file of `perseid serve --init`: resources that exist when the server is ready.
 
-`reading` turns the text into values that know where they stand, `declaring` checks their shape,
-`applying` makes it so.
+`parser` reads the text into values with their line and path, `declarations` checks them, and
+`apply_changes` creates or updates the resources.
 """
 
 from perseid.start_file.apply_changes import apply

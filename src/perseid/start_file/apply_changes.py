@@ -1,7 +1,7 @@
-"""Makes what a start file declares so: checks all of it against what is there, then changes it.
+"""Creates and updates what a start file declares, after checking all of it against the data.
 
-Doing it again changes nothing. A definition in the file wins over what has been changed since; a
-seed is stored once in the life of its container, so what was deleted or has died stays away.
+Applying the same file again changes nothing. Definitions in the file replace later changes. An item
+is stored once per container, so an item that was deleted or has expired is not stored again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PendingChange = Callable[[], Awaitable[object]]
 
 
 async def apply(account: Account, declaration: Declaration) -> None:
-    """StartFileError, and nothing changed, if any part of it cannot be done."""
+    """Applies the declaration; StartFileError, with nothing changed, if a part is impossible."""
     now = account.clock.now()
     await account.persist_clock(now)
     plan = _Plan(account, now)
@@ -52,7 +52,7 @@ async def apply(account: Account, declaration: Declaration) -> None:
 
 
 class _Plan:
-    """The changes that are still to be made, and why some cannot be."""
+    """The changes to make, and the problems that prevent them."""
 
     def __init__(self, account: Account, now: float) -> None:
         self._account = account
@@ -105,7 +105,7 @@ class _Plan:
             if default_ttl != existing.policy.default_ttl:
                 await check_guard(account, existing, default_ttl, None, now)
         except CosmosError as exc:
-            text = f"the container '{existing.id}' exists: {exc.message}"
+            text = f"the container '{existing.id}' exists and cannot be changed: {exc.message}"
             self.problems.append(declared.node.at(text))
             return
         if definition != existing.properties:
@@ -131,14 +131,14 @@ class _Plan:
             self.problems.append(node.at(exc.message))
 
     def _throughput(self, rid: str, declared: Throughput, node: LocatedValue) -> None:
-        """A change of the figure, or of the mode and then the figure."""
+        """Plans a change of the RU/s, if necessary after a change between manual and autoscale."""
         account, now = self._account, self._now
         if account.settings.serverless:
-            return  # that this cannot be is said already
+            return  # `_check_provisioned` has reported it
         offer = offers.of_resource(account, rid)
         if offer is None:
             self.problems.append(
-                node.at("throughput can only be given when it is made; this one has none")
+                node.at("throughput can only be set at creation; this one was created without")
             )
             return
         old = Throughput(**account.catalog.resource(offer.rid).state["throughput"])
@@ -183,7 +183,7 @@ async def _replace(
 async def _store_seeds(
     account: Account, container: Container, seeds: tuple[Seed, ...], now: float
 ) -> None:
-    """Stores the seeds that this container has never had."""
+    """Stores the seeds that were never stored in this container."""
     if not seeds:
         return
     name = f"seeded_{container.rid}"
@@ -194,13 +194,13 @@ async def _store_seeds(
         if key in already_stored:
             continue
         already_stored.add(key)
-        # Checked against an imagined container of one range; here it gets its real place.
+        # The file was checked against an example container with one range; this finds the real one.
         checked_item = point_operations.checked_item(container, seed.checked_item.document, None)
         written = op._replace(written=op.ts - seed.age)
         if ttl.is_live(written.ts, checked_item.ttl, op.cutoff):
             try:
                 await point_operations.create(written, checked_item)
             except CosmosError as exc:
-                if exc.status != 409:  # somebody has put it there already
+                if exc.status != 409:  # another client has created the item
                     raise
     await account.stores.values.put(name, json.dumps(sorted(already_stored)))

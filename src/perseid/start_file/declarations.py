@@ -1,6 +1,6 @@
-"""What a start file declares: databases, containers, throughput and seeds, each checked by itself.
+"""The declarations of a start file: databases, containers, throughput and items to store.
 
-The checks are the service's own; this only finds the place in the file that earned a refusal.
+The service's own checks are used; this module adds the line and path of each problem.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perseid.store.types import Resource
 T = TypeVar("T")
 
 _DATABASE: Final = ("id", "throughput", "containers")
-# As a client would send them.
+# Written as clients send them.
 _PROPERTIES: Final = (
     "partitionKey", "defaultTtl", "indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy",
     "geospatialConfig", "analyticalStorageTtl", "computedProperties", "vectorEmbeddingPolicy",
@@ -73,7 +73,7 @@ class Declaration:
 
 
 def declare(file: Path, root: LocatedValue) -> Declaration:
-    """What the file says; StartFileError with everything that is wrong with it."""
+    """The declaration in the file; StartFileError with all its problems."""
     reader = _DeclarationReader(file)
     databases = reader.databases(root)
     if reader.problems:
@@ -82,7 +82,7 @@ def declare(file: Path, root: LocatedValue) -> Declaration:
 
 
 class _DeclarationReader:
-    """Goes through the file and notes every problem, so that all can be mended at once."""
+    """Reads the declarations and collects all problems, so that users can fix them together."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -90,23 +90,23 @@ class _DeclarationReader:
 
     def databases(self, root: LocatedValue) -> tuple[DatabaseDeclaration, ...]:
         members = self._object(root, ("databases",), needs="databases")
-        found = [self._database(node) for node in self._list(members.get("databases"))]
-        return self._distinct([each for each in found if each is not None], "database")
+        databases = [self._database(node) for node in self._list(members.get("databases"))]
+        return self._distinct([each for each in databases if each is not None], "database")
 
     def _database(self, node: LocatedValue) -> DatabaseDeclaration | None:
         members = self._object(node, _DATABASE, needs="id")
         name = self._id(members.get("id"), "database")
         throughput = self._throughput(members.get("throughput"))
-        found = [self._container(each) for each in self._list(members.get("containers"))]
+        containers = [self._container(each) for each in self._list(members.get("containers"))]
         if name is None:
             return None
-        containers = self._distinct([each for each in found if each is not None], "container")
-        return DatabaseDeclaration(name, throughput, containers, node)
+        valid = self._distinct([each for each in containers if each is not None], "container")
+        return DatabaseDeclaration(name, throughput, valid, node)
 
     def _container(self, node: LocatedValue) -> ContainerDeclaration | None:
         members = self._object(node, _CONTAINER, needs="id")
         if "partitionKey" not in members and members:
-            self._add(node, "'partitionKey' is missing, as in partitionKey: /user")
+            self._add(node, "'partitionKey' is missing, for example partitionKey: /user")
             return None
         name = self._id(members.get("id"), "container")
         throughput = self._throughput(members.get("throughput"))
@@ -124,7 +124,7 @@ class _DeclarationReader:
         return ContainerDeclaration(name, body, throughput, seeds, node)
 
     def _body(self, members: dict[str, LocatedValue]) -> dict[str, Any]:
-        """The properties as a client would send them, each checked where it stands."""
+        """The properties as clients send them, each checked at its place in the file."""
         body: dict[str, Any] = {}
         if "partitionKey" in members:
             body["partitionKey"] = _partition_key(members["partitionKey"].plain())
@@ -136,25 +136,27 @@ class _DeclarationReader:
         if "uniqueKeys" in members:
             keys = members["uniqueKeys"].plain()
             if "uniqueKeyPolicy" in members:
-                self._add(members["uniqueKeys"], "give uniqueKeys or uniqueKeyPolicy, not both")
+                self._add(members["uniqueKeys"], "use uniqueKeys or uniqueKeyPolicy, not both")
             if not isinstance(keys, list):
-                self._add(members["uniqueKeys"], "must be a list of keys, as [[/email]]")
+                self._add(members["uniqueKeys"], "must be a list of keys, for example [[/email]]")
                 keys = []
             body["uniqueKeyPolicy"] = {
                 "uniqueKeys": [{"paths": key if isinstance(key, list) else [key]} for key in keys]
             }
         key = body.get("partitionKey")
-        for name, value in body.items():  # the key comes first
+        for name, value in body.items():  # the partition key is first
             node = members.get(name) or members["uniqueKeys"]
             probe = {"id": "probe", "partitionKey": key, name: value}
             before = len(self.problems)
             self._checked(node, lambda p=probe: new_container(p, computed_check=validate_computed))  # type: ignore[misc]
             if name == "partitionKey" and len(self.problems) > before:
-                key = _partition_key("/id")  # or every other property would be told of this one
+                key = _partition_key(
+                    "/id"
+                )  # or the same problem would be reported for every other property
         return body
 
     def _lifetime(self, node: LocatedValue) -> Any:
-        """`off`, `none`, seconds or a duration, as a value of defaultTtl."""
+        """A value of defaultTtl from `off`, `none`, seconds or a duration."""
         value = node.value
         if value == "off":
             return None
@@ -183,7 +185,7 @@ class _DeclarationReader:
             return self._checked(node, lambda: throughput_from_headers(None, settings))
         if isinstance(value, int) and not isinstance(value, bool):
             return self._checked(node, lambda: throughput_from_headers(str(value), None))
-        self._add(node, f"{_json_text(value)} is neither RU/s, as 400, nor {{autoscale: 4000}}")
+        self._add(node, f"{_json_text(value)} is neither RU/s like 400 nor {{autoscale: 4000}}")
         return None
 
     # Seeds
@@ -195,10 +197,10 @@ class _DeclarationReader:
             for seed in self._seed(node, document, 0, container)
         ]
         for group in self._list(members.get("seeds")):
-            found = self._object(group, _SEED)
-            age = self._duration(found["age"]) if "age" in found else 0
-            documents_ = [*self._documents(found.get("items")), *self._lines(found.get("file"))]
-            for node, document in documents_:
+            parts = self._object(group, _SEED)
+            age = self._duration(parts["age"]) if "age" in parts else 0
+            located = [*self._documents(parts.get("items")), *self._lines(parts.get("file"))]
+            for node, document in located:
                 seeds += self._seed(node, document, age, container)
         self._check_duplicates(seeds)
         return tuple(seeds)
@@ -214,13 +216,14 @@ class _DeclarationReader:
         lifetime_seconds = ttl.expires_at(0, checked_item.ttl, container.policy)
         if lifetime_seconds is not None and lifetime_seconds <= age:
             self._add(
-                node, f"the item is dead already: it lives {lifetime_seconds} s and is {age} s old"
+                node,
+                f"the item has expired already: its ttl is {lifetime_seconds} s, its age {age} s",
             )
             return
         yield Seed(checked_item, age, node)
 
     def _documents(self, node: LocatedValue | None) -> Iterator[tuple[LocatedValue, Document]]:
-        """Items that stand in the start file itself."""
+        """Items in the start file itself."""
         for each in self._list(node):
             if not isinstance(each.value, dict):
                 self._add(each, "an item must be an object")
@@ -228,11 +231,11 @@ class _DeclarationReader:
             yield each, documents.from_value(each.plain())
 
     def _lines(self, node: LocatedValue | None) -> Iterator[tuple[LocatedValue, Document]]:
-        """The items of a file of JSON lines, which stands beside the start file."""
+        """The items of a JSON lines file; its path is relative to the start file."""
         if node is None:
             return
         if not isinstance(node.value, str):
-            self._add(node, "must be the name of a file with an item on each line")
+            self._add(node, "must be the name of a file with one item per line")
             return
         path = self._file.parent / node.value
         try:
@@ -244,19 +247,19 @@ class _DeclarationReader:
         if first[:1] != b"{" or first == b"{":  # an array, a table, an object on several lines
             self._add(
                 node,
-                f"{path.name} has not one item on each line, as JSON;"
-                " perseid import takes other forms",
+                f"{path.name} does not have one JSON item per line;"
+                " perseid import reads other formats",
             )
             return
         for number, line in enumerate(lines, 1):
             if line.strip():
-                place = LocatedValue(None, node.line, f"{node.path}, {path.name}:{number}")
-                document = self._checked(place, lambda text=line: documents.parse(text))  # type: ignore[misc]
+                location = LocatedValue(None, node.line, f"{node.path}, {path.name}:{number}")
+                document = self._checked(location, lambda text=line: documents.parse(text))  # type: ignore[misc]
                 if document is not None:
-                    yield place, document
+                    yield location, document
 
     def _check_duplicates(self, seeds: list[Seed]) -> None:
-        """Two seeds with one place, or with one value of a unique key."""
+        """Reports seeds with the same id and partition key, or the same unique-key values."""
         seeds_by_value: dict[Any, Seed] = {}
         for seed in seeds:
             key = (seed.checked_item.logical_partition.pk, seed.checked_item.id)
@@ -282,7 +285,7 @@ class _DeclarationReader:
         for name, member in members.items():
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1, 0.6)
-                hint = f"did you mean {close[0]}?" if close else f"known are {_listed(known)}"
+                hint = f"did you mean {close[0]}?" if close else f"allowed are {_listed(known)}"
                 self._add(member, f"'{name}' is unknown; {hint}")
         if needs is not None and needs not in members:
             self._add(node, f"'{needs}' is missing")
@@ -301,17 +304,17 @@ class _DeclarationReader:
             return None
         return self._checked(node, lambda: ids.check_resource_id(node.plain(), kind))
 
-    def _distinct(self, found: list[T], kind: str) -> tuple[T, ...]:
+    def _distinct(self, declarations: list[T], kind: str) -> tuple[T, ...]:
         names: dict[str, int] = {}
-        for each in found:
+        for each in declarations:
             name, node = each.id, each.node  # type: ignore[attr-defined]
             if name in names:
-                self._add(node, f"the {kind} '{name}' stands in line {names[name]} already")
+                self._add(node, f"the {kind} '{name}' is already declared in line {names[name]}")
             names.setdefault(name, node.line)
-        return tuple(found)
+        return tuple(declarations)
 
     def _checked(self, node: LocatedValue, check: Callable[[], T]) -> T | None:
-        """What the check returns; if it refuses, its text is noted at this place."""
+        """The result of the check; None, with its message added to the problems, if it fails."""
         try:
             return check()
         except CosmosError as exc:

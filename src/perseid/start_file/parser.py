@@ -1,7 +1,7 @@
-"""Text of a start file, JSON or YAML, into values that know their line and path.
+"""Reads a start file, JSON or YAML, into values with their line and path.
 
-YAML scalars mean what JSON would read: `1`, `true` and `null` are values, everything else is text.
-So `off`, `no` and dates are what they look like.
+Plain YAML scalars are read as JSON does: numbers, `true`, `false` and `null` are values, all others
+are strings. So `off`, `no` and dates stay strings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EMPTY: Final = ("", "~")
 
 
 class StartFileError(StartError):
-    """A start file that cannot be used; each problem names its place. Nothing was changed."""
+    """The start file has problems, each with its line and path. Nothing was changed."""
 
     def __init__(self, file: Path, problems: list[str]) -> None:
         many = "" if len(problems) == 1 else f"{len(problems)} problems in "
@@ -35,14 +35,14 @@ class StartFileError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class LocatedValue:
-    """A value, its line, and the way to it from the top; members and elements are nodes."""
+    """A value with its line and its path; members and elements are LocatedValues, too."""
 
     value: Any
     line: int
     path: str = ""
 
     def plain(self) -> Any:
-        """The value as JSON has it."""
+        """The value without lines and paths, as JSON decodes it."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -50,13 +50,13 @@ class LocatedValue:
         return self.value
 
     def at(self, problem: str) -> str:
-        """The problem with its place in front."""
+        """The problem, prefixed with line and path."""
         where = f" ({self.path})" if self.path else ""
         return f"line {self.line}{where}: {problem}"
 
 
 def read(path: Path) -> LocatedValue:
-    """The whole file; StartFileError if it cannot be read."""
+    """The content of the file; StartFileError if it is not valid."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as exc:
@@ -78,7 +78,7 @@ class _SyntaxProblem(Exception):
 
 
 class _JsonReader:
-    """A small reader that remembers lines, which the one of the library does not."""
+    """A small JSON reader that keeps line numbers, unlike the one in the standard library."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -87,7 +87,7 @@ class _JsonReader:
     def read(self) -> LocatedValue:
         root_value = self._value("", 0)
         if self._next():
-            raise self._problem("something follows the end of the value")
+            raise self._problem("there is text after the end of the value")
         return root_value
 
     def _value(self, path: str, depth: int) -> LocatedValue:
@@ -119,10 +119,10 @@ class _JsonReader:
                 raise self._problem("a name in double quotes is expected here")
             name = self._string()
             if name in names:
-                raise self._problem(f"'{name}' is named twice in one object")
+                raise self._problem(f"'{name}' is defined twice in one object")
             names.add(name)
             if self._next() != ":":
-                raise self._problem(f"a colon is expected behind '{name}'")
+                raise self._problem(f"a colon is expected after '{name}'")
             self._at += 1
             yield name, self._value(joined_path(path, name), depth + 1)
 
@@ -131,7 +131,7 @@ class _JsonReader:
             yield self._value(f"{path}[{index}]", depth + 1)
 
     def _separated(self, end: str) -> Iterator[int]:
-        """Steps from one member to the next, from the opening to the closing bracket."""
+        """Yields once per member, from the opening to the closing bracket."""
         self._at += 1
         if self._next() != end:
             for index in itertools.count():
@@ -147,7 +147,7 @@ class _JsonReader:
     def _string(self) -> str:
         match = _STRING.match(self._text, self._at)
         if match is None:
-            raise self._problem("a text has no end, or holds a line break")
+            raise self._problem("a string is not closed, or contains a line break")
         try:
             text: str = json.loads(match[0])
         except json.JSONDecodeError as exc:
@@ -194,21 +194,21 @@ def _read_yaml(text: str) -> LocatedValue:
 
 def _from_yaml(node: Any, path: str, depth: int) -> LocatedValue:
     line = node.start_mark.line + 1
-    if depth > _MAX_DEPTH:  # or an alias that contains itself
+    if depth > _MAX_DEPTH:  # also stops an alias that contains itself
         raise _SyntaxProblem(line, f"values are nested deeper than {_MAX_DEPTH} levels")
     if node.id == "mapping":
         members: dict[str, LocatedValue] = {}
         for key, value in node.value:
             name = key.value
             if key.id != "scalar":
-                raise _SyntaxProblem(key.start_mark.line + 1, "a name must be plain text")
+                raise _SyntaxProblem(key.start_mark.line + 1, "a name must be a string")
             if name == "<<" and key.style is None:
                 raise _SyntaxProblem(
-                    line, "merge keys (<<) are not supported; write the members out"
+                    line, "merge keys (<<) are not supported; write out the members"
                 )
             if name in members:
                 raise _SyntaxProblem(
-                    key.start_mark.line + 1, f"'{name}' is named twice in one object"
+                    key.start_mark.line + 1, f"'{name}' is defined twice in one object"
                 )
             members[name] = _from_yaml(value, joined_path(path, name), depth + 1)
         return LocatedValue(members, line, path)

@@ -1,4 +1,4 @@
-"""A server in a thread of this process, for tests."""
+"""Runs a server in a thread of this process, for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings
         try:
             try:
                 server_thread.start()
-            except PortInUse:  # by another process, since it was free
+            except PortInUse:  # another process took it in the meantime
                 continue
             yield settings
         finally:
@@ -49,9 +49,9 @@ class _ServerThread:
         self._thread = threading.Thread(target=self._main, name="perseid")
 
     def start(self) -> None:
-        """Returns when it can be reached; raises why it cannot."""
+        """Waits until the server accepts connections; raises its error if it failed."""
         self._thread.start()
-        self._ready.wait()  # Ctrl-C may come here, too
+        self._ready.wait()  # interrupted by Ctrl-C
         self.raise_failure()
 
     def stop(self) -> None:
@@ -76,6 +76,6 @@ class _ServerThread:
         waiter = asyncio.create_task(listening.wait())
         await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
-        if not task.done():  # else it failed, and the caller hears of that first
+        if not task.done():  # if it failed, `_main` stores the failure before it sets the event
             self._ready.set()
         await task

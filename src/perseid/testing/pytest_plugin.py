@@ -1,7 +1,7 @@
 """Fixtures for tests of programs that use Cosmos DB: a server, clients, a container, the clock.
 
-Installing Perseid makes them known to pytest. Nothing is imported or started before a test asks
-for it.
+pytest finds them when Perseid is installed. Nothing is imported or started before a test uses a
+fixture.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _SETTINGS = (
     ("perseid_endpoint", "Use the server at this address instead of starting one."),
-    ("perseid_key", "A master key of that server. Default: the key every emulator uses."),
-    ("perseid_options", "Options for the server, as after `perseid serve`."),
+    ("perseid_key", "Master key of that server. Default: the well-known key of the emulators."),
+    ("perseid_options", "Options for the server, as for `perseid serve`."),
 )
 _MARKER = (
-    "cosmos(partition_key='/pk', items=(), **properties): what the test's cosmos_container is"
-    " like; properties are those of DatabaseProxy.create_container, as default_ttl."
+    "cosmos(partition_key='/pk', items=(), **properties): defines the cosmos_container of the"
+    " test; properties are those of DatabaseProxy.create_container, such as default_ttl."
 )
 _CONNECT_SECONDS = 10.0
 
@@ -53,11 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Perseid:
-    """A running server: where it is, how to get in, and its clock."""
+    """A running server: its address, its key, its certificate and its clock."""
 
     endpoint: str
-    key: str = field(repr=False)  # pytest shows the fixtures of a test that fails
-    certificate: Path | None = None  # that it has made for itself, if it speaks HTTPS
+    key: str = field(repr=False)  # hidden: pytest prints the fixtures of a failing test
+    certificate: Path | None = None  # its self-signed certificate, if it uses HTTPS
 
     @property
     def connection_string(self) -> str:
@@ -70,7 +70,7 @@ class Perseid:
 
 @dataclass(frozen=True, slots=True)
 class PerseidClock:
-    """The time that decides `_ts` and expiry. It moves forward, never back."""
+    """The clock for `_ts` and expiry. It moves forward, never back."""
 
     endpoint: str
     key: str = field(repr=False)
@@ -81,17 +81,17 @@ class PerseidClock:
         return self._call_clock("GET")
 
     def freeze(self) -> float:
-        """Time stands still."""
+        """Stops the clock."""
         __tracebackhide__ = True
         return self._call_clock("POST", "freeze")
 
     def resume(self) -> float:
-        """Time runs on from where it stands."""
+        """Lets the clock run again from its current time."""
         __tracebackhide__ = True
         return self._call_clock("POST", "resume")
 
     def advance(self, seconds: float | timedelta) -> float:
-        """Moves forward; what ends in between is gone when this returns."""
+        """Moves the clock forward; items that expire by then are gone when this returns."""
         __tracebackhide__ = True
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
@@ -100,7 +100,7 @@ class PerseidClock:
         )
 
     def set(self, instant: float | datetime) -> float:
-        """Moves forward to that second since 1970, or date (UTC unless it says otherwise)."""
+        """Moves the clock forward to seconds since 1970 or a date (UTC if it has no zone)."""
         __tracebackhide__ = True
         if isinstance(instant, datetime):
             date = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
@@ -139,7 +139,7 @@ def _number(value: Any, expected: str) -> float:
 def perseid(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Perseid]:
-    """A server in memory on a free port, with a test clock; one for each process of a session."""
+    """A server in memory on a free port with a test clock; one per test process."""
     from perseid.config import WELL_KNOWN_KEY
 
     endpoint = _setting(pytestconfig, "perseid_endpoint")
@@ -149,9 +149,9 @@ def perseid(
         _check_reachable(endpoint)
         yield Perseid(endpoint, key)
         return
-    if pytestconfig.getoption("perseid_key"):  # in an ini file it may wait for an address
+    if pytestconfig.getoption("perseid_key"):  # the ini file may have a key without an endpoint
         raise pytest.UsageError(
-            "--perseid-key is a key of the server at --perseid-endpoint, which is missing."
+            "--perseid-key needs --perseid-endpoint: it is a key of that server."
         )
     from perseid.errors import StartError
     from perseid.testing.embedded_server import running
@@ -169,10 +169,10 @@ def perseid(
 
 @pytest.fixture
 def perseid_clock(perseid: Perseid) -> Iterator[PerseidClock]:
-    """The server's clock, standing still at a whole second; after the test it runs again."""
+    """The server's clock, stopped at a whole second; it runs again after the test."""
     clock = perseid.clock
     frozen = clock.freeze()
-    # A whole second: an item with a ttl of n then lives until the clock has moved by n.
+    # At a whole second an item with ttl n expires exactly when the clock has moved by n.
     clock.advance(-frozen % 1)
     yield clock
     clock.resume()
@@ -182,7 +182,7 @@ def perseid_clock(perseid: Perseid) -> Iterator[PerseidClock]:
 def cosmos_client(perseid: Perseid) -> Iterator[CosmosClient]:
     """The official client, connected."""
     trust = _tls_options(perseid)
-    if perseid.certificate is not None:  # this client warns with each request that checks nothing
+    if perseid.certificate is not None:  # without verification this client warns on every request
         trust = {"ssl_config": _sdk().documents.SSLConfiguration()}
         trust["ssl_config"].SSLCaCerts = str(perseid.certificate)
     with _sdk().CosmosClient(perseid.endpoint, perseid.key, **trust) as client:
@@ -191,11 +191,11 @@ def cosmos_client(perseid: Perseid) -> Iterator[CosmosClient]:
 
 @pytest.fixture
 def cosmos_database(cosmos_client: CosmosClient) -> Iterator[DatabaseProxy]:
-    """An empty database, gone after the test."""
-    # Sessions that share a server may have the same process id, each in a container of its own.
+    """An empty database, deleted after the test."""
+    # Test sessions in different Docker containers may share a server and have equal process ids.
     name = f"test-{os.getpid()}-{secrets.token_hex(4)}"
     yield cosmos_client.create_database(name)
-    with contextlib.suppress(_sdk().exceptions.CosmosResourceNotFoundError):  # by the test itself
+    with contextlib.suppress(_sdk().exceptions.CosmosResourceNotFoundError):  # the test deleted it
         cosmos_client.delete_database(name)
 
 
@@ -203,15 +203,15 @@ def cosmos_database(cosmos_client: CosmosClient) -> Iterator[DatabaseProxy]:
 def cosmos_container(
     cosmos_database: DatabaseProxy, request: pytest.FixtureRequest
 ) -> ContainerProxy:
-    """A fresh container with the key /pk, or as @pytest.mark.cosmos(...) says."""
+    """A new container with partition key /pk, or as @pytest.mark.cosmos(...) defines it."""
     if "perseid_clock" in request.fixturenames:
-        # First, wherever the test names it: the clock stops at the next second, and items that
-        # were put in before would be a second older than that.
+        # Before the items are stored, in any order of the test's arguments: the clock stops at the
+        # next second, and items stored earlier would be a second older.
         request.getfixturevalue("perseid_clock")
     properties: dict[str, Any] = {}
     for marker in reversed([*request.node.iter_markers("cosmos")]):  # the nearest one wins
         if marker.args:
-            raise pytest.UsageError("@pytest.mark.cosmos takes named arguments only.")
+            raise pytest.UsageError("@pytest.mark.cosmos takes keyword arguments only.")
         properties |= marker.kwargs
     items = properties.pop("items", ())
     _check_names(properties, cosmos_database.create_container)
@@ -237,14 +237,14 @@ def async_cosmos_container(
 ) -> AbstractAsyncContextManager[AsyncContainerProxy]:
     """The test's container for asynchronous code: `async with async_cosmos_container as c:`.
 
-    A plain fixture, so it works with every plugin that runs asynchronous tests, and with none.
+    A synchronous fixture, so it works with every plugin for asynchronous tests and without one.
     """
-    _async_client(perseid)  # says now what is missing
+    _async_client(perseid)  # fails here if a package is missing
     return _AsyncContainer(perseid, cosmos_container.container_link)
 
 
 class _AsyncContainer(contextlib.AbstractAsyncContextManager["AsyncContainerProxy"]):
-    """Has a client of its own each time it is entered: one that was closed is of no more use."""
+    """Creates a new client each time it is entered: a closed client cannot be used again."""
 
     def __init__(self, perseid: Perseid, link: str) -> None:
         self._perseid = perseid
@@ -266,16 +266,16 @@ def _async_client(perseid: Perseid) -> AsyncCosmosClient:
     try:
         from azure.cosmos.aio import CosmosClient
 
-        # Made in here: the client looks for its transport only now.
+        # Inside the try: the constructor imports the transport.
         return CosmosClient(perseid.endpoint, perseid.key, **_tls_options(perseid))
     except ImportError as exc:
         raise pytest.UsageError("The asynchronous client needs: pip install aiohttp") from exc
 
 
 def _setting(config: pytest.Config, name: str) -> str:
-    """From the command line, else from the ini file."""
-    given = config.getoption(name)
-    return str(given if given is not None else config.getini(name))
+    """The value from the command line, otherwise from the ini file."""
+    option = config.getoption(name)
+    return str(option if option is not None else config.getini(name))
 
 
 def _check_key(key: str) -> None:
@@ -285,19 +285,19 @@ def _check_key(key: str) -> None:
     try:
         decode_key(key)
     except ValueError:
-        raise pytest.UsageError("perseid_key must be base64, as Cosmos DB keys are.") from None
+        raise pytest.UsageError("perseid_key must be base64, like all Cosmos DB keys.") from None
 
 
 def _check_reachable(endpoint: str) -> None:
-    """Connects once, or every test would wait for its client to give up."""
+    """Connects once: otherwise every test would wait until its client times out."""
     __tracebackhide__ = True
     ports = {"http": 80, "https": 443}
     try:
         parts = urlsplit(endpoint)
         if parts.scheme not in ports or not parts.hostname or parts.path not in ("", "/"):
             raise ValueError("it must look like http://127.0.0.1:8081/")
-        where = parts.hostname, parts.port or ports[parts.scheme]
-        socket.create_connection(where, timeout=_CONNECT_SECONDS).close()
+        address = parts.hostname, parts.port or ports[parts.scheme]
+        socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise pytest.UsageError(
@@ -306,7 +306,7 @@ def _check_reachable(endpoint: str) -> None:
 
 
 def _check_names(properties: Mapping[str, Any], create: Callable[..., Any]) -> None:
-    """UsageError for a name that `create` does not list; it would fail far from here."""
+    """UsageError for a property that `create` does not accept; the SDK's error would be unclear."""
     __tracebackhide__ = True
     parameter_kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     known = dict.fromkeys(
@@ -318,7 +318,7 @@ def _check_names(properties: Mapping[str, Any], create: Callable[..., Any]) -> N
     unknown = [name for name in properties if name not in known]
     if known and unknown:
         raise pytest.UsageError(
-            f"@pytest.mark.cosmos does not know '{unknown[0]}'; it takes"
+            f"@pytest.mark.cosmos does not accept '{unknown[0]}'; it accepts"
             f" {', '.join(['items', *known])}."
         )
 
@@ -338,12 +338,12 @@ def _server_settings(config: pytest.Config) -> Any:
         context = serve.make_context("serve", shlex.split(options))
     except click.ClickException as exc:
         raise pytest.UsageError(f"perseid_options: {exc.format_message()}") from exc
-    except ValueError as exc:  # of shlex
+    except ValueError as exc:  # from shlex
         raise pytest.UsageError(f"perseid_options: {exc} in: {options}") from exc
-    except click.exceptions.Exit:  # it has printed its help
-        raise pytest.UsageError("perseid_options: --help starts no server.") from None
-    # What is in the environment is for other servers and for commands, with options or without.
-    # Paths of an ini file are seen from where it is: tests run from any folder.
+    except click.exceptions.Exit:  # after it printed its help
+        raise pytest.UsageError("perseid_options: --help does not start a server.") from None
+    # Environment variables are ignored: they configure other servers and the commands.
+    # Paths in an ini file are relative to that file: tests may run from any directory.
     is_ini = config.getoption("perseid_options") is None
     given: dict[str, Any] = {
         name: config.inipath.parent / value
@@ -352,9 +352,9 @@ def _server_settings(config: pytest.Config) -> Any:
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    for name in {"data", "store", "port"} & given.keys():  # they would be ignored
+    for name in {"data", "store", "port"} & given.keys():  # these would be ignored
         raise pytest.UsageError(
-            f"perseid_options: this server is in memory and on a free port: leave out --{name}."
+            f"perseid_options: remove --{name}: this server runs in memory on a free port."
         )
     return Settings(**given | {"memory": True, "test_clock": True})
 
@@ -383,5 +383,5 @@ def _certificate(endpoint: str) -> str:
 
 
 def _tls_options(perseid: Perseid) -> dict[str, Any]:
-    """A server of our own signs its own certificate."""
+    """The embedded server uses a self-signed certificate."""
     return {"connection_verify": False} if perseid.endpoint.startswith("https:") else {}

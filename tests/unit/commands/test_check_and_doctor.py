@@ -1,4 +1,4 @@
-"""`perseid check` finds what is wrong with data, `perseid doctor` with a connection."""
+"""`perseid check` finds problems of the data, `perseid doctor` problems of a connection."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_data_in_use_whose_log_is_empty(data: Path) -> None:
 def test_a_server_that_starts_during_the_check(
     data: Path, is_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was found in the file without its log does not count."""
+    """The result of reading the file without its log is discarded."""
     looked = []
     look = Snapshot.resources
 
@@ -162,7 +162,7 @@ def test_a_server_that_starts_during_the_check(
         ("DROP TABLE {unique}", "databases", "container 'keyed' has no table unique_"),
     ],
 )  # fmt: skip
-def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> None:
+def test_problems_are_reported(data: Path, damage: str, finding: str, problem: str) -> None:
     db = apsw.Connection(str(data / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = ?"
     plain, keyed = (db.execute(number, (name,)).get for name in ("plain", "keyed"))
@@ -197,9 +197,7 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
         ("UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'", "is damaged"),
     ],
 )
-def test_what_is_so_wrong_that_nothing_else_can_be_told(
-    data: Path, damage: str, message: str
-) -> None:
+def test_damage_that_prevents_all_checks(data: Path, damage: str, message: str) -> None:
     db = apsw.Connection(str(data / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'plain'"
     db.execute(damage.format(items=f"items_{db.execute(number).get}"))
@@ -284,7 +282,7 @@ def test_a_damaged_file(data: Path) -> None:
         (b"", "holds nothing of perseid"),
     ],
 )
-def test_what_is_no_data(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_directories_without_data(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / FILE).write_bytes(content)
     result = check(tmp_path)
@@ -302,15 +300,15 @@ def test_a_path_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.Mon
 # doctor
 
 
-def steps(endpoint: str, *options: str, key: str | None = None) -> tuple[int, dict[str, Any]]:
+def checks(endpoint: str, *options: str, key: str | None = None) -> tuple[int, dict[str, Any]]:
     result = invoke(endpoint, "doctor", "--json", *options, key=key)
     report = json.loads(result.stdout)
     assert report["ok"] == (result.exit_code == 0)
     return result.exit_code, {check["name"]: check for check in report["checks"]}
 
 
-def test_a_good_way(endpoint: str) -> None:
-    code, found = steps(endpoint)
+def test_all_checks_succeed(endpoint: str) -> None:
+    code, found = checks(endpoint)
     assert code == 0
     found.pop("lifetimes", None)  # a word of warning, if another test has moved the clock
     assert [*found] == ["name", "port", "TLS", "server", "clock", "key", "address", "SDK"]
@@ -329,7 +327,7 @@ def with_tls() -> Iterator[Settings]:
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_a_certificate_of_its_own(with_tls: Settings) -> None:
-    code, found = steps(with_tls.endpoint)
+    code, found = checks(with_tls.endpoint)
     assert code == 0
     assert found["TLS"]["verdict"] == "warning"
     assert "/_perseid/certificate.pem" in found["TLS"]["hint"]
@@ -339,14 +337,14 @@ def test_a_certificate_of_its_own(with_tls: Settings) -> None:
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_a_key_that_can_only_read(with_tls: Settings) -> None:
-    code, found = steps(with_tls.endpoint, key=OTHER_KEY)
+    code, found = checks(with_tls.endpoint, key=OTHER_KEY)
     assert (code, found["key"]["verdict"]) == (0, "warning")
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_a_clock_that_was_moved(with_tls: Settings) -> None:
     shown(invoke(with_tls.endpoint, "clock", "advance", "3h"))
-    _, found = steps(with_tls.endpoint)
+    _, found = checks(with_tls.endpoint)
     assert "is 3h" in found["lifetimes"]["message"] or "2h 59m" in found["lifetimes"]["message"]
 
 
@@ -356,7 +354,7 @@ def test_a_clock_that_is_held(tmp_path: Path) -> None:
     with running(replace(settings, test_clock=True)) as ahead:
         shown(invoke(ahead.endpoint, "clock", "advance", "1h"))
     with running(settings) as range_contents:
-        _, found = steps(range_contents.endpoint)
+        _, found = checks(range_contents.endpoint)
         text = shown(invoke(range_contents.endpoint, "clock", "show"))
     assert "the clock is stopped until" in found["lifetimes"]["message"]
     assert "with --test-clock to let its clock run" in found["lifetimes"]["hint"]
@@ -364,26 +362,26 @@ def test_a_clock_that_is_held(tmp_path: Path) -> None:
 
 
 def test_a_server_says_that_its_clock_is_held() -> None:
-    told = serve._banner(Settings(memory=True), 2_000_000_000.5)
-    assert "The stored data is from 2033-05-18 03:33:20Z (2000000000), later than" in told
-    assert "--test-clock" in told
+    output = serve._banner(Settings(memory=True), 2_000_000_000.5)
+    assert "The stored data is from 2033-05-18 03:33:20Z (2000000000), later than" in output
+    assert "--test-clock" in output
     assert "WARNING" not in serve._banner(Settings(memory=True), None)
 
 
 def test_http_where_https_is_spoken(with_tls: Settings) -> None:
-    code, found = steps(with_tls.endpoint.replace("https", "http"))
+    code, found = checks(with_tls.endpoint.replace("https", "http"))
     assert (code, [*found][-1]) == (1, "TLS")
     assert f"Use {with_tls.endpoint} as endpoint" in found["TLS"]["hint"]
 
 
 def test_https_where_http_is_spoken(endpoint: str) -> None:
-    code, found = steps(endpoint.replace("http", "https"))
+    code, found = checks(endpoint.replace("http", "https"))
     assert (code, found["TLS"]["verdict"]) == (1, "failed")
     assert f"Use {endpoint} as endpoint" in found["TLS"]["hint"]
 
 
 def test_a_wrong_key(endpoint: str) -> None:
-    code, found = steps(endpoint, key=OTHER_KEY)
+    code, found = checks(endpoint, key=OTHER_KEY)
     assert (code, [*found][-1]) == (1, "key")
     assert "--key" in found["key"]["hint"]
     bad = invoke(endpoint, "doctor", key="no base64")
@@ -397,17 +395,17 @@ def test_an_sdk_that_is_not_here(endpoint: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_listens() -> None:
-    code, found = steps(f"http://127.0.0.1:{free_port()}/")
+    code, found = checks(f"http://127.0.0.1:{free_port()}/")
     assert (code, [*found]) == (1, ["name", "port"])
     assert "perseid serve" in found["port"]["hint"]
 
 
 def test_a_name_without_an_address() -> None:
-    code, found = steps("http://nowhere.invalid:8081/")
+    code, found = checks("http://nowhere.invalid:8081/")
     assert (code, [*found]) == (1, ["name"])
 
 
-def test_somebody_else_listens() -> None:
+def test_another_program_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(20)
 
@@ -423,7 +421,7 @@ def test_somebody_else_listens() -> None:
 
         thread = threading.Thread(target=greet, daemon=True)
         thread.start()
-        code, found = steps(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        code, found = checks(f"http://127.0.0.1:{server.getsockname()[1]}/")
     assert (code, [*found][-1]) == (1, "server")
     assert "not Perseid" in found["server"]["message"]
 
@@ -432,7 +430,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.commands.doctor._SECONDS", 0.1)
     monkeypatch.setattr("perseid.commands.connection._CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        code, found = steps(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        code, found = checks(f"http://127.0.0.1:{silent.getsockname()[1]}/")
     assert (code, [*found][-1]) == (1, "server")
     assert "does not answer" in found["server"]["message"]
 
@@ -442,21 +440,21 @@ def test_a_clock_that_is_off(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     real = clock.wall
     monkeypatch.setattr("perseid.commands.doctor.clock.wall", lambda: real() - 3600)
-    code, found = steps(endpoint)
+    code, found = checks(endpoint)
     assert (code, [*found][-1]) == (1, "clock")
     assert "ahead of this machine's" in found["clock"]["message"]
 
 
-def test_a_proxy_in_the_way(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_in_the_environment(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    _, found = steps(endpoint)
+    _, found = checks(endpoint)
     assert "NO_PROXY" in found["proxy"]["hint"]
 
 
 def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: Path) -> None:
-    """By hand in a batch, or because the former item of the id was dead."""
+    """In a batch that deletes and creates it, or because the earlier item had expired."""
     clock = MovableClock()
     docs, key = "/dbs/d/colls/c/docs", PARTITION_KEY
     with running(Settings(data=tmp_path), clock) as settings:
@@ -488,7 +486,7 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
         for number in range(MAX_IMMEDIATE_REMOVALS + 1)
     ]
 
-    async def scenario() -> None:  # nobody sweeps here
+    async def scenario() -> None:  # without a sweeper
         async with opened(Settings(data=tmp_path)) as account:
             now = account.clock.now()
             await databases.create(account, {"id": "d"}, None, now)

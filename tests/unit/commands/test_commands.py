@@ -76,7 +76,7 @@ def shown(result: Result) -> str:
 
 @pytest.fixture
 def stocked(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, str]:
-    """A container under defaultTtl 100: two items inherit, one has ttl 5, one never ends.
+    """A container under defaultTtl 100: two items inherit, one has ttl 5, one never expires.
 
     The first was written ten seconds before now, the others now.
     """
@@ -113,7 +113,7 @@ def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None
     assert found[0] == f"{stocked[0]}/c at {instant_text(now)}"
     for line in (
         "default ttl 100 s (1m 40s)",
-        "dead, not removed yet 0 items, 0 bytes",
+        "pending purge 0 items, 0 bytes",
         f"next expiry {instant_text(now + 5)}",
         "purge hold 0s",
         "guard none",
@@ -121,12 +121,12 @@ def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None
     ):
         assert line in found
     assert any(line.startswith("live 4 items, ") for line in found)
-    assert any(line.startswith("will expire 3 items, ") for line in found)
-    assert any(line.startswith("never expire 1 item, ") for line in found)
+    assert any(line.startswith("expiring 3 items, ") for line in found)
+    assert any(line.startswith("non-expiring 1 item, ") for line in found)
 
 
 @pytest.mark.parametrize(
-    ("given", "policy", "dies", "mortal", "immortal"),
+    ("given", "policy", "expires", "gains", "loses"),
     [
         ("8", "100 s (1m 40s) -> 8 s (8s)", 1, 0, 0),
         ("2h", "100 s (1m 40s) -> 7200 s (2h)", 0, 0, 0),
@@ -140,21 +140,21 @@ def test_preview(
     stocked: tuple[str, str],
     given: str,
     policy: str,
-    dies: int,
-    mortal: int,
-    immortal: int,
+    expires: int,
+    gains: int,
+    loses: int,
 ) -> None:
     found = lines(shown(run("ttl", "preview", *stocked, "--default-ttl", given)))
     assert f"default ttl {policy}" in found
-    assert any(line.startswith(f"would die at once {dies} item") for line in found)
-    assert f"would become mortal {mortal}" in found
-    assert f"would become immortal {immortal}" in found
-    assert any(line.startswith("first of them old") for line in found) == bool(dies)
-    assert found[-1].startswith("To confirm against a guard: x-perseid-confirm: ")
+    assert any(line.startswith(f"would expire immediately {expires} item") for line in found)
+    assert f"would gain an expiry {gains}" in found
+    assert f"would lose their expiry {loses}" in found
+    assert any(line.startswith("examples old") for line in found) == bool(expires)
+    assert found[-1].startswith("Header to confirm the change: x-perseid-confirm: ")
 
 
-def test_preview_draws_when_the_living_would_end(run: Run, stocked: tuple[str, str]) -> None:
-    """`brief` ends in 5 seconds, `young` in 50, `old` in 40: one bar each, all of full length."""
+def test_preview_draws_when_live_items_would_expire(run: Run, stocked: tuple[str, str]) -> None:
+    """`brief` expires in 5 seconds, `young` in 50, `old` in 40: one bar each, all full length."""
     text = shown(run("ttl", "preview", *stocked, "--default-ttl", "50"))
     bars = [line for line in text.splitlines() if "━" in line]
     assert len(bars) == 3
@@ -172,10 +172,10 @@ def test_forecast_draws_bars_to_scale(
     assert any(line.startswith(f"{instant_text(now + 60)} 2 ") for line in found)
     assert f"{instant_text(now + 120)} 0 0 bytes" in found
     assert [line.count("━") for line in text.splitlines() if "━" in line] == [12, 24]
-    assert "die later 0 items, 0 bytes" in found
-    assert any(line.startswith("never die 1 item, ") for line in found)
-    assert "dead, not removed yet 0 items, 0 bytes" in found
-    assert "removing those takes about 0s" in found
+    assert "expire later 0 items, 0 bytes" in found
+    assert any(line.startswith("non-expiring 1 item, ") for line in found)
+    assert "pending purge 0 items, 0 bytes" in found
+    assert "time to purge those about 0s" in found
 
 
 def test_figures_have_precedence_over_bars(endpoint: str, stocked: tuple[str, str]) -> None:
@@ -189,54 +189,56 @@ def test_figures_have_precedence_over_bars(endpoint: str, stocked: tuple[str, st
 def test_a_screen_that_says_it_has_no_width(endpoint: str, stocked: tuple[str, str]) -> None:
     environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "0"}
     found = shown(CliRunner().invoke(program, ["ttl", "status", *stocked], env=environment))
-    assert "dead, not removed yet" in found
+    assert "pending purge" in found
 
 
-def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_explain_a_live_item(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     now = int(clock.now())
     found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '"p"')))
     assert found[0] == f"brief at {instant_text(now)}"
     for line in (
         'partition key ["p"]',
         f"last written {instant_text(now)}",
-        "its own ttl 5",
+        "item ttl 5",
         "state live under the current policy and every earlier one",
-        "decided by the item",
-        f"ends {instant_text(now + 5)}",
+        "TTL source item",
+        f"expires at {instant_text(now + 5)}",
         "remaining 5s",
     ):
         assert line in found
 
 
-def test_explain_the_dead(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_explain_an_expired_item(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     clock.advance(5)
     found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '["p"]')))
-    assert "state dead: its own ttl has passed" in found
-    assert "removed before it 0" in found
+    assert "state expired: its own ttl has passed" in found
+    assert "purged before it 0" in found
 
 
 @pytest.mark.parametrize(
-    ("id_", "default_ttl", "decided_by"),
+    ("id_", "default_ttl", "source"),
     [
-        ("old", 100, "the container"),
-        ("forever", 100, "the item: it never ends"),
-        ("forever", -1, "the item: it never ends"),
-        ("old", -1, "the container: it sets no lifetime"),
-        ("forever", None, "the container: time to live is off"),
+        ("old", 100, "container"),
+        ("forever", 100, "item (never expires)"),
+        ("forever", -1, "item (never expires)"),
+        ("old", -1, "container (no default)"),
+        ("forever", None, "container (TTL is off)"),
     ],
 )
-def test_explain_who_decided(
-    run: Run, raw: RawClient, stocked: tuple[str, str], id_: str, default_ttl: int, decided_by: str
+def test_explain_the_ttl_source(
+    run: Run, raw: RawClient, stocked: tuple[str, str], id_: str, default_ttl: int, source: str
 ) -> None:
     set_default(raw, stocked, default_ttl)
     found = lines(shown(run("ttl", "explain", *stocked, id_, "--partition-key", '"p"')))
-    assert f"decided by {decided_by}" in found
+    assert f"TTL source {source}" in found
 
 
 def test_explain_a_proposal(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     now = int(clock.now())
     command = ("ttl", "explain", *stocked, "forever", "--partition-key", '"p"', "--ttl", "1m")
-    assert f"with ttl 60, written now ends {instant_text(now + 60)}" in lines(shown(run(*command)))
+    assert f"with ttl 60, written now expires at {instant_text(now + 60)}" in lines(
+        shown(run(*command))
+    )
 
 
 def test_undo(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
@@ -244,15 +246,15 @@ def test_undo(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
     found = lines(shown(run("ttl", "undo", *stocked)))
     assert found[0] == f"{stocked[0]}/c"
     assert "default ttl 100 s (1m 40s)" in found
-    assert any(line.startswith("live again 1 item, ") for line in found)
+    assert any(line.startswith("restored 1 item, ") for line in found)
 
 
 def test_drain_one_and_all(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     clock.advance(5)
-    assert lines(shown(run("ttl", "drain", *stocked))) == ["1 removed", f"{stocked[0]}/c 1"]
+    assert lines(shown(run("ttl", "drain", *stocked))) == ["1 purged", f"{stocked[0]}/c 1"]
     clock.advance(95)
     assert f"{stocked[0]}/c 2" in lines(shown(run("ttl", "drain")))
-    assert lines(shown(run("ttl", "drain", *stocked)))[0] == "0 removed"
+    assert lines(shown(run("ttl", "drain", *stocked)))[0] == "0 purged"
 
 
 def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
@@ -267,7 +269,7 @@ def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, s
     last = json.loads(shown(run("ttl", "audit", *stocked, "--json")))["entries"][-1]["line"]
     after = json.loads(shown(run("ttl", "audit", *stocked, "--after", str(last), "--json")))
     assert after == {"entries": []}
-    assert shown(run("ttl", "audit", *stocked, "--after", str(last))) == "no changes\n"
+    assert shown(run("ttl", "audit", *stocked, "--after", str(last))) == "no policy changes\n"
     one = json.loads(shown(run("ttl", "audit", *stocked, "--limit", "1", "--json")))["entries"]
     assert len(one) == 1
 
@@ -424,7 +426,7 @@ def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str)
     [
         (("forecast", "--bucket", "fortnight"), "bucket is one of second, minute, hour"),
         (("forecast", "--count", "0"), "count is a whole number from 1 to 1000"),
-        (("explain", "nobody", "--partition-key", '"p"'), "There is no such item under this id"),
+        (("explain", "missing", "--partition-key", '"p"'), "There is no item with this id"),
         (("explain", "old", "--partition-key", '"p"', "--ttl", "0"), "The input ttl '0'"),
         (("undo",), "There is no change of defaultTtl to undo."),
     ],
@@ -473,8 +475,8 @@ def test_nothing_listens() -> None:
         (429, b'{"message": "later"}'),
     ],
 )
-def test_somebody_else_listens(status: int, body: bytes) -> None:
-    class Stranger(BaseHTTPRequestHandler):
+def test_another_program_listens(status: int, body: bytes) -> None:
+    class OtherProgram(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("x-ms-retry-after-ms", "soon")
@@ -484,7 +486,7 @@ def test_somebody_else_listens(status: int, body: bytes) -> None:
         def log_message(self, format: str, *args: Any) -> None:
             """Quiet."""
 
-    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+    with HTTPServer(("127.0.0.1", 0), OtherProgram) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
@@ -517,7 +519,7 @@ def test_a_server_that_is_busy_is_asked_again() -> None:
     assert len(asked) == 3
 
 
-def test_a_server_that_breaks_off() -> None:
+def test_a_server_that_closes_the_connection() -> None:
     """Once it has answered, it is not the protocol that is wrong."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(30)

@@ -51,8 +51,8 @@ def test_a_table(run: Run, place: tuple[str, str]) -> None:
 
 
 def test_a_table_hides_nothing_that_was_asked_for(run: Run, place: tuple[str, str]) -> None:
-    told = shown(run("query", *place, "SELECT TOP 1 c._etag, 7 AS _score FROM c"))
-    assert told.split()[:2] == ["_etag", "_score"]
+    output = shown(run("query", *place, "SELECT TOP 1 c._etag, 7 AS _score FROM c"))
+    assert output.split()[:2] == ["_etag", "_score"]
     whole = shown(run("query", *place, "SELECT TOP 1 * FROM c"))
     assert "_ts" in whole
     assert "_rid" not in whole

@@ -40,7 +40,7 @@ def read(content: bytes, tmp_path: Path) -> list[tuple[int, int, bytes]]:
             (1, 1, b'{"a": [1, {"b": "]"}]}'), (2, 2, b'{"c": 1.50}'),
         ]),
         ('[{"é":"\\u00e9"}]'.encode(), [(1, 1, '{"é":"\\u00e9"}'.encode())]),
-        # As programs print objects for people, one behind the other.
+        # Pretty-printed objects that follow each other.
         (b'{\n  "a": 1\n}\n', [(1, 1, b'{   "a": 1 }')]),
         (b'\n{"a":\r\n1}\n{"b": 2}{\n"c":[]}', [
             (1, 2, b'{"a":  1}'), (2, 4, b'{"b": 2}'), (3, 4, b'{ "c":[]}'),

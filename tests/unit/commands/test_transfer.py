@@ -146,7 +146,7 @@ def test_the_last_of_several_with_one_id_stays(
     assert {each["n"] for each in stored(raw, place).values()} == set(range(2950, 3000))
 
 
-def test_refused_items_are_named(
+def test_rejected_items_are_reported(
     run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "items"
@@ -155,16 +155,16 @@ def test_refused_items_are_named(
     result = run("import", *place, str(path))
     assert result.exit_code == 1
     assert "rejected  3" in result.stdout
-    told = result.stderr.splitlines()
-    assert told[0].startswith("line 2 (b): The input ttl '0' is invalid")
-    assert told[1] == "line 3 (large): An item can have at most 2 MB."
-    assert told[2].startswith("line 4: The request body is not valid JSON")
-    assert re.search(r" at column \d+\.$", told[2])
-    assert "line 1" not in told[2]
+    output = result.stderr.splitlines()
+    assert output[0].startswith("line 2 (b): The input ttl '0' is invalid")
+    assert output[1] == "line 3 (large): An item can have at most 2 MB."
+    assert output[2].startswith("line 4: The request body is not valid JSON")
+    assert re.search(r" at column \d+\.$", output[2])
+    assert "line 1" not in output[2]
     assert set(stored(raw, place)) == {"a"}
 
 
-def test_too_many_refusals_end_the_import(
+def test_too_many_rejected_items_stop_the_import(
     run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
 ) -> None:
     path = write_lines(tmp_path / "items", [{"no": n} for n in range(5000)])
@@ -215,12 +215,12 @@ def test_export_and_import_are_inverse(
     run: Run, raw: RawClient, clock: MovableClock, database: str, place: tuple[str, str],
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    """T-227: the living only, ttl kept; with --lifetimes keep the copy dies with the original."""
+    """T-227: only live items, with ttl; with --lifetimes keep a copy expires with the original."""
     path = "/dbs/{}/colls/{}/docs".format(*place)
     texts = [
         b'{"id":"a","pk":"p","n":1.50e1,"s":"\\u00e9"}',
         b'{"id":"b","pk":"p","ttl":-1}',
-        b'{"id":"dead","pk":"p","ttl":5}',
+        b'{"id":"short","pk":"p","ttl":5}',
         b'{"id":"d","pk":"p","_note":"mine"}',
     ]
     for text in texts:
@@ -233,7 +233,7 @@ def test_export_and_import_are_inverse(
     assert decoded(run("export", *place, str(out), "--json"))["items"] == 3
     stamp = f',"_ts":{written}}}'.encode()
     assert out.read_bytes().splitlines() == [
-        text[:-1] + stamp for text in texts if b"dead" not in text
+        text[:-1] + stamp for text in texts if b"short" not in text
     ]
     other = make(raw, database, "copy", defaultTtl=60)
     shown(run("import", *other, str(out), "--lifetimes", "keep"))
@@ -297,7 +297,7 @@ def test_export_to_standard_output(run: Run, place: tuple[str, str], tmp_path: P
 
 @pytest.fixture
 def scarce() -> Iterator[tuple[str, MovableClock]]:
-    """A server that enforces throughput, with 500 items in `d/c`, and a clock that stands still."""
+    """A server that enforces throughput, with 500 items in `d/c`, and a stopped clock."""
     clock = MovableClock()
     clock.set(math.ceil(clock.freeze()))
     settings = Settings(memory=True, no_sweeper=True, enforce_throughput=True)
@@ -312,7 +312,7 @@ def scarce() -> Iterator[tuple[str, MovableClock]]:
 WAIT = "perseid.commands.connection._wait"
 
 
-def test_who_is_refused_for_want_of_throughput_waits_as_told(
+def test_commands_wait_after_429(
     scarce: tuple[str, MovableClock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """400 RU/s, and each item costs one: no export and no query is complete within a second."""
@@ -332,7 +332,7 @@ def test_who_is_refused_for_want_of_throughput_waits_as_told(
     assert len(waits) > 1
 
 
-def test_who_waits_in_vain_is_told(
+def test_commands_stop_waiting_after_thirty_seconds(
     scarce: tuple[str, MovableClock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -357,10 +357,10 @@ def interrupt_at_third_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perseid.commands.export_items.feed_page", failing)
 
 
-def test_export_goes_on_where_it_ended(
+def test_export_continues_after_an_interruption(
     run: Run, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was cut off behind the last whole page is written again."""
+    """A page that was written partly is written again."""
     shown(run("import", *place, str(write_lines(tmp_path / "in", items(350)))))
     interrupt_at_third_page(monkeypatch)
     out = tmp_path / "out.json.gz"
@@ -428,9 +428,7 @@ def test_export_replaces_files_only(run: Run, place: tuple[str, str], tmp_path: 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "pipe", "real"]
 
 
-def test_what_the_system_refuses_is_a_sentence(
-    run: Run, endpoint: str, place: tuple[str, str]
-) -> None:
+def test_system_errors_become_messages(run: Run, endpoint: str, place: tuple[str, str]) -> None:
     shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
     for arguments in (
         ("--help",),
@@ -475,7 +473,7 @@ def start_import(endpoint: str, place: tuple[str, str], path: Path) -> subproces
     )
 
 
-def test_ctrl_c_while_nobody_answers() -> None:
+def test_ctrl_c_while_waiting_for_a_response() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         command = subprocess.Popen(
@@ -499,10 +497,10 @@ def count(raw: RawClient, place: tuple[str, str]) -> int:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_import_goes_on(
+def test_import_continues_after_an_interruption(
     endpoint: str, run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, how: int
 ) -> None:
-    """Ctrl-C or worse in the middle, once more in the middle, and then to exactly the whole."""
+    """Interrupted twice, the import is complete after the third run, without gaps or duplicates."""
     total = 12_000
     path = write_lines(tmp_path / "items", items(total))
     had = 0
@@ -641,18 +639,18 @@ def test_a_progress_bar_on_a_terminal(
         stderr=slave,
     )
     os.close(slave)
-    told = b""
+    output = b""
     while True:
         try:
             chunk = os.read(master, 65536)
         except OSError:
             break
-        told += chunk
+        output += chunk
     os.close(master)
     assert process.wait(60) == 0
     assert process.stdout is not None
     process.stdout.close()
-    assert b"importing" in told
-    assert b"100%" in told
-    assert b"2,000 items" in told
-    assert b"/s" in told
+    assert b"importing" in output
+    assert b"100%" in output
+    assert b"2,000 items" in output
+    assert b"/s" in output

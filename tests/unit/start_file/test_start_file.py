@@ -112,22 +112,22 @@ def test_what_is_declared_is_there(tmp_path: Path, clock: MovableClock, form: st
 
 
 def test_doing_it_again_changes_nothing(tmp_path: Path, clock: MovableClock) -> None:
-    """What was deleted or has died stays away; what changed in the file is changed."""
+    """Deleted and expired items are not stored again; changes in the file are applied."""
     path, data = write(tmp_path, GOOD), tmp_path / "data"
-    shelf = "/dbs/shop/colls/sessions"
+    container = "/dbs/shop/colls/sessions"
     with serving(path, clock, data) as raw:
-        assert raw.delete(f"{shelf}/docs/s3", pk='["bob"]').status == 204
-        before = raw.get(shelf).json, items(raw, shelf)
+        assert raw.delete(f"{container}/docs/s3", pk='["bob"]').status == 204
+        before = raw.get(container).json, items(raw, container)
     with serving(path, clock, data) as raw:
-        assert (raw.get(shelf).json, items(raw, shelf)) == before
+        assert (raw.get(container).json, items(raw, container)) == before
     clock.advance(3000)
     more = GOOD.replace("1h", "2h").replace("throughput: 600", "throughput: {autoscale: 2000}")
     more = more.replace("{autoscale: 4000}", "5000")
     more = more.replace("- file: more.jsonl", "- {items: [{id: s9, user: x}]}")
     with serving(write(tmp_path, more), clock, data) as raw:
-        assert raw.get(shelf).json["defaultTtl"] == 7200
+        assert raw.get(container).json["defaultTtl"] == 7200
         assert offers(raw) == {(200, 2000), (5000, None)}
-        assert set(items(raw, shelf)) == {"s1", "s9", "m1"}
+        assert set(items(raw, container)) == {"s1", "s9", "m1"}
 
 
 def test_the_rest_of_the_data_stays(tmp_path: Path, clock: MovableClock) -> None:
@@ -143,7 +143,10 @@ def test_the_rest_of_the_data_stays(tmp_path: Path, clock: MovableClock) -> None
     [
         (("partitionKey: /user", "partitionKey: /other"), "partition key cannot be changed"),
         (("[[/token], /mail]", "[[/token]]"), "The unique index cannot be modified"),
-        (("- id: empty", "- {id: empty, throughput: 400}"), "throughput can only be given when"),
+        (
+            ("- id: empty", "- {id: empty, throughput: 400}"),
+            "throughput can only be set at creation",
+        ),
     ],
 )
 def test_what_cannot_be_changed_changes_nothing(
@@ -161,7 +164,7 @@ def test_what_cannot_be_changed_changes_nothing(
 
 
 def test_the_guard_holds(tmp_path: Path, clock: MovableClock) -> None:
-    """A shorter life that would kill too many at once is refused before anything happens."""
+    """A shorter ttl that would expire too many items is refused before anything is changed."""
     data = tmp_path / "data"
     with serving(write(tmp_path, GOOD), clock, data):
         pass
@@ -221,7 +224,9 @@ PROBLEMS = {
     "database: []": "line 1 (database): 'database' is unknown; did you mean databases?",
     "databases: [{}]": "line 1 (databases[0]): 'id' is missing",
     "databases: [{id: a/b}]": "line 1 (databases[0].id): The database id 'a/b' may not contain",
-    "databases: [{id: a}, {id: a}]": "databases[1]): the database 'a' stands in line 1 already",
+    "databases: [{id: a}, {id: a}]": (
+        "databases[1]): the database 'a' is already declared in line 1"
+    ),
     "databases: [{id: a, throughput: 10}]": "Requested throughput 10 is less than",
     "databases: [{id: a, throughput: lots}]": 'throughput): "lots" is neither RU/s',
 }
@@ -248,7 +253,7 @@ CONTAINERS = {
     ),
     "{id: c, partitionKey: /pk, defaultTtl: 5, items: [{id: a, ttl: 0}]}": "The input ttl '0'",
     "{id: c, partitionKey: /pk, defaultTtl: 5, seeds: [{age: 5, items: [{id: a}]}]}": (
-        "the item is dead already: it lives 5 s and is 5 s old"
+        "the item has expired already: its ttl is 5 s, its age 5 s"
     ),
     "{id: c, partitionKey: /pk, seeds: [{age: -5, items: [{id: a}]}]}": "-5 is not a duration",
     "{id: c, partitionKey: /pk, seeds: [{file: nothing}]}": "nothing: No such file or directory",
@@ -260,21 +265,21 @@ PROBLEMS |= {
 }
 BROKEN_YAML = {
     "a: [": "line 1: not YAML",
-    "a: 1\na: 2": "line 2: 'a' is named twice",
+    "a: 1\na: 2": "line 2: 'a' is defined twice",
     "a: &x [*x]": "nested deeper than",
     "x: &x {a: 1}\ny: {<<: *x}": "merge keys (<<) are not supported",
-    "[a]: 1": "a name must be plain text",
+    "[a]: 1": "a name must be a string",
 }
 BROKEN_JSON = {
     "": "line 1: the file ends too early",
     "{": "line 1: a name in double quotes is expected here",
-    '{\n"a" 1}': "line 2: a colon is expected behind 'a'",
-    '{"a": 1,\n"a": 2}': "line 2: 'a' is named twice",
+    '{\n"a" 1}': "line 2: a colon is expected after 'a'",
+    '{"a": 1,\n"a": 2}': "line 2: 'a' is defined twice",
     "[1\n2]": "line 2: a comma or ] is expected here",
     '["\\x"]': "Invalid \\escape",
-    '["a': "a text has no end",
+    '["a': "a string is not closed",
     "nil": "a JSON value is expected here",
-    "[] []": "something follows the end",
+    "[] []": "there is text after the end",
     "[" * 200: "nested deeper than",
 }
 
@@ -314,7 +319,7 @@ def test_a_file_of_items_that_is_not_lines_is_one_problem(tmp_path: Path, conten
     with pytest.raises(StartFileError) as refused:
         declare(path, read(path))
     (problem,) = refused.value.problems
-    assert "in has not one item on each line, as JSON" in str(problem)
+    assert "in does not have one JSON item per line" in str(problem)
 
 
 def test_a_bad_file_leaves_no_data_behind(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_memory_and_a_data_directory_from_anywhere(
                 environment.setenv(name, value)
             result = perseid("serve", "--port", str(free_port()), *arguments)
         assert (result.returncode, result.stdout) == (1, "")
-        assert "--memory keeps nothing, and --data names where to" in result.stderr
+        assert "--memory and --data are mutually exclusive" in result.stderr
         assert not data.exists()
 
 

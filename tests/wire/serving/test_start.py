@@ -125,7 +125,7 @@ def test_host_nobody_has() -> None:
 
 def test_address_nobody_here_has() -> None:
     settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
-    with pytest.raises(StartError, match="not an address of this machine; choose another --host"):
+    with pytest.raises(StartError, match="does not have this address; choose another --host"):
         asyncio.run(Server(settings).run())
 
 
@@ -137,7 +137,7 @@ def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
             raise PermissionError(errno.EACCES, f"not for you: {address}")
 
     monkeypatch.setattr(socket, "socket", Guarded)
-    with pytest.raises(StartError, match=":80: this user may not;"):
+    with pytest.raises(StartError, match=":80: permission denied;"):
         reserve_port(Settings(memory=True, port=80))
 
 
