@@ -24,12 +24,13 @@ from perseid.service.items import imports, point_operations
 from perseid.service.lifetimes import reports
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin, retry_if_stale
-from perseid.service.queries import explanation, query_requests
+from perseid.service.queries.explain import analyze
+from perseid.service.queries.explain import explain as explain_plan
+from perseid.service.queries.requests import parse_request
 from perseid.service.throughput import enforcement
 from perseid.store.types import Search
 
 PREFIX: Final = "/_perseid/"
-_EXPLAINED_ROWS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +217,18 @@ async def audit(context: AdminContext, request: Request) -> Response:
 
 
 async def explain_query(context: AdminContext, request: Request) -> Response:
-    """{"database", "container", "query", "parameters", "partitionKey"}: how it would run."""
+    """{"database", "container", "query", "parameters", "partitionKey", "analyze"}: the plan."""
     body = parse_object(request.body)
     names = [body.get("database"), body.get("container")]
     if not all(isinstance(name, str) for name in names):
         raise BadRequest('An explanation needs {"database": "…", "container": "…", "query": "…"}.')
+    is_run = body.get("analyze", False)
+    if not isinstance(is_run, bool):
+        raise BadRequest('"analyze" is true, to run the first page and count, or false.')
     container = context.account.catalog.container(*map(str, names))
     op = begin(context.account, container, request.now)
     encoded_query = wire.encode({**body, "parameters": body.get("parameters")})
-    query = query_requests.parse_request(encoded_query)
+    query = parse_request(encoded_query)
     scope = Search(cutoff=op.cutoff)
     if body.get("partitionKey") is not None:
         key = body["partitionKey"]
@@ -233,7 +237,7 @@ async def explain_query(context: AdminContext, request: Request) -> Response:
         scope = scope._replace(
             pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
         )
-    return _json_response(await explanation.explain(op, query, scope, _EXPLAINED_ROWS))
+    return _json_response(await (analyze if is_run else explain_plan)(op, query, scope))
 
 
 # Items in numbers

@@ -25,9 +25,6 @@ from perseid.http.headers import (
 from perseid.http.request import Request, Response
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.service.operation import begin
-from perseid.service.queries import query_requests
-from perseid.service.queries.plans import partition_key_filter
 from perseid.service.throughput import enforcement
 
 _TOO_MANY: Final = (
@@ -129,10 +126,8 @@ def _interval(account: Account, request: Request, container: Container) -> tuple
         upper = partition.WHOLE[1] if high is None else high.hex().upper()
         return (low or b"").hex().upper(), upper
     if is_query(request):
-        query_request = query_requests.parse_request(request.body)
-        op = begin(account, container, request.now)
-        plan = query_requests.plan_query(op, query_request)
-        filtered_key = partition_key_filter(container, plan, query_request.parameters)
+        bound = account.plans.find_or_bind(container, request.body, request.now)
+        filtered_key = bound.partition_key
         return partition.WHOLE if filtered_key is None else _point(container, filtered_key)
     if request.method != "GET" and request.body and not flag(request, IS_BATCH):
         document = documents.parse(request.body).value

@@ -7,6 +7,7 @@ from typing import Any
 
 from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
 from perseid.ids import container_rid
+from perseid.index_paths import is_indexable
 from perseid.model import Container, Database
 from perseid.partition import range_count
 from perseid.query import validate_computed
@@ -16,7 +17,6 @@ from perseid.service.catalog import retention_minutes
 from perseid.service.definitions.container import new_container, replaced_container
 from perseid.service.lifetimes import policies, reports
 from perseid.service.preconditions import check_if_match
-from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
 from perseid.service.resources.databases import ALREADY_EXISTS
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
