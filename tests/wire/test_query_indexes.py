@@ -123,7 +123,7 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ("SELECT * FROM c WHERE c.n = 1 OR c.even", "scan", None, 60, 31),
         ("SELECT VALUE COUNT(1) FROM c WHERE c.n < 10", "index", "/n/?", 10, 1),
         ("SELECT TOP 2 * FROM c ORDER BY c.tags", "order", "/tags/?", 60, 2),
-        # Where nothing is passed over, only what the page loaded was looked at.
+        # If no examined item is rejected, the page examines only the items it loads.
         ("SELECT TOP 2 * FROM c", "scan", None, 2, 2),
         ("SELECT c.id FROM c OFFSET 3 LIMIT 2", "scan", None, 5, 2),
         ("SELECT TOP 2 * FROM c WHERE c.n > 7", "index", "/n/?", 2, 2),
@@ -253,6 +253,25 @@ def test_the_tree_tells_what_the_index_leaves_to_sort(shop: RawClient) -> None:
     ]
 
 
+def test_explain_does_not_run_the_query(shop: RawClient) -> None:
+    """No index is created, nothing is counted; after a run, the plan has the index."""
+    query = "SELECT TOP 2 * FROM c WHERE c.n >= 7 AND LOWER(c.id) != 't07' ORDER BY c.maker.city"
+    fields = {"pushed": ["c.n >= 7"], "evaluated": ["LOWER(c.id) != 't07'"]}
+    before = explain(shop, query)
+    assert before == {"access": "scan", "index": None, "tree": before["tree"], **fields}
+    assert before["tree"].splitlines() == [
+        "Limit 2",
+        "└─ Sort  c.maker.city",
+        "   └─ Filter (evaluated)  LOWER(c.id) != 't07'",
+        "      └─ Scan  all items",
+        "         └─ Filter (store)  c.n >= 7",
+    ]
+    assert analyze(shop, query)["returned"] == 2
+    after = explain(shop, query, analyze=False)
+    assert after == {"access": "index", "index": "/n/?", "tree": after["tree"], **fields}
+    assert "      └─ Index scan  index on /n" in after["tree"].splitlines()
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -340,7 +359,7 @@ def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.Mon
 def test_many_candidates_are_found_by_a_scan(
     shop: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidates, "MAX_CANDIDATES", 5)
+    monkeypatch.setattr(candidates, "MAX_INDEXED_ITEMS", 5)
     reply = shop.query(f"{CONTAINER}/docs", "SELECT VALUE c.n FROM c WHERE c.n >= 10")
     assert reply.json["Documents"] == [*range(10, COUNT)]
 

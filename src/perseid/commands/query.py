@@ -134,6 +134,7 @@ class QuerySession:
             "container": container,
             "query": text,
             "parameters": self.listed_parameters(),
+            "analyze": True,
         }
         if self.partition_key is not None:
             body["partitionKey"] = self.partition_key
@@ -317,7 +318,7 @@ def _cell(value: Any) -> str:
 
 
 def show_plan(plan: dict[str, Any], output_format: str) -> None:
-    """The tree, which says how many items were looked at and over which index; or all figures."""
+    """The plan as a tree with the number of items examined; as JSON, all fields."""
     if output_format == "table":
         click.echo(plan["tree"])
     else:

@@ -138,7 +138,7 @@ async def read_feed(account: Account, request: Request) -> Response:
     lsns = await account.stores.items.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     search = scope(op, request, after=after, limit=limit)
-    rows, has_more = await account.stores.queries.search(container, search)
+    rows, has_more, *_ = await account.stores.queries.search(container, search)
     if account.budgets is not None:
         affordable_rows = metering.affordable_count(request, [row.size for row in rows])
         has_more = has_more or affordable_rows < len(rows)

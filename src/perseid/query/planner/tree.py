@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perseid.query.planner.plan import Plan
 
 
-class Access(NamedTuple):
+class AccessStep(NamedTuple):
     """How the store finds the items, and what else is known about it."""
 
     method: Literal["key", "index", "order", "scan"]
@@ -21,23 +21,30 @@ class Access(NamedTuple):
     note: str = ""
 
 
-def print_plan(plan: Plan, access: Access | None = None, heading: str | None = None) -> str:
+def print_plan(plan: Plan, access: AccessStep | None = None, heading: str | None = None) -> str:
     """The tree of a plan. Without an access path, it shows what the plan allows the store to do."""
     lines = [] if heading is None else [heading]
-    lines += _steps(plan, access or _planned_access(plan))
+    lines += _steps(plan, _with_order(plan, access or _planned_access(plan)))
     return "\n".join(
         line if depth == 0 else f"{'   ' * (depth - 1)}└─ {line}"
         for depth, line in enumerate(lines)
     )
 
 
-def _planned_access(plan: Plan) -> Access:
+def _planned_access(plan: Plan) -> AccessStep:
     if plan.partition_key is not None:
-        return Access("key", None)
-    return Access("scan", None) if plan.order is None else Access("order", None)
+        return AccessStep("key", None)
+    return AccessStep("scan", None) if plan.order is None else AccessStep("order", None)
 
 
-def _steps(plan: Plan, access: Access) -> Iterator[str]:
+def _with_order(plan: Plan, access: AccessStep) -> AccessStep:
+    """An index that narrows the search by the path of the order serves the order, too."""
+    if access.method == "index" and plan.order is not None and access.path == plan.order.path:
+        return access._replace(method="order")
+    return access
+
+
+def _steps(plan: Plan, access: AccessStep) -> Iterator[str]:
     yield from _evaluator_steps(plan, access)
     if plan.group_paths is not None:
         paths = ", ".join(map(path_text, plan.group_paths))
@@ -47,7 +54,7 @@ def _steps(plan: Plan, access: Access) -> Iterator[str]:
         yield f"Filter (store)  {_joined(plan, plan.filter.pushed, ' AND ')}"
 
 
-def _evaluator_steps(plan: Plan, access: Access) -> Iterator[str]:
+def _evaluator_steps(plan: Plan, access: AccessStep) -> Iterator[str]:
     query = plan.compiled.bound
     limit = query.limit or query.top
     if limit is not None:
@@ -67,7 +74,7 @@ def _evaluator_steps(plan: Plan, access: Access) -> Iterator[str]:
         yield "Join"
 
 
-def _access_step(plan: Plan, access: Access) -> str:
+def _access_step(plan: Plan, access: AccessStep) -> str:
     if access.method == "order" and plan.order is not None:
         direction = "descending" if plan.order.is_descending else "ascending"
         name = "Ordered scan"

@@ -249,9 +249,15 @@ async def run_atomic(
                 if isinstance(change, Put)
                 for entry in change.unique
             ]
-            return Decision((), (write_results, error, view.lsn - 1), claimed)
+            result = (write_results, error, view.lsn - 1)
+            return Decision((), result, claimed, transaction.needed_sizes)
         lsn = view.lsn if transaction.changes else view.lsn - 1
-        return Decision(transaction.changes, (write_results, None, lsn), at=transaction.op.ts)
+        return Decision(
+            transaction.changes,
+            (write_results, None, lsn),
+            needs_sizes=transaction.needed_sizes,
+            at=transaction.op.ts,
+        )
 
     # A patch decodes its item, which may be large.
     is_heavy = (
@@ -319,7 +325,12 @@ async def run_each(
             def decide(view: View) -> Decision[WriteResult]:
                 transaction = Transaction(op, view)
                 write_result = _run(current, transaction, response_budget, position, options)
-                return Decision(transaction.changes, write_result, at=transaction.op.ts)
+                return Decision(
+                    transaction.changes,
+                    write_result,
+                    needs_sizes=transaction.needed_sizes,
+                    at=transaction.op.ts,
+                )
 
             operation_range = item_operation.logical_partition.range_index
             write_result = await write(op, operation_range, item_operation.keys, decide)
@@ -402,7 +413,8 @@ def _run(
     if isinstance(batch_operation.item_operation, CosmosError):
         raise batch_operation.item_operation
     write_result = batch_operation.item_operation.run(transaction)
-    if _has_body(batch_operation, write_result, options):
+    # While sizes are missing the operation runs again, and a full partition is the first error.
+    if not transaction.needed_sizes and _has_body(batch_operation, write_result, options):
         response_budget.reserve(position, len(write_result.row.body))
     return write_result
 

@@ -186,7 +186,12 @@ def perform(op: Operation, item_operation: ItemOperation) -> Awaitable[WriteResu
     def decide(view: View) -> Decision[WriteResult]:
         transaction = Transaction(op, view)
         write_result = item_operation.run(transaction)
-        return Decision(transaction.changes, write_result, at=int(transaction.op.now))
+        return Decision(
+            transaction.changes,
+            write_result,
+            needs_sizes=transaction.needed_sizes,
+            at=int(transaction.op.now),
+        )
 
     return write(op, item_operation.logical_partition.range_index, item_operation.keys, decide)
 

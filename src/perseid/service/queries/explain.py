@@ -7,7 +7,7 @@ from typing import Any, Final
 from perseid.conditions import paths_of
 from perseid.query.planner.paths import path_text
 from perseid.query.planner.plan import Plan
-from perseid.query.planner.tree import Access, print_plan
+from perseid.query.planner.tree import AccessStep, print_plan
 from perseid.service.operation import Operation
 from perseid.service.queries.pages.result import QueryResultPage
 from perseid.service.queries.plan_cache import BoundPlan
@@ -22,7 +22,7 @@ async def explain(op: Operation, request: QueryRequest, scope: Search) -> dict[s
     """The plan and the access path. The query does not run, so no index is created for it."""
     bound = await plan_query(op, request)
     access_path = await _access_path(op, bound, scope)
-    tree = print_plan(bound.plan, Access(access_path.method, access_path.path))
+    tree = print_plan(bound.plan, AccessStep(access_path.method, access_path.path))
     return _description(bound.plan, access_path, tree)
 
 
@@ -36,7 +36,7 @@ async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[s
     has_more = page.continuation is not None
     note = f"{_counted(examined, 'item')} examined"
     heading = f"Result  {_counted(len(page.rows), 'row')}{', more to come' if has_more else ''}"
-    access = Access(access_path.method, access_path.path, note)
+    access = AccessStep(access_path.method, access_path.path, note)
     tree = print_plan(bound.plan, access, heading)
     return _description(bound.plan, access_path, tree) | {
         "examined": examined,
@@ -51,8 +51,8 @@ async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[s
 async def _access_path(op: Operation, bound: BoundPlan, scope: Search) -> AccessPath:
     plan = bound.plan
     confined = confine(bound, PageRequest(scope, _PAGE_ROWS)).scope
-    search = confined._replace(where=bound.where, indexable=plan.indexable)
-    return await op.stores.queries.access_path(op.container, search, plan.order, plan.group_paths)
+    search = confined._replace(where=bound.where, indexable=plan.indexable, order=plan.order)
+    return await op.stores.queries.access_path(op.container, search, plan.group_paths)
 
 
 def _description(plan: Plan, access_path: AccessPath, tree: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 The first level maps a request body to its bound plan, so that a repeated request is neither parsed
 nor planned. The second level maps a query and the types of its values to a plan, so that a query
 with other parameters is parsed and bound, but not planned. Both depend on the definition of the
-container. Plans that depend on the time of the request are bound for each request.
+container. A plan that depends on the time of the request is bound again for each request.
 """
 
 from __future__ import annotations
@@ -47,20 +47,25 @@ class PlanCache:
         self._bound_plans: _LruCache[tuple[Container, BoundPlan]] = _LruCache(_MAX_BODIES)
         self._plans: _LruCache[Plan] = _LruCache(_MAX_PLANS)
 
-    def find(self, container: Container, body: bytes) -> BoundPlan | None:
+    def find(self, container: Container, body: bytes, now: float) -> BoundPlan | None:
         """The bound plan of an earlier request with this body, if it is still valid."""
         entry = self._bound_plans.get((container.rid, body))
         # Each change of the container's definition makes a new object.
-        return None if entry is None or entry[0] is not container else entry[1]
+        if entry is None or entry[0] is not container:
+            return None
+        bound = entry[1]
+        if bound.plan.compiled.depends_on_time:
+            return self.bind(container, bound.request, now)
+        return bound
 
     def add(self, container: Container, body: bytes, bound: BoundPlan) -> None:
-        """Remembers the bound plan of a request, unless it depends on the time."""
-        if len(body) <= SHORT_BODY and not bound.plan.compiled.depends_on_time:
+        """Remembers the bound plan of a request."""
+        if len(body) <= SHORT_BODY:
             self._bound_plans.put((container.rid, body), (container, bound))
 
     def find_or_bind(self, container: Container, body: bytes, now: float) -> BoundPlan:
         """The bound plan of a request. This may take long for long requests."""
-        bound = self.find(container, body)
+        bound = self.find(container, body, now)
         if bound is None:
             bound = self.bind(container, parse_request(body), now)
             self.add(container, body, bound)

@@ -54,7 +54,7 @@ class PageRequest(NamedTuple):
 async def prepare(op: Operation, body: bytes) -> PreparedQuery:
     """The plan of a request body, and what its session token is compared with."""
     plans, container = op.account.plans, op.container
-    bound, seconds = plans.find(container, body), 0.0
+    bound, seconds = plans.find(container, body, op.now), 0.0
     if bound is None:
         started = time.perf_counter()
         bound = await plan_query(op, parse_request(body))
@@ -120,12 +120,13 @@ def try_first_page(
         return None
     if plan.order is not None and room != left:
         return None  # a further page would begin at a position in the order
-    search = scope.with_filter(where, plan.indexable, skip + room)
+    search = scope.with_filter(where, plan.indexable, skip + room, plan.order)
     started = time.perf_counter()
-    page = op.account.stores.queries.try_search(op.container, search, plan.order)
+    page = op.account.stores.queries.try_search(op.container, search)
     if page is None:
         return None
-    rows, has_more = page
+    rows, has_more, _, is_ordered = page
+    has_more = has_more and not is_ordered  # an ordered page has all rows that LIMIT allows
     loading = time.perf_counter() - started
     if has_more and len(rows) < search.limit:
         return None  # the store's page holds too few items

@@ -7,7 +7,6 @@ from typing import Any
 
 from perseid.errors import NOT_WRITTEN_ERRORS, Conflict
 from perseid.ids import container_rid
-from perseid.index_paths import is_indexable
 from perseid.model import Container, Database
 from perseid.partition import range_count
 from perseid.query import validate_computed
@@ -160,9 +159,7 @@ async def replace(
 async def _keep_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes; one too many does no harm."""
     try:
-        await account.stores.queries.drop_disallowed_indexes(
-            container, lambda path: is_indexable(container, path)
-        )
+        await account.stores.queries.drop_disallowed_indexes(container)
     except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force
         log.warning("indexes of %s could not be dropped: %s", container.path, exc.message)
 

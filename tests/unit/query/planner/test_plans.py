@@ -11,7 +11,7 @@ from perseid.query import compile_query
 from perseid.query.planner.bound_values import bound_values, types_of
 from perseid.query.planner.plan import Plan
 from perseid.query.planner.rules import RULES, PlanInputs, make_plan
-from perseid.query.planner.tree import Access, print_plan
+from perseid.query.planner.tree import AccessStep, print_plan
 
 NOW = 1_900_000_000.0
 PARAMETERS = {"@status": "open", "@list": [1, 2], "@yes": True, "@rows": 5}
@@ -58,15 +58,17 @@ def test_trees(text: str, tree: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("access", "tree"), [
-    (Access("order", ("n",), "9 items examined"),
+    (AccessStep("order", ("n",), "9 items examined"),
      "Result\n└─ Ordered scan  /n ascending, index on /n, 9 items examined\n"
      "   └─ Filter (store)  c.a = 1"),
-    (Access("index", ("a",)),
+    (AccessStep("index", ("a",)),
      "Result\n└─ Sort  c.n\n   └─ Index scan  index on /a\n      └─ Filter (store)  c.a = 1"),
-    (Access("scan", None),
+    (AccessStep("index", ("n",)),
+     "Result\n└─ Ordered scan  /n ascending, index on /n\n   └─ Filter (store)  c.a = 1"),
+    (AccessStep("scan", None),
      "Result\n└─ Sort  c.n\n   └─ Scan  all items\n      └─ Filter (store)  c.a = 1"),
 ])  # fmt: skip
-def test_the_tree_shows_the_access_path(access: Access, tree: str) -> None:
+def test_the_tree_shows_the_access_path(access: AccessStep, tree: str) -> None:
     plan = plan_of("SELECT * FROM c WHERE c.a = 1 ORDER BY c.n")
     assert print_plan(plan, access, "Result") == tree
 

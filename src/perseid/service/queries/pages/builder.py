@@ -19,7 +19,7 @@ from perseid.query.positions import ResultPosition
 from perseid.service.operation import Operation, check_catalog_version
 from perseid.service.queries.pages.result import PageTimings
 from perseid.service.queries.plan_cache import BoundPlan
-from perseid.store.types import Page, Search
+from perseid.store.types import Search
 
 T = TypeVar("T")
 
@@ -148,12 +148,12 @@ class PageBuilder(ABC):
         self.times.evaluating += time.perf_counter() - started
         return result
 
-    async def _read(self, after: int, limit: int) -> Page:
-        """The next items in the order of their numbers."""
+    async def _read(self, after: int, limit: int) -> tuple[list[Row], bool]:
+        """The next items in the order of their numbers, and whether there are more."""
         search = self._search._replace(after=after, limit=min(limit, CHUNK))
         page = await self._timed(self._op.stores.queries.search(self._op.container, search))
         self._note_ranges(page.rows)
-        return page
+        return page.rows, page.has_more
 
     async def _timed(self, reading: Awaitable[T]) -> T:
         """The result of a call of the store, whose time counts as loading."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from perseid.query.positions import RowSelection, is_in_order
 from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
-from perseid.store.types import Search
+from perseid.store.types import GroupCount, Search
 
 
 class CollectedPageBuilder(KeyedPageBuilder):
@@ -36,20 +37,19 @@ class CollectedPageBuilder(KeyedPageBuilder):
     async def _count_groups(self, collector: Collector, paths: tuple[PropertyPath, ...]) -> None:
         """Feeds each combination of values once, with the number of its items."""
 
-        def feed_group(count: int, document: dict[str, Any]) -> None:
-            self.counted += count
-            self._restart_item_deadline()
-            collector.feed(document, None, count)
+        def feed(groups: Iterable[GroupCount]) -> None:
+            for count, document in groups:
+                self.counted += count
+                self._restart_item_deadline()
+                collector.feed(document, None, count)
 
         if paths:
             await self._timed(
-                self._op.stores.queries.count_groups(
-                    self._op.container, self._search, paths, feed_group
-                )
+                self._op.stores.queries.count_groups(self._op.container, self._search, paths, feed)
             )
         else:
             count = await self._timed(self._count())
-            await self._evaluate(True, feed_group, count, {})
+            await self._evaluate(True, feed, [GroupCount(count, {})])
 
     async def _count(self) -> int:
         account, container, search = self._op.account, self._op.container, self._search
@@ -57,7 +57,7 @@ class CollectedPageBuilder(KeyedPageBuilder):
             return (await account.usage(container, search.cutoff, search.range_index)).items
         counts: list[int] = []
         await self._op.stores.queries.count_groups(
-            container, search, (), lambda count, _: counts.append(count)
+            container, search, (), lambda groups: counts.extend(group.items for group in groups)
         )
         return sum(counts)
 

@@ -45,11 +45,9 @@ class SortedPageBuilder(KeyedPageBuilder):
             size += 1  # an item with another value shows that the rows before it are complete
         has_all = self._rows_needed == 0
         while not has_all:
-            search = self._search._replace(limit=size)
-            page = await self._timed(
-                self._op.stores.queries.ordered_search(self._op.container, search, order, start)
-            )
-            if page is None:
+            search = self._search._replace(limit=size, order=order, start=start)
+            page = await self._timed(self._op.stores.queries.search(self._op.container, search))
+            if not page.is_ordered:
                 return None
             self.examined += len(page.rows)
             self._note_ranges(page.rows)
