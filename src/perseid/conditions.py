@@ -155,3 +155,12 @@ def any_of(terms: list[Condition]) -> Condition:
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """The terms that must all be true."""
     return condition.terms if isinstance(condition, AllOf) else (condition,)
+
+
+def paths_of(condition: Condition) -> set[PropertyPath]:
+    """The paths that a condition reads."""
+    if isinstance(condition, AllOf | AnyOf):
+        return {path for term in condition.terms for path in paths_of(term)}
+    if isinstance(condition, Not):
+        return paths_of(condition.term)
+    return {condition.path}

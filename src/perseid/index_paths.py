@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perseid.charges import IndexPaths
-from perseid.conditions import AllOf, AnyOf, Condition, Not, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.documents import SYSTEM_PROPERTIES
 from perseid.model import Container
 
@@ -25,12 +25,3 @@ def is_indexable(container: Container, path: PropertyPath) -> bool:
     for step in path:
         point = point.child(step if isinstance(step, str) else None)
     return point.scalar
-
-
-def paths_of(condition: Condition) -> set[PropertyPath]:
-    """The paths that a condition refers to."""
-    if isinstance(condition, AllOf | AnyOf):
-        return {path for term in condition.terms for path in paths_of(term)}
-    if isinstance(condition, Not):
-        return paths_of(condition.term)
-    return {condition.path}

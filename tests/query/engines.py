@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from perseid.conditions import ALWAYS
-from perseid.query.planner.filters import PushedFilter
+from perseid.query.planner import rules
 from tests.support.raw import RawClient
 
 
@@ -29,21 +28,13 @@ class Engine:
     prepare: Callable[[RawClient, str], None] = _nothing
 
 
-def _unpushed(*_: Any) -> PushedFilter:
-    return PushedFilter(ALWAYS, False, ())
-
-
 # Small containers are searched without indexes; here every path of a filter or an order gets one.
 INDEXED: Final = Engine("indexed", constants={"perseid.store.sqlite.indexes.LEAST_ITEMS": 0})
 PUSHED: Final = Engine("pushed")
-# All items are looked at by the evaluator.
+# The evaluator does everything: the store only reads items.
 PLAIN: Final = Engine(
     "plain",
-    constants={
-        "perseid.service.queries.plans.push_filter": _unpushed,
-        "perseid.service.queries.plans.store_order": lambda _: None,
-        "perseid.service.queries.plans.group_paths": lambda *_, **__: None,
-    },
+    constants={"perseid.query.planner.rules.RULES": (rules.filter_by_partition_key,)},
 )
 
 ENGINES: Final = (PUSHED, INDEXED, PLAIN)

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from perseid.conditions import Filter, Order, OrderPosition, PropertyPath, has_single_value
 from perseid.model import Container, Row, item_number
 from perseid.query import compile_query
-from perseid.query.planner.filters import parameter_type_of, push_filter
+from perseid.query.planner.bound_values import parameter_type_of
+from perseid.query.planner.filters import push_filter
 from perseid.query.values import UNDEFINED, canonical
 from perseid.service.catalog import build_container
 from perseid.store.postgres import indexes as on_postgres

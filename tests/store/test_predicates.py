@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from perseid.conditions import Filter
 from perseid.query import CallContext, compile_query, run
-from perseid.query.planner.filters import parameter_type_of, push_filter
+from perseid.query.planner.bound_values import parameter_type_of
+from perseid.query.planner.filters import push_filter
 from perseid.query.values import UNDEFINED
 from perseid.store.postgres import conditions_sql as postgres
 from perseid.store.postgres.numbers import normalized_json

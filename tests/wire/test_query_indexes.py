@@ -12,7 +12,7 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.errors import InsufficientStorage
 from perseid.query import CallContext, compile_query, run
-from perseid.service.queries import page_builders
+from perseid.service.queries.pages import builder
 from perseid.store.sql import candidates
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.queries import SqliteQueries
@@ -59,6 +59,11 @@ def fill(client: RawClient, **definition: Any) -> None:
         assert reply.status == 201
 
 
+def analyze(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
+    """The explanation of a query after its first page has run, so that its indexes exist."""
+    return explain(client, query, analyze=True, **more)
+
+
 def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
     asked = {"database": "shop", "container": "things", "query": query, **more}
     reply = client.post("/_perseid/explain", asked)
@@ -68,7 +73,7 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("query", "access", "index", "looked", "returned"),
+    ("query", "access", "index", "examined", "returned"),
     [
         ("SELECT * FROM c WHERE c.n = 7", "index", "/n/?", 1, 1),
         ("SELECT * FROM c WHERE 7 = c.n AND c.even = false", "index", "/n/?", 1, 1),
@@ -118,7 +123,7 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
         ("SELECT * FROM c WHERE c.n = 1 OR c.even", "scan", None, 60, 31),
         ("SELECT VALUE COUNT(1) FROM c WHERE c.n < 10", "index", "/n/?", 10, 1),
         ("SELECT TOP 2 * FROM c ORDER BY c.tags", "order", "/tags/?", 60, 2),
-        # Where nothing is passed over, only what the page loaded was looked at.
+        # If no examined item is rejected, the page examines only the items it loads.
         ("SELECT TOP 2 * FROM c", "scan", None, 2, 2),
         ("SELECT c.id FROM c OFFSET 3 LIMIT 2", "scan", None, 5, 2),
         ("SELECT TOP 2 * FROM c WHERE c.n > 7", "index", "/n/?", 2, 2),
@@ -130,19 +135,19 @@ def explain(client: RawClient, query: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_access(
-    shop: RawClient, query: str, access: str, index: str | None, looked: int, returned: int
+    shop: RawClient, query: str, access: str, index: str | None, examined: int, returned: int
 ) -> None:
-    found = explain(shop, query)
+    found = analyze(shop, query)
     assert (found["access"], found["index"]) == (access, index)
     if index != "/tags/?":  # arrays have an order of their own, so all were sorted
-        assert (found["looked"], found["returned"]) == (looked, returned)
+        assert (found["examined"], found["returned"]) == (examined, returned)
     assert len(found["tree"].splitlines()) >= 2
 
 
 def test_what_no_item_has_a_say_in_is_not_evaluated(shop: RawClient) -> None:
     given = [{"name": "@who", "value": "me"}]
     for condition in ("1 = 1 AND @who = 'me'", "@who = 'me' OR 1 > 2"):
-        found = explain(shop, f"SELECT * FROM c WHERE {condition}", parameters=given)
+        found = analyze(shop, f"SELECT * FROM c WHERE {condition}", parameters=given)
         assert (found["pushed"], found["evaluated"]) == ([condition], [])
         assert found["returned"] == COUNT
 
@@ -174,7 +179,7 @@ def test_a_filter_by_the_time_is_new_with_each_request(
             clock.set(start + passed)
             reply = raw.query(f"{CONTAINER}/docs", query, parameters)
             assert reply.json["Documents"] == list(range(max(0, passed - 2), COUNT))
-            found = explain(raw, query, parameters=parameters)
+            found = analyze(raw, query, parameters=parameters)
             assert (found["access"], found["index"]) == ("index", "/at/?")
             assert found["evaluated"] == []
 
@@ -194,10 +199,10 @@ def test_a_thousand_items_are_looked_up(shop: RawClient, condition: str) -> None
         for name in wanted
     ]
     where = condition.format(ids=", ".join(f"'{name}'" for name in wanted), rows=" OR ".join(rows))
-    found = explain(shop, f"SELECT * FROM c WHERE {where}")
+    found = analyze(shop, f"SELECT * FROM c WHERE {where}")
     assert (found["access"], found["index"]) == ("index", "/id/?")
-    assert (found["looked"], found["returned"]) == (COUNT, COUNT)
-    assert "evaluate" not in found["tree"]
+    assert (found["examined"], found["returned"]) == (COUNT, COUNT)
+    assert "evaluated" not in found["tree"]
 
 
 @pytest.mark.parametrize(
@@ -211,27 +216,27 @@ def test_a_thousand_items_are_looked_up(shop: RawClient, condition: str) -> None
 def test_combined_values_come_from_their_index_where_it_holds_them(
     shop: RawClient, stores: Stores, query: str
 ) -> None:
-    found = explain(shop, f"SELECT {query}")
+    found = analyze(shop, f"SELECT {query}")
     # PostgreSQL's indexes hold an abridged value, so its combinations come from the items.
     way = ("index", "/kind/?") if stores is SQLITE else ("scan", None)
-    assert (found["access"], found["index"], found["looked"]) == (*way, COUNT)
+    assert (found["access"], found["index"], found["examined"]) == (*way, COUNT)
 
 
 def test_the_tree_is_readable(shop: RawClient) -> None:
-    found = explain(
+    found = analyze(
         shop,
         "SELECT TOP 5 c.id FROM c JOIN t IN c.tags"
         " WHERE c.maker.city = @city AND t = 'a' AND LOWER(c.id) != 't07' ORDER BY c.n DESC",
         parameters=[{"name": "@city", "value": "Oslo"}],
     )
     assert found["tree"].splitlines() == [
-        "result: 5 rows",
-        "└─ TOP 5",
-        "   └─ ORDER BY c.n DESC: sorted here",
-        "      └─ evaluate: t = 'a' AND LOWER(c.id) != 't07'",
-        "         └─ JOIN",
-        "            └─ filter in the store: c.maker.city = @city",
-        "               └─ items of dbs/shop/colls/things: index /maker/city/?, 30 items looked at",
+        "Result  5 rows",
+        "└─ Limit 5",
+        "   └─ Sort  c.n DESC",
+        "      └─ Filter (evaluated)  t = 'a' AND LOWER(c.id) != 't07'",
+        "         └─ Join",
+        "            └─ Index scan  index on /maker/city, 30 items examined",
+        "               └─ Filter (store)  c.maker.city = @city",
     ]
     assert found["pushed"] == ["c.maker.city = @city"]
     assert found["evaluated"] == ["t = 'a'", "LOWER(c.id) != 't07'"]
@@ -239,13 +244,32 @@ def test_the_tree_is_readable(shop: RawClient) -> None:
 
 
 def test_the_tree_tells_what_the_index_leaves_to_sort(shop: RawClient) -> None:
-    found = explain(shop, "SELECT TOP 2 c.id FROM c ORDER BY c.n DESC, c.id")
+    found = analyze(shop, "SELECT TOP 2 c.id FROM c ORDER BY c.n DESC, c.id")
     assert found["tree"].splitlines() == [
-        "result: 2 rows",
-        "└─ TOP 2",
-        "   └─ ORDER BY c.n DESC, c.id: in the order of the index, equal ones sorted here",
-        "      └─ items of dbs/shop/colls/things: index /n/? in its order, 5 items looked at",
+        "Result  2 rows",
+        "└─ Limit 2",
+        "   └─ Sort ties  c.n DESC, c.id",
+        "      └─ Ordered scan  /n descending, index on /n, 5 items examined",
     ]
+
+
+def test_explain_does_not_run_the_query(shop: RawClient) -> None:
+    """No index is created, nothing is counted; after a run, the plan has the index."""
+    query = "SELECT TOP 2 * FROM c WHERE c.n >= 7 AND LOWER(c.id) != 't07' ORDER BY c.maker.city"
+    fields = {"pushed": ["c.n >= 7"], "evaluated": ["LOWER(c.id) != 't07'"]}
+    before = explain(shop, query)
+    assert before == {"access": "scan", "index": None, "tree": before["tree"], **fields}
+    assert before["tree"].splitlines() == [
+        "Limit 2",
+        "└─ Sort  c.maker.city",
+        "   └─ Filter (evaluated)  LOWER(c.id) != 't07'",
+        "      └─ Scan  all items",
+        "         └─ Filter (store)  c.n >= 7",
+    ]
+    assert analyze(shop, query)["returned"] == 2
+    after = explain(shop, query, analyze=False)
+    assert after == {"access": "index", "index": "/n/?", "tree": after["tree"], **fields}
+    assert "      └─ Index scan  index on /n" in after["tree"].splitlines()
 
 
 @pytest.mark.parametrize(
@@ -258,6 +282,7 @@ def test_the_tree_tells_what_the_index_leaves_to_sort(shop: RawClient) -> None:
         {"database": "shop", "container": "things", "query": "SELECT"},
         {"database": "shop", "container": "things", "query": "SELECT 1", "parameters": 1},
         {"database": "shop", "container": "things", "query": "SELECT 1", "partitionKey": [1, 2]},
+        {"database": "shop", "container": "things", "query": "SELECT 1", "analyze": "yes"},
     ],
 )
 def test_bad_explanations(shop: RawClient, body: dict[str, Any]) -> None:
@@ -271,7 +296,7 @@ def test_explain_in_an_unknown_container(shop: RawClient) -> None:
 
 def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "LEAST_ITEMS", COUNT + 1)
-    assert explain(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
+    assert analyze(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
 
 
 @pytest.mark.parametrize(
@@ -288,21 +313,21 @@ def test_the_policy_says_what_may_be_indexed(
     with running(place.lasting()) as settings:
         client = RawClient(settings.endpoint)
         fill(client, indexingPolicy=policy)
-        found = explain(client, "SELECT * FROM c WHERE c.n = 7")
+        found = analyze(client, "SELECT * FROM c WHERE c.n = 7")
         assert (found["access"], found["returned"]) == (access, 1)
         client.close()
 
 
 def test_excluding_a_path_drops_its_index(shop: RawClient) -> None:
     query = "SELECT * FROM c WHERE c.n = 7"
-    assert explain(shop, query)["access"] == "index"
+    assert analyze(shop, query)["access"] == "index"
     body = shop.get(CONTAINER).json
     body["indexingPolicy"]["excludedPaths"] = [{"path": "/n/?"}]
     assert shop.put(CONTAINER, body).status == 200
-    assert explain(shop, query)["access"] == "scan"
+    assert analyze(shop, query)["access"] == "scan"
     body["indexingPolicy"]["excludedPaths"] = []
     assert shop.put(CONTAINER, body).status == 200
-    assert explain(shop, query)["access"] == "index"
+    assert analyze(shop, query)["access"] == "index"
 
 
 def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,25 +335,25 @@ def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch
     with running(settings) as started:
         client = RawClient(started.endpoint)
         fill(client)
-        explain(client, "SELECT * FROM c WHERE c.n = 7")
+        analyze(client, "SELECT * FROM c WHERE c.n = 7")
         client.close()
     # No new ones from here on.
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
     with running(settings) as started:
         client = RawClient(started.endpoint)
-        assert explain(client, "SELECT * FROM c WHERE c.n = 8")["index"] == "/n/?"
-        assert explain(client, "SELECT * FROM c WHERE c.id = 't01'")["index"] is None
+        assert analyze(client, "SELECT * FROM c WHERE c.n = 8")["index"] == "/n/?"
+        assert analyze(client, "SELECT * FROM c WHERE c.id = 't01'")["index"] is None
         client.close()
 
 
 def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "MOST_INDEXES", 2)
     for path in ("n", "id", "n", "even"):
-        explain(shop, f"SELECT * FROM c WHERE c.{path} = true")
+        analyze(shop, f"SELECT * FROM c WHERE c.{path} = true")
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
-    assert explain(shop, "SELECT * FROM c WHERE c.n = 1")["access"] == "index"
-    assert explain(shop, "SELECT * FROM c WHERE c.even = true")["access"] == "index"
-    assert explain(shop, "SELECT * FROM c WHERE c.id = 't01'")["access"] == "scan"
+    assert analyze(shop, "SELECT * FROM c WHERE c.n = 1")["access"] == "index"
+    assert analyze(shop, "SELECT * FROM c WHERE c.even = true")["access"] == "index"
+    assert analyze(shop, "SELECT * FROM c WHERE c.id = 't01'")["access"] == "scan"
 
 
 def test_many_candidates_are_found_by_a_scan(
@@ -364,7 +389,7 @@ def test_a_page_that_takes_too_long_ends_with_a_token(place: Place) -> None:
 def test_an_offset_is_not_forgotten_when_a_page_takes_too_long(
     place: Place, monkeypatch: pytest.MonkeyPatch, shown: str
 ) -> None:
-    monkeypatch.setattr(page_builders, "CHUNK", 5)
+    monkeypatch.setattr(builder, "CHUNK", 5)
     with running(place.lasting(query_page_seconds=0)) as settings:
         client = RawClient(settings.endpoint)
         fill(client)
@@ -433,7 +458,7 @@ def test_an_order_of_several_keys_follows_the_index_of_the_first(
                 found.sort()
                 expected.sort()
             assert found == expected
-            assert explain(raw, text)["access"] == way
+            assert analyze(raw, text)["access"] == way
 
 
 def pages(raw: RawClient, text: str, size: int) -> Iterator[list[Any]]:

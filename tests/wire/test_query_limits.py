@@ -13,8 +13,10 @@ import pytest
 from perseid.query import compile_query, evaluate_row_independent, work_limit
 from perseid.query.deadline import Deadline
 from perseid.query.functions import regex
+from perseid.query.planner import bound_values
 from perseid.service.items import patches
-from perseid.service.queries import page_builders, pages, plans
+from perseid.service.queries import metadata
+from perseid.service.queries.pages import builder
 from tests.support.builders import create_container, temporary_database
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer, serving
@@ -62,8 +64,8 @@ def raw(endpoint: str) -> Iterator[RawClient]:
 def test_rows_of_one_item_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 0.1)
-    monkeypatch.setattr(page_builders, "Deadline", lambda: Deadline(0.1))
+    monkeypatch.setattr(builder, "ITEM_SECONDS", 0.1)
+    monkeypatch.setattr(builder, "Deadline", lambda: Deadline(0.1))
     parameters = [{"name": "@a", "value": list(range(SIZE))}]
     reply = raw.query(DOCS, text, parameters)
     assert reply.status == 400, reply
@@ -109,7 +111,7 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
 def test_others_are_served_meanwhile(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 3.0)
+    monkeypatch.setattr(builder, "ITEM_SECONDS", 3.0)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         started = threading.Event()
 
@@ -148,7 +150,7 @@ PATTERNS: Final = " OR ".join(f"c.s LIKE '%_{'s' * 100}{number}%'" for number in
 def test_functions_have_the_time_limit_of_an_item_and_others_are_served(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(page_builders, "ITEM_SECONDS", 0.2)
+    monkeypatch.setattr(builder, "ITEM_SECONDS", 0.2)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         item = {"id": "2", "pk": "p", "a": list(range(SIZE)), "b": [-1, *range(1, SIZE)]}
         assert busy.post(DOCS, item | {"s": "s" * 10_000}, pk='["p"]').status == 201
@@ -169,7 +171,7 @@ def test_what_a_filter_makes_of_parameters_has_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is worked out once for all items, and before one is looked at."""
-    monkeypatch.setattr(plans, "_BINDING_SECONDS", 0.05)
+    monkeypatch.setattr(bound_values, "_BINDING_SECONDS", 0.05)
     text = f"SELECT * FROM c WHERE @a IN ({', '.join(['@b'] * 2000)})"
     given = {"@a": list(range(SIZE)), "@b": list(range(1, SIZE))}
     reply = raw.query(DOCS, text, [{"name": name, "value": given[name]} for name in given])
@@ -190,7 +192,7 @@ def test_others_are_served_while_a_filter_works_with_long_parameters(
         assert served.wait(20)
         return evaluate_row_independent(*arguments)
 
-    monkeypatch.setattr("perseid.service.queries.plans.evaluate_row_independent", patiently)
+    monkeypatch.setattr("perseid.query.planner.bound_values.evaluate_row_independent", patiently)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
         replies: list[Any] = []
         text = f"SELECT VALUE c.id FROM c WHERE {row_independent}"
@@ -236,7 +238,7 @@ def test_a_query_that_is_done_keeps_nothing(raw: RawClient, text: str) -> None:
     """Its items would fill the memory until somebody looks for circles of objects."""
 
     def is_left() -> bool:
-        return any(isinstance(each, page_builders.QueryPageBuilder) for each in gc.get_objects())
+        return any(isinstance(each, builder.PageBuilder) for each in gc.get_objects())
 
     gc.collect()
     gc.disable()
@@ -254,7 +256,7 @@ def test_a_query_that_is_done_keeps_nothing(raw: RawClient, text: str) -> None:
 def test_queries_over_metadata_have_a_time_limit(
     raw: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_METADATA_SECONDS", 0.1)
+    monkeypatch.setattr(metadata, "_METADATA_SECONDS", 0.1)
     text = "SELECT VALUE 1 FROM d JOIN a IN (SELECT VALUE @a) JOIN b IN (SELECT VALUE @a)" + (
         " JOIN e IN (SELECT VALUE @a)"
     )

@@ -90,6 +90,7 @@ class QuerySession:
             "container": container,
             "query": text,
             "parameters": self.listed_parameters(),
+            "analyze": True,
         }
         if self.partition_key is not None:
             body["partitionKey"] = self.partition_key
@@ -269,7 +270,7 @@ def _cell(value: Any) -> str:
 
 
 def show_plan(plan: dict[str, Any], output_format: str) -> None:
-    """Prints the plan as a tree, or the complete response as JSON."""
+    """The plan as a tree with the number of items examined; as JSON, all fields."""
     if output_format == "table":
         click.echo(plan["tree"])
     else:

@@ -33,11 +33,12 @@ from perseid.service.lifetimes.status import status
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.lifetimes.undo import undo as undo_change
 from perseid.service.operation import begin, retry_if_stale
-from perseid.service.queries import explanation, query_requests
+from perseid.service.queries.explain import analyze
+from perseid.service.queries.explain import explain as explain_plan
+from perseid.service.queries.requests import parse_request
 from perseid.service.throughput import enforcement
 
 PREFIX: Final = "/_perseid/"
-_EXPLAINED_ROWS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +230,23 @@ async def audit(context: AdminContext, request: Request, exchange: Exchange) -> 
 
 
 async def explain_query(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
-    """{"database", "container", "query", "parameters", "partitionKey"}: how it would run."""
+    """{"database", "container", "query", "parameters", "partitionKey", "analyze"}: the plan."""
     body = parse_object(request.body)
     names = [body.get("database"), body.get("container")]
     if not all(isinstance(name, str) for name in names):
         raise BadRequest('An explanation needs {"database": "…", "container": "…", "query": "…"}.')
+    is_run = body.get("analyze", False)
+    if not isinstance(is_run, bool):
+        raise BadRequest('"analyze" is true, to run the first page and count, or false.')
     container = context.account.catalog.container(*map(str, names))
     op = begin(context.account, container, request.now)
     encoded_query = wire.encode({**body, "parameters": body.get("parameters")})
-    query = query_requests.parse_request(encoded_query)
+    query = parse_request(encoded_query)
     key = body.get("partitionKey")
     if key is not None:
         key = wire.encode(key if isinstance(key, list) else [key]).decode()
     scope = search_container(op, key)
-    return _json_response(await explanation.explain(op, query, scope, _EXPLAINED_ROWS))
+    return _json_response(await (analyze if is_run else explain_plan)(op, query, scope))
 
 
 # Items in numbers

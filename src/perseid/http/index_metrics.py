@@ -1,4 +1,4 @@
-"""Index metrics as the header has them, in the two forms that clients ask for."""
+"""Encodes index metrics for the response header, in the two formats that clients ask for."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from perseid.http.request import Request
 from perseid.model import Container
 from perseid.query.index_usage import CompositeIndex, IndexPath, SinglePathFilter
 from perseid.service.queries.index_metrics import IndexMetrics, index_metrics
-from perseid.service.queries.query_requests import QueryRequest
+from perseid.service.queries.requests import QueryRequest
 
 _METRICS_HEADER: Final = "x-ms-cosmos-populateindexmetrics"
 _METRICS_V2_HEADER: Final = "x-ms-cosmos-populateindexmetrics-v2"
-# Clients refuse answers whose headers come to 16 KB.
+# Clients reject responses whose headers exceed 16 KB.
 _LONGEST_METRICS: Final = 6 * 1024
 _LONGEST_FILTER: Final = 256
 _PLAIN_IN_HEADERS: Final = " !\"#$&()*+,/:;<=>?@[]^`{|}'\\"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
-def encoded(found: IndexMetrics) -> str:
-    """Index metrics as the first form of their header has them: JSON in base64."""
+def encoded(metrics: IndexMetrics) -> str:
+    """The first format: JSON in base64."""
 
     def singles(entries: Iterable[SinglePathFilter]) -> list[dict[str, Any]]:
         return [
@@ -52,31 +52,31 @@ def encoded(found: IndexMetrics) -> str:
         ]
 
     report = {
-        "UtilizedSingleIndexes": singles(found.utilized),
-        "PotentialSingleIndexes": singles(found.potential),
-        "UtilizedCompositeIndexes": composites(found.utilized_composites),
-        "PotentialCompositeIndexes": composites(found.potential_composites),
+        "UtilizedSingleIndexes": singles(metrics.utilized),
+        "PotentialSingleIndexes": singles(metrics.potential),
+        "UtilizedCompositeIndexes": composites(metrics.utilized_composites),
+        "PotentialCompositeIndexes": composites(metrics.potential_composites),
     }
     _shorten(list(report.values()))
     return base64.b64encode(orjson.dumps(report)).decode()
 
 
-def encoded_v2(found: IndexMetrics) -> str:
-    """Index metrics as their newer form has them: JSON, percent-encoded where a header needs it."""
+def encoded_v2(metrics: IndexMetrics) -> str:
+    """The second format: JSON, percent-encoded where a header needs it."""
     utilized: dict[str, list[Any]] = {
-        "SingleIndexes": [{"IndexSpec": spec} for spec in _specs(found.utilized)],
+        "SingleIndexes": [{"IndexSpec": spec} for spec in _specs(metrics.utilized)],
         "CompositeIndexes": [
-            {"IndexSpecs": _composite_specs(entry)} for entry in found.utilized_composites
+            {"IndexSpecs": _composite_specs(entry)} for entry in metrics.utilized_composites
         ],
     }
     potential: dict[str, list[Any]] = {
         "SingleIndexes": [
             {"IndexSpec": spec, "IndexImpactScore": impact}
-            for spec, impact in _specs(found.potential).items()
+            for spec, impact in _specs(metrics.potential).items()
         ],
         "CompositeIndexes": [
             {"IndexSpecs": _composite_specs(entry), "IndexImpactScore": "High"}
-            for entry in found.potential_composites
+            for entry in metrics.potential_composites
         ],
     }
     _shorten([*utilized.values(), *potential.values()])
@@ -85,18 +85,18 @@ def encoded_v2(found: IndexMetrics) -> str:
 
 
 def _shorten(lists: list[list[Any]]) -> None:
-    """Takes entries off the longest list until all of them fit into a header."""
+    """Halves the longest list until all of them fit into a header."""
     while len(quote(orjson.dumps(lists), safe=_PLAIN_IN_HEADERS)) > _LONGEST_METRICS:
         longest = max(lists, key=lambda entry: len(orjson.dumps(entry)))
         del longest[len(longest) // 2 :]
 
 
 def _specs(entries: Iterable[SinglePathFilter]) -> dict[str, str]:
-    """Each path once, with its impact."""
-    found: dict[str, str] = {}
+    """Each path once, and its impact."""
+    impacts: dict[str, str] = {}
     for entry in entries:
-        found.setdefault(_single_spec(entry), _impact(entry))
-    return found
+        impacts.setdefault(_single_spec(entry), _impact(entry))
+    return impacts
 
 
 def _impact(single: SinglePathFilter) -> str:

@@ -26,7 +26,8 @@ from perseid.http.request import Request, Response
 from perseid.model import Container
 from perseid.service import tokens
 from perseid.service.account import Account
-from perseid.service.queries import pages, query_requests
+from perseid.service.queries.metadata import run_over_metadata
+from perseid.service.queries.requests import parse_request
 
 _READ = (CHARGE, charges.text(charges.METADATA_READ))
 _WRITE = (CHARGE, charges.text(charges.METADATA_WRITE))
@@ -91,8 +92,8 @@ def metadata_query(
     *extra: tuple[str, str],
 ) -> Response:
     """The rows of a query over a list of resources."""
-    query = query_requests.parse_request(request.body)
-    rows = pages.run_over_metadata(bodies, query, request.now)
+    query = parse_request(request.body)
+    rows = run_over_metadata(bodies, query, request.now)
     entries = list(enumerate(rows))
     return metadata_feed(account, request, rid, plural, entries, *extra, digest=query.digest)
 

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from perseid.clock import Clock, ClockSetting
 from perseid.config import Settings
@@ -16,6 +16,7 @@ from perseid.errors import NOT_WRITTEN_ERRORS, Conflict, StaleCatalog
 from perseid.ids import make_etag
 from perseid.model import Container, StorageUsage
 from perseid.service.catalog import Catalog
+from perseid.service.queries.plan_cache import PlanCache
 from perseid.service.throughput.budgets import Budgets
 from perseid.store.protocol import Stores
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, StaleResource, StoreError
@@ -45,7 +46,7 @@ class Account:
     # They are not purged until then, because purged items would be missing from the count.
     pending_audit_counts: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
-    plans: dict[Any, Any] = field(default_factory=dict)  # of queries: see `plans.plan_for`
+    plans: PlanCache = field(default_factory=PlanCache)
     budgets: Budgets | None = None  # None: throughput is not enforced
 
     def cutoff(self, container: Container, now: float) -> Cutoff:

@@ -207,7 +207,7 @@ def test_explain(run: Run, place: tuple[str, str]) -> None:
     """A tree for people, all figures for scripts; nothing but the plan."""
     text = "SELECT * FROM c WHERE c.n > @n"
     tree = shown(run("query", *place, text, "-p", "@n=2", "--explain"))
-    assert "looked at" in tree
+    assert "examined" in tree
     plan = decoded(run("query", *place, text, "-p", "@n=2", "--explain", "--json"))
     assert f"{plan['tree']}\n" == tree
     assert plan["returned"] == 2
@@ -239,7 +239,7 @@ def test_the_shell_answers_and_goes_on(
     out, err = say(shell, capsys, "", "SELECT VALUE c.n FROM c WHERE c.n = 2;")
     assert out.split() == ["value", "2"]
     assert err.startswith("1 result, ")
-    assert "looked at" in say(shell, capsys, ".explain SELECT * FROM c")[0]
+    assert "examined" in say(shell, capsys, ".explain SELECT * FROM c")[0]
     wrongs = (
         "SELEC", ".nothing", ".more", ".format xml", ".page x", ".explain", ".use", ".unset a",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which parts of an item a query looks at, and how much it does with them."""
+"""Which paths of an item decide the result of a query, and how its cost grows with the item."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from perseid.conditions import PropertyPath
 from perseid.query.functions import lookup
 from perseid.query.functions.aggregates import LISTS
 from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, Like, Node, children, walk
-from perseid.query.planner.filters import item_path
+from perseid.query.planner.paths import searchable_path
 
-# One more column for each; beyond that a whole item is as cheap.
+# Each path is one more column; with more of them, reading the whole item is as cheap.
 _MAX_GROUP_PATHS: Final = 6
 
 
 def group_paths(query: BoundQuery, *, is_filtered: bool) -> tuple[PropertyPath, ...] | None:
-    """The paths that alone decide the result, if equal items need not be told apart.
+    """The paths whose values decide the result, if items with equal values need not be told apart.
 
-    Then the query may see each combination of their values once, and how many items have it.
-    None if it needs the items themselves. `is_filtered` leaves WHERE to whoever chooses them.
-    A query over another one in FROM sees nothing of the items but what that one makes of them.
+    The query can then run over each combination of values once, with the number of its items.
+    None if it needs the items themselves. `is_filtered`: the store checks all of WHERE, so the
+    paths in it do not count. A query over a subquery in FROM reads only the rows of that one.
     """
     inner = query.sources[0].collection if query.sources else None
     if isinstance(inner, BoundQuery):
@@ -37,7 +37,7 @@ def group_paths(query: BoundQuery, *, is_filtered: bool) -> tuple[PropertyPath, 
     pending: list[Node] = parts
     while pending:
         node = pending.pop()
-        path = item_path(node, query.root.slot)  # type: ignore[arg-type]
+        path = searchable_path(node, query.root.slot)
         if path:
             paths.add(_path_above_arrays(path))
         elif isinstance(node, Alias) and node.slot == query.root.slot:
@@ -46,7 +46,7 @@ def group_paths(query: BoundQuery, *, is_filtered: bool) -> tuple[PropertyPath, 
             pending.extend(children(node))
     if () in paths or len(paths) > _MAX_GROUP_PATHS:
         return None
-    # What lies below another path comes with it.
+    # The value at a path includes everything below it.
     return tuple(
         sorted(
             path for path in paths if not any(path[:end] in paths for end in range(1, len(path)))
@@ -55,18 +55,20 @@ def group_paths(query: BoundQuery, *, is_filtered: bool) -> tuple[PropertyPath, 
 
 
 def _orders_by_last_item(query: BoundQuery) -> bool:
-    """True when the last of equal items says where their row stands, and not the first: rows that
-    ORDER BY leaves equal come in the order of their items, backwards if its first key descends."""
+    """True if the last of several equal items determines the position of their row.
+
+    Rows with equal ORDER BY keys keep the order of their items, reversed if the first key descends.
+    """
     if query.is_grouped or not query.order_by or not query.order_by[0].descending:
         return False
-    assert query.root is not None  # noqa: S101  # the caller has looked
+    assert query.root is not None  # noqa: S101  # checked by the caller
     slot = query.root.slot
-    keys = {item_path(key.expr, slot) for key in query.order_by}
-    return not {item_path(item.expr, slot) for item in query.items} <= keys - {None}
+    keys = {searchable_path(key.expr, slot) for key in query.order_by}
+    return not {searchable_path(item.expr, slot) for item in query.items} <= keys - {None}
 
 
 def _path_above_arrays(path: PropertyPath) -> PropertyPath:
-    """As far as an array: its elements come with it."""
+    """The path up to the first array; its value includes the elements."""
     for at, step in enumerate(path):
         if isinstance(step, int):
             return path[:at]
@@ -74,7 +76,7 @@ def _path_above_arrays(path: PropertyPath) -> PropertyPath:
 
 
 def _is_repeatable(node: Node) -> bool:
-    """False for what tells equal items apart: their order in a list, or chance."""
+    """False for what tells equal items apart: their order in a list, or a random number."""
     if isinstance(node, Aggregate):
         return node.function != "MAKELIST"
     if isinstance(node, Call):
@@ -84,7 +86,7 @@ def _is_repeatable(node: Node) -> bool:
 
 
 def is_linear(query: BoundQuery) -> bool:
-    """True when an item takes as long as it is large, for each part of the query, and no longer."""
+    """True if evaluating the query costs time linear in the size of the item."""
     return not (query.has_joins or query.has_subqueries or any(map(_is_expensive, walk(query))))
 
 

@@ -1,15 +1,16 @@
-"""What a filter fixes: paths that must equal a constant in every row the query can return.
+"""Partition keys that a filter allows: paths that must equal a constant in every matching item.
 
-`pinned` looks for the one value of each path, `alternatives` for all values that paths can have.
+`key_filter` finds the one value of each path, `key_alternatives` all values that paths can have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
+from perseid import conditions
+from perseid.conditions import PropertyPath
 from perseid.query.nodes import (
-    Alias,
     Binary,
     BoundParameter,
     BoundQuery,
@@ -17,44 +18,57 @@ from perseid.query.nodes import (
     Expr,
     In,
     Literal,
-    Property,
 )
+from perseid.query.planner.bound_values import ParameterTypes
+from perseid.query.planner.paths import item_path
 from perseid.query.values import UNDEFINED, same
 
-PropertyPath = tuple[str, ...]
-# One way to pass a filter: what it says of some paths; others may hold anything.
+KeyValue: TypeAlias = "str | int | float | bool | None"
+# One way to pass a filter: the values of some paths; other paths may hold anything.
 KeyAlternative: TypeAlias = dict[PropertyPath, Any]
 
-# Terms of an AND whose alternatives would multiply beyond this are left out of account.
+# Terms of an AND are ignored if the number of combinations would exceed this.
 _MAX_ALTERNATIVES: Final = 1000
 
 
-def key_filters(query: BoundQuery, parameters: Mapping[str, Any]) -> dict[PropertyPath, Any]:
-    """Paths of the item and the one value each must have; empty when nothing is sure."""
+class KeyFilter(NamedTuple):
+    """The constants that WHERE requires the paths of the partition key to equal, in their order."""
+
+    constants: tuple[Literal | BoundParameter, ...]
+
+    def values(self, parameters: Mapping[str, Any]) -> tuple[KeyValue, ...] | None:
+        """The partition key of all items that can match; None if a value cannot be part of one."""
+        values = tuple([_constant(constant, parameters) for constant in self.constants])
+        is_key = all(value is None or isinstance(value, str | int | float) for value in values)
+        return values if is_key else None
+
+
+def key_filter(
+    query: BoundQuery, parameter_types: ParameterTypes, key_paths: Iterable[PropertyPath]
+) -> KeyFilter | None:
+    """The filter on the whole partition key, if WHERE has one."""
     root, where = query.root, query.where
     if root is None or where is None:
-        return {}
+        return None
     terms = where.operands if isinstance(where, Chain) and where.op == "AND" else (where,)
-    matches: dict[PropertyPath, Any] = {}
+    constants: dict[PropertyPath, Literal | BoundParameter] = {}
     for term in terms:
         if isinstance(term, Binary) and term.op == "=":
             for side, other in ((term.left, term.right), (term.right, term.left)):
-                path = property_path(side, root.slot)
-                value = _constant(other, parameters)
-                if path and value is not UNDEFINED:
-                    matches.setdefault(path, value)
-    return matches
+                path = item_path(side, root.slot)
+                if path and _is_defined_constant(other, parameter_types):
+                    constants.setdefault(path, other)
+    if not all(path in constants for path in key_paths):
+        return None
+    return KeyFilter(tuple(constants[path] for path in key_paths))
 
 
-def property_path(expr: Expr, slot: int) -> PropertyPath | None:
-    """The property names from the item in `slot` down to the expression, if it is such a path."""
-    names: list[str] = []
-    while isinstance(expr, Property):
-        names.append(expr.name)
-        expr = expr.target
-    if isinstance(expr, Alias) and expr.slot == slot:
-        return tuple(reversed(names))
-    return None
+def _is_defined_constant(
+    expr: Expr, parameter_types: ParameterTypes
+) -> TypeGuard[Literal | BoundParameter]:
+    if isinstance(expr, Literal):
+        return expr.value is not UNDEFINED
+    return isinstance(expr, BoundParameter) and parameter_types[expr.name] != conditions.UNDEFINED
 
 
 def _constant(expr: Expr, parameters: Mapping[str, Any]) -> Any:
@@ -68,9 +82,9 @@ def _constant(expr: Expr, parameters: Mapping[str, Any]) -> Any:
 def key_alternatives(
     query: BoundQuery, parameters: Mapping[str, Any], paths: Collection[PropertyPath]
 ) -> list[KeyAlternative]:
-    """All ways in which a row can have passed the filter, by what they say of `paths`.
+    """All combinations of values of `paths` with which an item can pass the filter.
 
-    Empty when nothing can pass.
+    Empty if no item can pass.
     """
     inner = query.sources[0].collection if query.sources else None
     if isinstance(inner, BoundQuery):
@@ -78,7 +92,7 @@ def key_alternatives(
     root, where = query.root, query.where
     if where is None:
         return [{}]
-    slot = -1 if root is None else root.slot  # no expression reads that one
+    slot = -1 if root is None else root.slot  # no expression reads that slot
     return _alternatives(where, slot, parameters, frozenset(paths))
 
 
@@ -89,12 +103,16 @@ def _alternatives(
         return _alternatives(term, slot, parameters, paths)
 
     def equal(side: Expr, others: Iterable[Expr]) -> list[KeyAlternative] | None:
-        path = property_path(side, slot)
+        path = item_path(side, slot)
         constants = list(others)
-        if path not in paths or not all(isinstance(c, Literal | BoundParameter) for c in constants):
+        if (
+            path is None
+            or path not in paths
+            or not all(isinstance(c, Literal | BoundParameter) for c in constants)
+        ):
             return None
         values = [_constant(constant, parameters) for constant in constants]
-        # Nothing equals undefined; arrays and objects are left open, since no key is one of them.
+        # Nothing equals undefined. Arrays and objects are never keys, so they restrict nothing.
         return [
             {} if isinstance(value, list | dict) else {path: value}
             for value in values
@@ -119,7 +137,7 @@ def _alternatives(
 
 
 def _combinations(factors: Iterable[list[KeyAlternative]]) -> list[KeyAlternative]:
-    """Every combination whose parts do not contradict each other."""
+    """Every combination whose values do not contradict each other."""
     matches: list[KeyAlternative] = [{}]
     for factor in factors:
         if len(matches) * len(factor) <= _MAX_ALTERNATIVES:

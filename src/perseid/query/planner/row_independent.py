@@ -1,7 +1,7 @@
-"""The parts of a filter that are the same for all items, and so are known before one is looked at.
+"""Finds the parts of a filter whose value does not depend on the item.
 
-What literals and parameters say is known anyway; this is about what is worked out from them, and
-from the time of the request: `c.at > GetCurrentTimestamp() - 3600000`.
+They are computed from literals, parameters and the time of the request, once per request, before
+the query is planned: `GetCurrentTimestamp() - 3600000` in `c.at > GetCurrentTimestamp() - 3600000`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPUTED: Final = (
 
 
 def row_independent_parts(where: Expr | None) -> tuple[Expr, ...]:
-    """The largest parts that have to be worked out, each once."""
+    """The largest row-independent parts that have to be computed, without duplicates."""
     parts: list[Any] = []
     if where is not None and _is_row_independent(where, parts):
         parts.append(where)
@@ -45,12 +45,12 @@ def row_independent_parts(where: Expr | None) -> tuple[Expr, ...]:
 
 
 def depends_on_time(part: Node) -> bool:
-    """Whether the next run may give another value for the same parameters."""
+    """True if a later request may get another value for the same parameters."""
     return any(_reads_clock(node) for node in walk(part))
 
 
 def _is_row_independent(node: Node, parts: list[Node]) -> bool:
-    """Whether no item has a say in it; if one has, the parts below are found that are settled."""
+    """True if the value does not depend on the item; if it does, adds the parts that do not."""
     if isinstance(node, _CONSTANTS):
         return True
     if not isinstance(node, _COMPUTED):
@@ -70,7 +70,7 @@ def _is_row_independent(node: Node, parts: list[Node]) -> bool:
 
 
 def _may_be_row_independent(node: Node) -> bool:
-    """False for chance, which is new in each row, and for what others would have to wait for."""
+    """False for random values, which differ in each row, and for expensive functions."""
     if not isinstance(node, Call):
         return True
     function = lookup(node.name)
@@ -78,7 +78,7 @@ def _may_be_row_independent(node: Node) -> bool:
 
 
 def _is_literal_value(node: Node) -> bool:
-    """True for what says its value itself, and for objects, which no store compares."""
+    """True for values that need no computation, and for objects, which no store compares."""
     if isinstance(node, Unary):
         return node.op in "+-" and isinstance(node.operand, Literal)
     if isinstance(node, ArrayLiteral):

@@ -1,8 +1,9 @@
-"""Query plans: how a client merges a query over ranges, and which hashes of keys it must ask."""
+"""Plans for clients that query each range themselves: what to send where, and how to merge it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from perseid import partition
@@ -11,12 +12,13 @@ from perseid.model import Container
 from perseid.query.distribution import Distribution, distribute
 from perseid.query.parser import parse
 from perseid.query.planner.key_filters import KeyAlternative, key_alternatives
-from perseid.service.queries.plans import compile_for
-from perseid.service.queries.query_requests import QueryRequest
+from perseid.service.operation import Operation
+from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
+from perseid.service.queries.run import LONG_TEXT
 
 
 class KeyInterval(NamedTuple):
-    """Effective partition keys from `min` to `max`, which belongs to it if `is_closed`."""
+    """Effective partition keys from `min` to `max`; `max` is included if `is_closed`."""
 
     min: str
     max: str
@@ -28,15 +30,27 @@ class KeyInterval(NamedTuple):
 
 
 class ClientQueryPlan(NamedTuple):
-    """What to send where, and what to make of the answers."""
+    """Which queries to send to which ranges, and how to merge the results."""
 
     distribution: Distribution
     intervals: tuple[KeyInterval, ...]
 
 
 ALL_KEYS: Final = KeyInterval(*partition.WHOLE, is_closed=False)
-# A query that needs no item is still sent somewhere.
+# A query without FROM reads no items, but the client has to send it to some range.
 ANY_RANGE: Final = KeyInterval("", "", is_closed=True)
+
+
+async def prepare(
+    op: Operation, body: bytes, supported: Collection[str] | None
+) -> tuple[ClientQueryPlan, Sequence[int]]:
+    """The plan of a request body, made in a thread if the query is long, and the LSNs."""
+    request = parse_request(body)
+    if len(request.text) <= LONG_TEXT:
+        client_plan = query_plan(op.container, request, supported)
+    else:
+        client_plan = await asyncio.to_thread(query_plan, op.container, request, supported)
+    return client_plan, await op.stores.items.lsns(op.container)
 
 
 def query_plan(
@@ -44,7 +58,7 @@ def query_plan(
 ) -> ClientQueryPlan:
     """The plan of a query for a client with the `supported` features; None stands for all.
 
-    A query that cannot be merged is left whole where a single range holds all it can find.
+    A query whose results cannot be merged is allowed if all items it can match are in one range.
     """
     bound = compile_for(container, query.text).bound
     if bound.sources:
@@ -75,7 +89,7 @@ def query_plan(
 def key_intervals(
     definition: partition.KeyDefinition, alternatives: Iterable[KeyAlternative]
 ) -> tuple[KeyInterval, ...]:
-    """Where the items are that fit one of the ways, in order and without overlaps."""
+    """The intervals that hold the items of all alternatives, in order and without overlaps."""
     candidates = {_key_interval(definition, alternative) for alternative in alternatives}
     disjoint: list[KeyInterval] = []
     for interval in sorted(candidates, key=lambda candidate: (candidate.min, candidate.is_closed)):

@@ -1,7 +1,7 @@
 """Index metrics: which indexes of a container a query uses, and which it could use if they existed.
 
-All are told from the query and the indexing policy alone, as the service tells them; how this
-server finds items is its own affair.
+They depend on the query and the indexing policy alone, as in the service, and not on the indexes
+that this server has created.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from perseid.query.index_usage import (
     SinglePathFilter,
     index_usage_of,
 )
-from perseid.service.queries.plans import compile_for
-from perseid.service.queries.query_requests import QueryRequest
+from perseid.service.queries.requests import QueryRequest, compile_for
 
 _ALWAYS_INDEXED: Final = frozenset({("id",), ("_ts",)})
 _ETAG: Final = ("_etag",)
 
 
 class IndexMetrics(NamedTuple):
-    """Indexes of single paths and of several, those in use and those that would help."""
+    """Single-path and composite indexes: those that the query uses, and those that would help."""
 
     utilized: tuple[SinglePathFilter, ...]
     potential: tuple[SinglePathFilter, ...]
@@ -60,7 +59,7 @@ def _covers(container: Container, single: SinglePathFilter) -> bool:
         return any(split_path(each["path"])[0].name == "_etag" for each in included)
     point = container.index
     if single.is_computed and path[0] not in point.children:
-        return False  # wildcards do not speak for computed properties
+        return False  # wildcards do not include computed properties
     for name in path:
         point = point.child(name)
     return point.scalar
@@ -76,7 +75,7 @@ def _path(text: str) -> IndexPath:
 
 
 def _filtering(needed: CompositeFilter, known: Iterable[CompositeIndex]) -> CompositeIndex | None:
-    """An index that begins with the paths that are equal, in any order, and goes on as wanted."""
+    """An index that begins with the equality paths, in any order, followed by the last path."""
     count = len(needed.equal)
     for index in known:
         paths = [path for path, _ in index]

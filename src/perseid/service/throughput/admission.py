@@ -14,8 +14,6 @@ from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items.scope import Scope, interval_of, point_of
 from perseid.service.operation import Operation
-from perseid.service.queries import query_requests
-from perseid.service.queries.plans import partition_key_filter
 from perseid.service.throughput import enforcement
 
 BodyKind: TypeAlias = Literal["query", "item", "other"]
@@ -56,9 +54,7 @@ def _interval_of_body(op: Operation, body: bytes, kind: BodyKind) -> tuple[str, 
     """From and up to, not including: the effective partition keys that a body names."""
     container = op.container
     if kind == "query":
-        query_request = query_requests.parse_request(body)
-        plan = query_requests.plan_query(op, query_request)
-        filtered_key = partition_key_filter(container, plan, query_request.parameters)
+        filtered_key = op.account.plans.find_or_bind(container, body, op.now).partition_key
         return partition.WHOLE if filtered_key is None else point_of(container, filtered_key)
     if kind == "item":
         value = documents.parse(body).value

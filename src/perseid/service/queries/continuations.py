@@ -1,0 +1,22 @@
+"""Continuation tokens of queries. A token belongs to one query with its parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.service import tokens
+from perseid.service.operation import Operation
+from perseid.service.queries.requests import QueryRequest
+
+
+def seal_position(op: Operation, request: QueryRequest, position: dict[str, Any]) -> str:
+    return tokens.seal(op.account.secret, _owner(op, request) | position)
+
+
+def unseal_position(op: Operation, request: QueryRequest, token: str) -> dict[str, Any]:
+    """The position in a token; raises if the token is of another query."""
+    return tokens.unseal(op.account.secret, token, **_owner(op, request))
+
+
+def _owner(op: Operation, request: QueryRequest) -> dict[str, Any]:
+    return {"f": "query", "c": op.container.rid, "q": request.digest}

@@ -1,0 +1,101 @@
+"""Pages of rows sorted by ORDER BY."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from perseid.conditions import Order, OrderPosition
+from perseid.model import Row
+from perseid.query.positions import ResultRow, RowSelection
+from perseid.service.queries.pages import builder
+from perseid.service.queries.pages.builder import FEW_ROWS
+from perseid.service.queries.pages.keyed import KeyedPageBuilder
+
+
+class SortedPageBuilder(KeyedPageBuilder):
+    """A row has its position by its sort keys and its item; only the rows of the page are kept."""
+
+    async def _build(self) -> dict[str, Any] | None:
+        for by_tie in self._tie_passes():
+            selection = None if by_tie else await self._select_in_index_order()
+            if selection is None:
+                selection = await self._select_from_all(by_tie)
+            is_done, next_position = await self._evaluate(
+                self._rows_needed <= FEW_ROWS, self._finish_page, selection, by_tie
+            )
+            if is_done:
+                break
+        return next_position
+
+    async def _select_in_index_order(self) -> RowSelection | None:
+        """Reads items in the order of an index until the page is full; None if no index serves."""
+        order = self._plan.order
+        if order is None:
+            return None
+        start = None
+        if self._after is not None:
+            start = self._order_position(order)
+            if start is None:
+                return None
+        selection = RowSelection(self._after, self._rows_needed)
+        size = self._first_chunk
+        if not self._plan.is_fully_ordered:
+            size += 1  # an item with another value shows that the rows before it are complete
+        has_all = self._rows_needed == 0
+        while not has_all:
+            search = self._search._replace(limit=size, order=order, start=start)
+            page = await self._timed(self._op.stores.queries.search(self._op.container, search))
+            if not page.is_ordered:
+                return None
+            self.examined += len(page.rows)
+            self._note_ranges(page.rows)
+            has_all = await self._evaluate(
+                self._is_small(page.rows), self._add_ordered_rows, selection, page.rows
+            )
+            if page.next_position is None:
+                break
+            # Every further item comes after these, or has the same first key as the last of them.
+            start = page.next_position
+            size = builder.CHUNK if self._plan.is_fully_ordered else min(4 * size, builder.CHUNK)
+        return selection
+
+    def _order_position(self, order: Order) -> OrderPosition | None:
+        """Where in the index the page begins; None if the position does not tell."""
+        assert self._after is not None  # noqa: S101  # checked by the caller
+        place = self._execution.place(self._after)
+        if place is None:
+            return None
+        start = OrderPosition(*place)
+        if start.number < 0 and order.is_descending:
+            return start._replace(number=2**63 - 1)
+        return start
+
+    def _add_ordered_rows(self, selection: RowSelection, items: list[Row]) -> bool:
+        """Adds items that come in the order of the first key; True if the selection is complete."""
+        self._add_rows(selection, items)
+        if len(selection) < self._rows_needed or not items:
+            return False
+        if self._plan.is_fully_ordered:
+            return True
+        return selection.ends_before(self._execution.first_key(orjson.loads(items[-1].body)))
+
+    async def _select_from_all(self, by_tie: bool) -> RowSelection:
+        """Reads all items and keeps the rows of the page."""
+        selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie)
+        last, has_more = -1, self._rows_needed > 0
+        while has_more:
+            rows, has_more = await self._read(last, builder.CHUNK)
+            await self._evaluate(self._is_small(rows), self._add_rows, selection, rows)
+            last = rows[-1].number if rows else last
+        return selection
+
+    def _add_rows(self, selection: RowSelection, items: list[Row]) -> None:
+        for item in items:
+            self._restart_item_deadline()
+            source = item if self._gives_items else item._replace(body=b"")
+            self._execution.sort_into(selection, item.number, orjson.loads(item.body), source)
+
+    def _load_selected(self, rows: list[ResultRow]) -> None:
+        self.loaded += {row.source.number: row.source.size for row in rows}.values()

@@ -1,0 +1,162 @@
+"""Runs queries over the live items of a container, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from perseid.model import body_of, size_of
+from perseid.query.planner.plan import Paging
+from perseid.service.operation import Operation
+from perseid.service.queries.continuations import seal_position, unseal_position
+from perseid.service.queries.disconnects import DisconnectWatch, WaitForDisconnect
+from perseid.service.queries.pages import builder
+from perseid.service.queries.pages.builder import PageBuilder
+from perseid.service.queries.pages.collected import CollectedPageBuilder
+from perseid.service.queries.pages.copied import CopiedPageBuilder
+from perseid.service.queries.pages.result import PageTimings, QueryResultPage
+from perseid.service.queries.pages.sorted import SortedPageBuilder
+from perseid.service.queries.pages.streamed import StreamedPageBuilder
+from perseid.service.queries.plan_cache import SHORT_BODY, BoundPlan
+from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
+from perseid.store.types import Search
+
+LONG_TEXT: Final = 16 * 1024  # of a query; parsing it takes longer than other requests can wait
+
+PAGE_BUILDERS: Final[dict[Paging, type[PageBuilder]]] = {
+    "copy": CopiedPageBuilder,
+    "stream": StreamedPageBuilder,
+    "sort": SortedPageBuilder,
+    "collect": CollectedPageBuilder,
+}
+
+
+class PreparedQuery(NamedTuple):
+    """A query that is ready to run, and the LSN of each physical range before it runs."""
+
+    bound: BoundPlan
+    planning_seconds: float
+    lsns: Sequence[int]
+
+
+class PageRequest(NamedTuple):
+    """Which page of a query a client asks for."""
+
+    scope: Search
+    limit: int
+    token: str | None = None
+    allowance: float = inf  # request units
+
+
+async def prepare(op: Operation, body: bytes) -> PreparedQuery:
+    """The plan of a request body, and what its session token is compared with."""
+    plans, container = op.account.plans, op.container
+    bound, seconds = plans.find(container, body, op.now), 0.0
+    if bound is None:
+        started = time.perf_counter()
+        bound = await plan_query(op, parse_request(body))
+        plans.add(container, body, bound)
+        seconds = time.perf_counter() - started
+    return PreparedQuery(bound, seconds, await op.stores.items.lsns(container))
+
+
+async def plan_query(op: Operation, request: QueryRequest) -> BoundPlan:
+    """Plans a query, in a thread if that may take long."""
+    plans = op.account.plans
+    if _is_slow_to_plan(op, request):
+        return await asyncio.to_thread(plans.bind, op.container, request, op.now)
+    return plans.bind(op.container, request, op.now)
+
+
+def _is_slow_to_plan(op: Operation, request: QueryRequest) -> bool:
+    """True if compiling the query, or evaluating its row-independent parts, may take long."""
+    if len(request.text) > LONG_TEXT:
+        return True
+    if request.length <= SHORT_BODY:
+        return False
+    return bool(compile_for(op.container, request.text).row_independent)
+
+
+async def run_page(
+    op: Operation,
+    bound: BoundPlan,
+    page_request: PageRequest,
+    wait_for_disconnect: WaitForDisconnect | None = None,
+) -> QueryResultPage:
+    """The page, on the spot if the store has it at hand; stops when the client disconnects."""
+    page_request = confine(bound, page_request)
+    page = try_first_page(op, bound, page_request)
+    if page is not None:
+        return page
+    with DisconnectWatch(wait_for_disconnect):
+        return await build_page(op, bound, page_request)
+
+
+def confine(bound: BoundPlan, page_request: PageRequest) -> PageRequest:
+    """The page of the only logical partition that can match, if WHERE names one."""
+    scope = page_request.scope
+    if bound.partition_key is None or scope.pk_prefix is not None:
+        return page_request
+    return page_request._replace(scope=scope._replace(pk_prefix=bound.partition_key))
+
+
+def try_first_page(
+    op: Operation, bound: BoundPlan, page_request: PageRequest
+) -> QueryResultPage | None:
+    """The first page of a query that returns items unchanged, if one quick search gives it.
+
+    Most queries are like that, so this skips everything that other pages need. None says nothing
+    about the page.
+    """
+    scope, limit, token, allowance = page_request
+    plan, request, where, skip, left, _ = bound
+    if not plan.copies_items or token is not None or allowance != inf:
+        return None
+    room = limit if left is None or left > limit else left
+    if room == 0 or skip + room > builder.CHUNK:
+        return None
+    if plan.order is not None and room != left:
+        return None  # a further page would begin at a position in the order
+    search = scope.with_filter(where, plan.indexable, skip + room, plan.order)
+    started = time.perf_counter()
+    page = op.account.stores.queries.try_search(op.container, search)
+    if page is None:
+        return None
+    rows, has_more, _, is_ordered = page
+    has_more = has_more and not is_ordered  # an ordered page has all rows that LIMIT allows
+    loading = time.perf_counter() - started
+    if has_more and len(rows) < search.limit:
+        return None  # the store's page holds too few items
+    bodies = [*map(body_of, rows[skip:])]
+    continuation = None
+    if has_more and room != left:
+        next_position: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
+        if left is not None:
+            next_position["left"] = left - len(bodies)
+        continuation = seal_position(op, request, next_position)
+    ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
+    times = PageTimings(loading=loading)
+    return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
+
+
+async def build_page(op: Operation, bound: BoundPlan, page_request: PageRequest) -> QueryResultPage:
+    """The page of any query."""
+    scope, limit, token, allowance = page_request
+    position = unseal_position(op, bound.request, token) if token else None
+    page_builder = PAGE_BUILDERS[bound.plan.paging](op, bound, scope, limit, position, allowance)
+    next_position = await page_builder.build()
+    continuation = None
+    if next_position is not None:
+        continuation = seal_position(op, bound.request, next_position)
+    return QueryResultPage(
+        page_builder.rows,
+        page_builder.loaded,
+        page_builder.counted,
+        page_builder.examined,
+        continuation,
+        page_builder.times,
+        page_builder.ranges,
+    )
