@@ -125,6 +125,11 @@ def delete(size: int, terms: int) -> float:
     return round(write(size) + _PER_TERM * terms, 2)
 
 
+def hundredths(charge: float) -> int:
+    """A charge as a whole number of hundredths of a request unit, as budgets count it."""
+    return round(charge * 100)
+
+
 def delete_all(groups: Iterable[tuple[int, int, int]]) -> float:
     """The charge of deleting many items: groups of size, number of items, number of terms."""
     return round(sum(write(size) * items + _PER_TERM * terms for size, items, terms in groups), 2)

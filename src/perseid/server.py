@@ -24,7 +24,7 @@ from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, Syst
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import BadRequest, CosmosError, StartError
 from perseid.http.app import App
-from perseid.http.authorization import decode_key
+from perseid.http.signatures import decode_key
 from perseid.service.account import Account, open_account
 from perseid.service.lifetimes.reports import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper

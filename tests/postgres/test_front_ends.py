@@ -24,6 +24,7 @@ from perseid.server import opened
 from perseid.service.lifetimes import policies, reports
 from perseid.service.resources import databases
 from perseid.store.postgres.expiry import LEASE
+from perseid.store.types import PurgeRequest
 from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
@@ -560,14 +561,11 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
 
             async def overtaken(changes: Sequence[Any]) -> None:
                 seen, now = account.catalog.container("d", "c"), clock.now()
+                previous = policies.previous_cutoff(account, seen, now)
                 removed = await account.stores.expiry.purge(
-                    seen,
-                    0,
-                    account.cutoff(seen, now),
-                    limit=2,
-                    previous_cutoff=policies.previous_cutoff(account, seen, now),
+                    PurgeRequest(seen, 0, account.cutoff(seen, now), 2, previous_cutoff=previous)
                 )
-                assert len(removed) == 2
+                assert len(removed.items) == 2
                 await change(changes)
                 await account.reload()
                 await databases.create(account, {"id": "e"}, None, now)
@@ -576,7 +574,7 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
             return await reports.undo(other, container.rid, "primary", None, clock.now())
 
     told = asyncio.run(scenario())
-    assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 2)
+    assert (told["restored"]["items"], told["alreadyPurged"]) == (3, 2)
 
 
 def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:

@@ -22,6 +22,7 @@ from perseid.store.types import (
     AuditEntry,
     Decision,
     PurgeLeaseTaken,
+    PurgeRequest,
     Put,
     PutResource,
     RemoveResource,
@@ -158,14 +159,14 @@ def test_a_lease_keeps_others_away_until_it_is_given_up(
     for item in range(6):
         run(insert(first, one, f"{item}", ttl=1))
     dead = Cutoff(0, 1000)
-    assert len(run(first.purge(one, 0, dead, limit=2))) == 2
+    assert len(run(first.purge(PurgeRequest(one, 0, dead, 2))).items) == 2
     with pytest.raises(PurgeLeaseTaken):
-        run(second.purge(other, 0, dead, limit=2))
-    assert len(run(second.purge(other, 0, dead, limit=1, takes_lease=True))) == 1
+        run(second.purge(PurgeRequest(other, 0, dead, 2)))
+    assert len(run(second.purge(PurgeRequest(other, 0, dead, 1, take_over_lease=True))).items) == 1
     with pytest.raises(PurgeLeaseTaken):
-        run(first.purge(one, 0, dead, limit=1))
+        run(first.purge(PurgeRequest(one, 0, dead, 1)))
     run(second.close())
-    assert len(run(first.purge(one, 0, dead, limit=10))) == 3
+    assert len(run(first.purge(PurgeRequest(one, 0, dead, 10))).items) == 3
     assert run(first.usage(one, 0, NOTHING_EXPIRED)).purged_items == 6
 
 

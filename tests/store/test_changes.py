@@ -12,7 +12,7 @@ from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row
 from perseid.store.protocol import Store
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
-from perseid.store.types import LoggedChange, Put, PutResource, Remove, StaleResource
+from perseid.store.types import LoggedChange, PurgeRequest, Put, PutResource, Remove, StaleResource
 from perseid.ttl import Cutoff
 from tests.store.change_logs import NOW, add, latest, new, resource, search, versions, write
 from tests.store.rows import Run, row
@@ -154,7 +154,10 @@ def test_a_purge_of_a_logged_container_fits_on_a_page(
 ) -> None:
     for container, expected in ((kept, MAX_LOGGED_REMOVALS), (plain, 150)):
         run(write(store, container, *[new(f"i{number}") for number in range(150)]))
-        assert len(run(store.purge(container, 0, Cutoff(200, 200), limit=1000))) == expected
+        assert (
+            len(run(store.purge(PurgeRequest(container, 0, Cutoff(200, 200), 1000))).items)
+            == expected
+        )
 
 
 def test_switching_on_and_off(store: Store, plain: Container, run: Run[Any]) -> None:
@@ -208,7 +211,7 @@ def test_forgetting_half_a_transaction_hides_all_of_it(
 def test_a_purge_logs_in_the_order_of_death(store: Store, kept: Container, run: Run[Any]) -> None:
     for id_, ts in (("late", 30), ("early", 10), ("middle", 20), ("alive", 90)):
         run(write(store, kept, new(id_, ts=ts)))
-    purged_items = run(store.purge(kept, 0, Cutoff(50, 50), limit=1000))
+    purged_items = run(store.purge(PurgeRequest(kept, 0, Cutoff(50, 50), 1000))).items
     assert len(purged_items) == 3
     assert versions(store, run, kept, after=4) == [
         (5, "expire", "early"),

@@ -16,6 +16,8 @@ from perseid.store.types import (
     Decision,
     ExpirySpan,
     LoggedChange,
+    PartitionAtCutoff,
+    PurgeRequest,
     PutResource,
     RemoveResource,
     Search,
@@ -92,7 +94,7 @@ def test_a_cleared_partition_is_empty(
             ).items
             == 1
         )
-        assert run(store.purge(container, 0, Cutoff(99, 99), limit=10)) == []
+        assert run(store.purge(PurgeRequest(container, 0, Cutoff(99, 99), 10))).items == []
         assert run(store.lsns(container))[0] == cleared.lsn
         run(reap_all(store))
 
@@ -143,7 +145,9 @@ def test_what_is_cleared_weighs_nothing(
     (new,) = run(insert(store, container, "n"))
 
     def partition_size(view: View) -> Decision[int]:
-        return Decision([], view.partition_size(A, NOTHING_EXPIRED))
+        partition = PartitionAtCutoff(A, NOTHING_EXPIRED)
+        size = view.partition_sizes.get(partition, -1)
+        return Decision([], size, needs_sizes=[partition])
 
     assert run(store.write(container, 0, [], partition_size)) == new.size
 

@@ -28,7 +28,7 @@ from perseid.service.account import Account
 from perseid.service.items import unique_keys
 from perseid.service.resources import containers, databases
 from perseid.store.sqlite.files import DATABASE_FILE
-from perseid.store.types import Decision, PurgedItem, Put, View
+from perseid.store.types import Decision, PurgedItem, PurgeRequest, PurgeResult, Put, View
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 from tests.support.running import free_port
@@ -139,7 +139,7 @@ def until(is_done: Callable[[], bool]) -> float:
 def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
     reply = raw.get(admin)
     assert reply.status == 200, reply
-    count: int = reply.json["backlog"]["items"]
+    count: int = reply.json["pendingPurge"]["items"]
     return count
 
 
@@ -158,10 +158,10 @@ def noted_steps(
     steps: list[tuple[str, list[PurgedItem]]] = []
     purge = account.stores.expiry.purge
 
-    async def noted(container: Container, *rest: Any, **more: Any) -> list[PurgedItem]:
-        purged_items = await purge(container, *rest, **more)
-        steps.append((container.id, purged_items))
-        return purged_items
+    async def noted(request: PurgeRequest) -> PurgeResult:
+        result = await purge(request)
+        steps.append((request.container.id, result.items))
+        return result
 
     with monkeypatch.context() as patched:
         patched.setattr(account.stores.expiry, "purge", noted)

@@ -410,4 +410,4 @@ def test_what_a_batch_sweeps_is_counted_once(dead: Shelf) -> None:
     assert dead.seen("dead", "alive") == {"alive"}
     status = dead.raw.get(dead.admin).json
     assert status["purgedTotal"] == 1
-    assert status["backlog"]["items"] == 0
+    assert status["pendingPurge"]["items"] == 0

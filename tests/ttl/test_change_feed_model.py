@@ -26,7 +26,7 @@ from perseid.service.items import point_operations
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
 from perseid.service.throughput.rules import Throughput
-from perseid.store.types import Search
+from perseid.store.types import PurgeRequest, Search
 from perseid.ttl import is_live
 from tests.support.builders import PARTITION_KEY
 from tests.support.stores import SQLITE, Stores
@@ -175,10 +175,10 @@ class World:
                 await self.account.stores.queries.search(self.container, Search(range_index=index))
             ).rows
         }
-        purged_items = await self.account.stores.expiry.purge(
-            self.container, index, cutoff, limit=limit
+        result = await self.account.stores.expiry.purge(
+            PurgeRequest(self.container, index, cutoff, limit)
         )
-        gone = [names[purged_item.number] for purged_item in purged_items]
+        gone = [names[purged_item.number] for purged_item in result.items]
         assert len(gone) == min(limit, len(dead))
         assert set(gone) <= dead
         if gone:

@@ -23,6 +23,7 @@ from perseid.service.items import point_operations
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
+from perseid.store.types import PurgeRequest, PurgeResult
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
@@ -442,9 +443,9 @@ def test_a_leap_in_the_middle_of_a_sweep_ends_it(
             found.machine.pass_time(30)  # the first is dead, and will be removed
             purge = found.account.stores.expiry.purge
 
-            async def leaping(*place: Any, **how: Any) -> Any:
-                removed = await purge(*place, **how)
-                if removed:
+            async def leaping(request: PurgeRequest) -> PurgeResult:
+                removed = await purge(request)
+                if removed.items:
                     found.machine.pass_time(1, leap=7200)
                 return removed
 
@@ -501,7 +502,7 @@ def test_a_restart_is_no_confirmation(place: Place) -> None:
     with serving(settings, clock) as raw:
         assert "7200 seconds" in shown(raw.get("/_perseid/sweeper"))["alarm"]
         figures = shown(raw.get("/_perseid/ttl/d/c"))
-        assert (figures["live"]["items"], figures["backlog"]["items"]) == (0, 1)
+        assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (0, 1)
         assert shown(raw.post("/_perseid/sweeper/confirm-clock", {}))["alarm"] is None
     with serving(settings, clock) as raw:
         assert shown(raw.get("/_perseid/sweeper"))["alarm"] is None

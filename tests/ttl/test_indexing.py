@@ -121,7 +121,7 @@ def test_ttl_without_property_indexes(shelves: Shelves) -> None:
     shelf.clock.advance(10)
     assert shelf.seen("a", "b") == set()
     assert shelf.raw.post(f"{shelf.admin}/drain", {}).json["purged"] == 1
-    assert shelf.raw.get(shelf.admin).json["backlog"]["items"] == 0
+    assert shelf.raw.get(shelf.admin).json["pendingPurge"]["items"] == 0
 
 
 @pytest.mark.parametrize("ttl", [ABSENT, 5], ids=["inherited", "own"])

@@ -174,7 +174,7 @@ def test_without_leftover_removal_waits(place: Place) -> None:
                 per_second.append(before - await backlog(account, container))
             assert sum(per_second) == int(5 * 400 / PRICE)
             assert set(per_second) <= {71, 72}
-            assert (await figures(account, sweeper))["secondsWithoutLeftover"] == 10
+            assert (await figures(account, sweeper))["exhaustedSeconds"] == 10
 
     asyncio.run(scenario())
 
@@ -440,18 +440,18 @@ def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, Movable
     large = {"id": "a", "pk": "p", "text": "x" * 1024 * 1024}
     reply = raw.post("/dbs/d/colls/c/docs", large, pk='["p"]')
     assert 625 < float(reply.headers["x-ms-request-charge"]) < 800
-    assert status(raw)["secondsWithoutLeftover"] == 0  # this one has not ended
+    assert status(raw)["exhaustedSeconds"] == 0  # this one has not ended
     clock.advance(1)
-    assert status(raw)["secondsWithoutLeftover"] == 1
+    assert status(raw)["exhaustedSeconds"] == 1
     clock.advance(1)
-    assert status(raw)["secondsWithoutLeftover"] == 1  # the overdraft took only part of it
+    assert status(raw)["exhaustedSeconds"] == 1  # the overdraft took only part of it
     clock.advance(100)
-    assert status(raw)["secondsWithoutLeftover"] == 1
+    assert status(raw)["exhaustedSeconds"] == 1
     assert (
-        b'perseid_seconds_without_leftover_total{container="dbs/d/colls/c"} 1\n'
+        b'perseid_exhausted_seconds_total{container="dbs/d/colls/c"} 1\n'
         in raw.get("/_perseid/metrics").body
     )
-    assert raw.get("/_perseid/sweeper").json["secondsWithoutLeftover"] == 1
+    assert raw.get("/_perseid/sweeper").json["exhaustedSeconds"] == 1
 
 
 def test_a_shared_budget_is_dry_once(place: Place) -> None:
@@ -467,5 +467,5 @@ def test_a_shared_budget_is_dry_once(place: Place) -> None:
         assert raw.post(DOCS, large, pk='["a"]').status == 201
         clock.advance(1)
         found = raw.get("/_perseid/metrics.json").json["containers"]
-        assert [each["secondsWithoutLeftover"] for each in found] == [1, 1, 1]
-        assert raw.get("/_perseid/sweeper").json["secondsWithoutLeftover"] == 1
+        assert [each["exhaustedSeconds"] for each in found] == [1, 1, 1]
+        assert raw.get("/_perseid/sweeper").json["exhaustedSeconds"] == 1

@@ -182,7 +182,7 @@ def test_visibility_does_not_wait_for_removal(shelves: Shelves) -> None:
     assert shelves.raw.get("/_perseid/sweeper").json["paused"] is True
     item = shelf.create("a")
     shelf.clock.advance(10)
-    assert shelf.raw.get(shelf.admin).json["backlog"]["items"] == 1
+    assert shelf.raw.get(shelf.admin).json["pendingPurge"]["items"] == 1
     assert shelf.seen("a") == set()
     assert_gone(shelf.read("a", if_none_match=item["_etag"]))
     assert_gone(shelf.replace("a", item))

@@ -24,7 +24,7 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.model import Container, Database, Row, StorageUsage, item_number
 from perseid.service.catalog import build_container
-from perseid.store.types import Decision, Put, PutResource, Resource, Search
+from perseid.store.types import Decision, PurgeRequest, Put, PutResource, Resource, Search
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.raw import RawClient, Reply
@@ -306,7 +306,9 @@ class Library:
         """Removes all the dead in small steps; how many they were."""
         count = 0
         for part in range(RANGES):
-            while purged_items := self.run(self.store.purge(container, part, cutoff, limit=7)):
+            while purged_items := self.run(
+                self.store.purge(PurgeRequest(container, part, cutoff, 7))
+            ).items:
                 count += len(purged_items)
         return count
 
@@ -383,7 +385,7 @@ def test_the_figures_hold_while_a_purge_runs(library: Library) -> None:
     async def look(container: Container) -> list[StorageUsage]:
         before = await store.usage(container, 0, cutoff)
         during, purged_items = await asyncio.gather(
-            store.usage(container, 0, cutoff), store.purge(container, 0, cutoff, limit=1000)
+            store.usage(container, 0, cutoff), store.purge(PurgeRequest(container, 0, cutoff, 1000))
         )
         assert len(purged_items) == before.expired_items > 0
         return [before, during, await store.usage(container, 0, cutoff)]

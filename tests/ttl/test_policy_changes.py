@@ -585,7 +585,7 @@ def test_a_new_container_of_the_name_knows_nothing(shelves: Shelves) -> None:
     assert status["policyChanges"] == status["purgeHoldSeconds"] == 0
     assert status["guard"] is None
     nobody = {"items": 0, "bytes": 0}
-    assert status["live"] == status["backlog"] == nobody
+    assert status["live"] == status["pendingPurge"] == nobody
     assert again.raw.post(f"{again.admin}/undo", {}).status == 409
     assert again.seen("a") == set()
     assert again.drain() == 0

@@ -88,7 +88,7 @@ def figures(shelf: Shelf) -> dict[str, Any]:
 
 def counted(shelf: Shelf) -> None:
     """Waits until the last change is in the audit log with its figures: that comes after it."""
-    until(lambda: shelf.raw.get(f"{shelf.admin}/audit").json["entries"][-1]["event"] == "figures")
+    until(lambda: shelf.raw.get(f"{shelf.admin}/audit").json["entries"][-1]["event"] == "counts")
 
 
 def test_a_change_takes_as_long_as_on_ten_items(data: Path, clock: MovableClock) -> None:
@@ -112,7 +112,7 @@ def test_a_change_takes_as_long_as_on_ten_items(data: Path, clock: MovableClock)
                 counted(shelf)
                 undone = raw.post(f"{shelf.admin}/undo", {}).json
                 assert undone["alreadyPurged"] == 0
-                assert undone["revived"]["items"] == (EACH if shelf is large else 10)
+                assert undone["restored"]["items"] == (EACH if shelf is large else 10)
         # No item was written to bring this about.
         assert large.raw.get(large.path).headers["x-ms-session-token"] == before
     medians = {path: statistics.median(times) for path, times in taken.items()}
@@ -128,8 +128,8 @@ def test_counts_are_exact_around_the_boundary(data: Path, clock: MovableClock) -
             alive = EACH - EACH // SPREAD * min(max(second + 1, 0), SPREAD)
             found = figures(shelf)
             assert found["live"]["items"] == alive
-            assert found["mortal"]["items"] == alive
-            assert found["backlog"]["items"] == 2 * EACH - alive
+            assert found["expiring"]["items"] == alive
+            assert found["pendingPurge"]["items"] == 2 * EACH - alive
             following = None if alive == 0 else max(start + LEFT, start + LEFT + second + 1)
             assert found["nextExpiry"] == following
             quota = raw.get(shelf.path, x_ms_documentdb_populatequotainfo="true")
@@ -155,7 +155,7 @@ def test_the_sweep_removes_exactly_the_dead(data: Path) -> None:
     with process(Settings(data=data), *flags) as server:
         drain(server.raw)  # waits without asking all the time; the sweeper works beside it
         found = server.raw.get("/_perseid/metrics.json").json["containers"][0]
-        assert (found["live"]["items"], found["backlog"]["items"]) == (EACH, 0)
+        assert (found["live"]["items"], found["pendingPurge"]["items"]) == (EACH, 0)
         assert found["purgedTotal"] == EACH  # each was removed once, over all runs
         assert server.end(signal.SIGTERM) == 0
     assert dead_left(file) == 0

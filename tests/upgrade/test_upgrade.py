@@ -34,8 +34,8 @@ from tests.upgrade.stored import (
 
 LAYOUTS = {"sqlite-layout-6": sqlite, "postgres-layout-1": postgresql}
 # Names that the admin API gives to what is stored; the stored names may differ.
-EXPIRING, NON_EXPIRING, PENDING = "mortal", "immortal", "backlog"
-EXPIRED_AT_ONCE, RESTORED, PURGED = "diedAtOnce", "revived", "alreadyPurged"
+EXPIRING, NON_EXPIRING, PENDING = "expiring", "nonExpiring", "pendingPurge"
+EXPIRED_AT_ONCE, RESTORED, PURGED = "expiredImmediately", "restored", "alreadyPurged"
 ALL_VERSIONS, LATEST = "Full-Fidelity Feed", "Incremental Feed"
 # Numbers of containers, as their tables or rows have them.
 DROPPED, LOG, UNIQUE, CLEARED = 4, 9, 10, 12
@@ -276,22 +276,22 @@ def test_the_audit_log_lists_old_entries(server: Opened) -> None:
     entries = server.admin("GET", "ttl/audit")["entries"]
     assert [(each["event"], each["ts"], each["container"]) for each in entries] == [
         ("policy", NOW - 265, "dbs/d/colls/undo"),
-        ("figures", NOW - 265, "dbs/d/colls/undo"),
+        ("counts", NOW - 265, "dbs/d/colls/undo"),
         ("policy", NOW - 210, "dbs/d/colls/undo"),
-        ("figures", NOW - 210, "dbs/d/colls/undo"),
+        ("counts", NOW - 210, "dbs/d/colls/undo"),
         ("settings", NOW - 210, "dbs/d/colls/undo"),
         ("policy", NOW - 70, "dbs/d/colls/cleared"),
-        ("figures", NOW - 70, "dbs/d/colls/cleared"),
+        ("counts", NOW - 70, "dbs/d/colls/cleared"),
         ("policy", NOW - 20, "dbs/d/colls/undo"),
-        ("figures", NOW - 20, "dbs/d/colls/undo"),
+        ("counts", NOW - 20, "dbs/d/colls/undo"),
         ("policy", NOW - 10, "dbs/d/colls/undone"),
-        ("figures", NOW - 10, "dbs/d/colls/undone"),
+        ("counts", NOW - 10, "dbs/d/colls/undone"),
         ("undo", NOW - 10, "dbs/d/colls/undone"),
     ]
     lines = [each["line"] for each in entries]
     assert lines == sorted(set(lines))
     assert {each["caller"] for each in entries} == {"primary"}
-    figures = [each[EXPIRED_AT_ONCE] for each in entries if each["event"] == "figures"]
+    figures = [each[EXPIRED_AT_ONCE] for each in entries if each["event"] == "counts"]
     assert [(each["items"], each["bytes"]) for each in figures] == [
         (0, 0),
         (0, 0),

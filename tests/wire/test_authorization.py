@@ -20,8 +20,8 @@ from perseid import clock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import Forbidden, Unauthorized
 from perseid.http import admin
-from perseid.http.authorization import SignatureVerifier
-from perseid.http.request import Request
+from perseid.http.request import Exchange, Request
+from perseid.http.signatures import SignatureVerifier
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
@@ -79,12 +79,14 @@ by_link = pytest.mark.parametrize("vector", VECTORS, ids=lambda v: f"{v.verb} {v
 
 def request(verb: str, headers: Mapping[str, str]) -> Request:
     return Request(
-        headers.get,
         method=verb,
         path="/",
         query_string="",
         scheme="http",
+        header=headers.get,
+        body=b"",
         activity_id="an-activity",
+        now=0.0,
     )
 
 
@@ -99,7 +101,9 @@ def test_vector_is_accepted(vector: Vector, monkeypatch: pytest.MonkeyPatch) -> 
     verifier = SignatureVerifier(Settings())
     for written in (quote(token, safe=""), token):
         headers = {"authorization": written, "x-ms-date": vector.date}
-        verifier.check(request(vector.verb, headers), vector.kind, vector.link, is_read=False)
+        verifier.check(
+            request(vector.verb, headers), Exchange(), vector.kind, vector.link, is_read=False
+        )
 
 
 @by_link
@@ -122,7 +126,7 @@ def test_vector_with_one_change_is_refused(
     def check(sent: Vector) -> None:
         token = f"type=master&ver=1.0&sig={sent.signature}"
         headers = {"authorization": quote(token, safe=""), "x-ms-date": sent.date}
-        verifier.check(request(sent.verb, headers), sent.kind, sent.link, is_read=False)
+        verifier.check(request(sent.verb, headers), Exchange(), sent.kind, sent.link, is_read=False)
 
     if is_second and part != "key":
         check(vector)
@@ -142,7 +146,7 @@ def test_vector_of_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_clock_at(Y2017, monkeypatch)
     headers = {"authorization": DOCUMENTED_HEADER, "x-ms-date": Y2017}
     SignatureVerifier(Settings(key=DOCUMENTED_KEY)).check(
-        request("GET", headers), "dbs", "dbs/ToDoList", is_read=True
+        request("GET", headers), Exchange(), "dbs", "dbs/ToDoList", is_read=True
     )
 
 
@@ -161,9 +165,9 @@ def test_four_keys(settings: Settings, may_write: bool, monkeypatch: pytest.Monk
     token = sign(WELL_KNOWN_KEY, "POST", "dbs", "", Y2030)
     made = request("POST", {"authorization": token, "x-ms-date": Y2030})
     verifier = SignatureVerifier(settings)
-    verifier.check(made, "dbs", "", is_read=True)
+    verifier.check(made, Exchange(), "dbs", "", is_read=True)
     with nullcontext() if may_write else pytest.raises(Forbidden):
-        verifier.check(made, "dbs", "", is_read=False)
+        verifier.check(made, Exchange(), "dbs", "", is_read=False)
 
 
 def test_a_signature_that_was_right_ends_with_its_date(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,10 +177,10 @@ def test_a_signature_that_was_right_ends_with_its_date(monkeypatch: pytest.Monke
     now = parsedate_to_datetime(Y2030).timestamp()
     for late in (0, 900, 0):
         monkeypatch.setattr(clock, "wall", lambda late=late: now + late)
-        verifier.check(made, "dbs", "", is_read=True)
+        verifier.check(made, Exchange(), "dbs", "", is_read=True)
     monkeypatch.setattr(clock, "wall", lambda: now + 901)
     with pytest.raises(Unauthorized, match=re.escape(r"It was signed as 'post\ndbs\n\n")):
-        verifier.check(made, "dbs", "", is_read=True)
+        verifier.check(made, Exchange(), "dbs", "", is_read=True)
 
 
 # A real server -----------------------------------------------------------------------------------

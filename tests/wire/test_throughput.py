@@ -298,13 +298,13 @@ def test_a_page_is_booked_where_it_found_its_items(
     clock.advance(5)
     reply = raw.query(f"{path}/docs", "SELECT * FROM c")  # all of it lies in the first range
     assert charge(reply) > 500
-    busiest = figures(raw, path)["secondsWithoutLeftover"]
+    busiest = figures(raw, path)["exhaustedSeconds"]
     number = 100
     while create(raw, path, str(number), 2 * MEGABYTE - 8192, hot).status == 201:
         number += 1
     assert number == 108  # one less than fits into a second without the query
     clock.advance(1)
-    assert figures(raw, path)["secondsWithoutLeftover"] == busiest + 1
+    assert figures(raw, path)["exhaustedSeconds"] == busiest + 1
 
 
 def used_up(raw: RawClient, path: str, pk: str) -> int:
@@ -511,4 +511,4 @@ def test_nothing_is_refused_by_default(place: Place, clock: MovableClock) -> Non
         spend(raw, path, 500)
         found_figures = figures(raw, path)
         assert found_figures["consumedTotal"] is None
-        assert found_figures["secondsWithoutLeftover"] == 0
+        assert found_figures["exhaustedSeconds"] == 0

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import click
 
 from perseid.commands.admin_client import AdminClient, admin_options
-from perseid.commands.clock import duration_text, instant_text, parse_duration
+from perseid.commands.arguments import parse_key
 from perseid.commands.connection import Refused
 from perseid.commands.output import (
     bytes_text,
@@ -21,7 +21,7 @@ from perseid.commands.output import (
     show,
     show_table,
 )
-from perseid.commands.query import parse_key
+from perseid.commands.time_text import duration_text, instant_text, parse_duration
 
 _BAR_WIDTH: Final = 24
 
@@ -74,9 +74,9 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
         [
             ("default ttl", _policy_text(value["defaultTtl"])),
             ("live", _count_text(value["live"])),
-            ("  will expire", _count_text(value["mortal"])),
-            ("  never expire", _count_text(value["immortal"])),
-            ("dead, not removed yet", _count_text(value["backlog"])),
+            ("  will expire", _count_text(value["expiring"])),
+            ("  never expire", _count_text(value["nonExpiring"])),
+            ("dead, not removed yet", _count_text(value["pendingPurge"])),
             ("longest dead for", duration_text(value["purgeLagSeconds"])),
             ("next expiry", instant_text(value["nextExpiry"])),
             ("purge hold", duration_text(value["purgeHoldSeconds"])),
@@ -113,7 +113,7 @@ def preview(
     if print_if_json(answer, as_json):
         return
     value = answer.value
-    expires_now = value["diesNow"]
+    expires_now = value["expiresNow"]
     show_table(
         f"{_name(value)} at {instant_text(value['asOf'])}",
         [
@@ -131,9 +131,9 @@ def preview(
                 if expires_now["items"]
                 else []
             ),
-            ("would become mortal", value["becomesMortal"]),
-            ("would become immortal", value["becomesImmortal"]),
-            ("dead already", _count_text(value["backlog"])),
+            ("would become mortal", value["gainsExpiry"]),
+            ("would become immortal", value["losesExpiry"]),
+            ("dead already", _count_text(value["pendingPurge"])),
             ("ttl stored but invalid", value["invalidTtl"]),
         ],
     )
@@ -173,8 +173,8 @@ def forecast(
         None,
         [
             ("die later", _count_text(value["later"])),
-            ("never die", _count_text(value["immortal"])),
-            ("dead, not removed yet", _count_text(value["backlog"])),
+            ("never die", _count_text(value["nonExpiring"])),
+            ("dead, not removed yet", _count_text(value["pendingPurge"])),
             (
                 "removing those takes",
                 "unknown yet" if drain_seconds is None else f"about {duration_text(drain_seconds)}",
@@ -236,14 +236,14 @@ def explain(
         ("partition key", json_text(value["partitionKey"])),
         ("last written", instant_text(value["_ts"])),
         ("its own ttl", "none" if value["ttl"] is None else value["ttl"]),
-        ("state", value["because"] if value["live"] else f"dead: {value['because']}"),
+        ("state", value["reason"] if value["live"] else f"dead: {value['reason']}"),
         ("decided by", _DECIDED_BY[value["rule"]]),
         ("ends", instant_text(value["expiresAt"])),
     ]
     if value["remainingSeconds"] is not None:
         rows.append(("remaining", duration_text(value["remainingSeconds"])))
-    if value["purgePlace"] is not None:
-        rows.append(("removed before it", value["purgePlace"]))
+    if value["purgePosition"] is not None:
+        rows.append(("removed before it", value["purgePosition"]))
     if "proposed" in value:
         ends = instant_text(value["proposed"]["expiresAt"])
         rows.append((f"with ttl {value['proposed']['ttl']}, written now", f"ends {ends}"))
@@ -272,7 +272,7 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
         _name(value),
         [
             ("default ttl", _policy_text(value["defaultTtl"])),
-            ("live again", _count_text(value["revived"])),
+            ("live again", _count_text(value["restored"])),
             ("removed already", "not known" if purged is None else purged),
         ],
     )
@@ -437,7 +437,7 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
     if "defaultTtl" in entry:
         old, new = (_policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
         parts.append(f"{old} -> {new}")
-    for name, text in (("diedAtOnce", "died at once"), ("revived", "live again")):
+    for name, text in (("expiredImmediately", "died at once"), ("restored", "live again")):
         if name in entry:
             parts.append(f"{text}: {_count_text(entry[name])}")
     for name, text in _SETTINGS.items():

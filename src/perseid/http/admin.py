@@ -16,17 +16,17 @@ from perseid.documents import parse_object
 from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import metrics, wire
 from perseid.http.headers import CONFIRM, SESSION_TOKEN
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import session_token
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import imports, point_operations
+from perseid.service.items.scope import search_container
 from perseid.service.lifetimes import reports
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin, retry_if_stale
 from perseid.service.queries import explanation, query_requests
 from perseid.service.throughput import enforcement
-from perseid.store.types import Search
 
 PREFIX: Final = "/_perseid/"
 _EXPLAINED_ROWS: Final = 100
@@ -40,21 +40,21 @@ class AdminContext:
     sweeper: Sweeper
 
 
-AdminHandler = Callable[[AdminContext, Request], Awaitable[Response]]
+AdminHandler = Callable[[AdminContext, Request, Exchange], Awaitable[Response]]
 
 
-async def health(_context: AdminContext, _request: Request) -> Response:
+async def health(_context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The process answers."""
     return _json_response({"status": "ok", "version": __version__})
 
 
-async def ready(context: AdminContext, _request: Request) -> Response:
+async def ready(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The data can be read."""
-    await context.account.stores.values.get_meta("token_secret")
+    await context.account.check_store()
     return _json_response({"status": "ready", "version": __version__})
 
 
-async def certificate(context: AdminContext, _request: Request) -> Response:
+async def certificate(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The certificate to trust, when the server speaks HTTPS."""
     path = context.account.settings.cert
     if path is None:
@@ -65,7 +65,7 @@ async def certificate(context: AdminContext, _request: Request) -> Response:
 # The clock
 
 
-async def read_clock(context: AdminContext, _request: Request) -> Response:
+async def read_clock(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     clock = context.account.clock
     body: dict[str, Any] = {
         "now": clock.now(),
@@ -77,30 +77,33 @@ async def read_clock(context: AdminContext, _request: Request) -> Response:
     return _json_response(body)
 
 
-async def freeze_clock(context: AdminContext, request: Request) -> Response:
+async def freeze_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Time stands still."""
-    return await _change_clock(context, request, MovableClock.freeze)
+    return await _change_clock(context, request, exchange, MovableClock.freeze)
 
 
-async def resume_clock(context: AdminContext, request: Request) -> Response:
+async def resume_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Time runs on from where it stands."""
-    return await _change_clock(context, request, MovableClock.resume)
+    return await _change_clock(context, request, exchange, MovableClock.resume)
 
 
-async def advance_clock(context: AdminContext, request: Request) -> Response:
+async def advance_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"seconds": n}: time moves forward."""
     seconds = _number(parse_object(request.body), "seconds")
-    return await _change_clock(context, request, lambda clock: clock.advance(seconds))
+    return await _change_clock(context, request, exchange, lambda clock: clock.advance(seconds))
 
 
-async def set_clock(context: AdminContext, request: Request) -> Response:
+async def set_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"to": epoch seconds}: time moves forward to that instant."""
     instant = _number(parse_object(request.body), "to")
-    return await _change_clock(context, request, lambda clock: clock.set(instant))
+    return await _change_clock(context, request, exchange, lambda clock: clock.set(instant))
 
 
 async def _change_clock(
-    context: AdminContext, request: Request, change: Callable[[MovableClock], float]
+    context: AdminContext,
+    request: Request,
+    exchange: Exchange,
+    change: Callable[[MovableClock], float],
 ) -> Response:
     """Moves the clock, of all front ends at once."""
     account, clock = context.account, _require_movable_clock(context)
@@ -110,9 +113,9 @@ async def _change_clock(
             change(trial)
         except ValueError as exc:
             raise BadRequest(f"The clock was not moved: {exc}.") from None
-        await account.stores.metadata.publish_clock(trial.setting)
+        await account.publish_clock(trial.setting)
         clock.adopt(trial.setting)
-    return await _clock_changed(context, request)
+    return await _clock_changed(context, request, exchange)
 
 
 def _require_movable_clock(context: AdminContext) -> MovableClock:
@@ -122,51 +125,51 @@ def _require_movable_clock(context: AdminContext) -> MovableClock:
     return clock
 
 
-async def _clock_changed(context: AdminContext, request: Request) -> Response:
+async def _clock_changed(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """The new time is durable before anyone is told, so that a restart does not go back."""
     await context.account.persist_clock(context.account.clock.now(), ahead=0)
     context.sweeper.wake()
-    return await read_clock(context, request)
+    return await read_clock(context, request, exchange)
 
 
 # Lifetimes of one container
 
 
-async def read_lifetimes(context: AdminContext, request: Request) -> Response:
+async def read_lifetimes(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """The policy, how many live under it, how many wait to be removed."""
-    body = await reports.status(context.account, _container(context, request), request.now)
+    body = await reports.status(context.account, _container(context, exchange), request.now)
     return _json_response(body)
 
 
-async def preview(context: AdminContext, request: Request) -> Response:
+async def preview(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"defaultTtl": n, -1 or null}: what that change would do now."""
     body = parse_object(request.body)
     if "defaultTtl" not in body:
         raise BadRequest('A preview needs {"defaultTtl": seconds, -1 or null}.')
     default_ttl = ttl.check_default_ttl(body["defaultTtl"])
-    container = _container(context, request)
+    container = _container(context, exchange)
     return _json_response(
         await reports.preview(context.account, container, default_ttl, request.now)
     )
 
 
-async def forecast(context: AdminContext, request: Request) -> Response:
+async def forecast(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """?bucket=hour&count=24: who dies when, under the policy as it is."""
     options = _query_options(request, bucket="hour", count="24")
     width = reports.FORECAST_BUCKETS.get(options["bucket"])
     if width is None:
         raise BadRequest(f"bucket is one of {', '.join(reports.FORECAST_BUCKETS)}.")
     count = _integer_option(options, "count", reports.LARGEST_FORECAST)
-    container = _container(context, request)
+    container = _container(context, exchange)
     body = await reports.forecast(context.account, container, width, count, request.now)
-    seconds = context.sweeper.drain_seconds(body["backlog"]["items"])
+    seconds = context.sweeper.drain_seconds(body["pendingPurge"]["items"])
     return _json_response(body | {"drainSeconds": seconds})
 
 
-async def explain(context: AdminContext, request: Request) -> Response:
+async def explain(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"id": …, "partitionKey": […], "ttl": optional}: why an item lives or not, and until when."""
     body = parse_object(request.body)
-    container = _container(context, request)
+    container = _container(context, exchange)
     if not isinstance(body.get("id"), str) or not isinstance(body.get("partitionKey"), list):
         raise BadRequest('An explanation needs {"id": "…", "partitionKey": […]}.')
     logical_partition = point_operations.logical_partition_of(
@@ -177,34 +180,34 @@ async def explain(context: AdminContext, request: Request) -> Response:
     return _json_response(await reports.explain(op, logical_partition, body["id"], proposed))
 
 
-async def undo(context: AdminContext, request: Request) -> Response:
+async def undo(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Reverts the last change of defaultTtl."""
-    rid = _container(context, request).rid
+    rid = _container(context, exchange).rid
     confirmation = request.header(CONFIRM)
     return _json_response(
-        await reports.undo(context.account, rid, request.caller, confirmation, request.now)
+        await reports.undo(context.account, rid, exchange.caller, confirmation, request.now)
     )
 
 
-async def configure(context: AdminContext, request: Request) -> Response:
+async def configure(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"purgeHoldSeconds": n, "guard": "500" or "10%" or null}"""
-    rid = _container(context, request).rid
+    rid = _container(context, exchange).rid
     settings = parse_object(request.body)
-    changed = await reports.configure(context.account, rid, settings, request.caller, request.now)
+    changed = await reports.configure(context.account, rid, settings, exchange.caller, request.now)
     return _json_response(await reports.status(context.account, changed, request.now))
 
 
-async def drain(context: AdminContext, request: Request) -> Response:
+async def drain(context: AdminContext, _request: Request, exchange: Exchange) -> Response:
     """Removes everything dead now and says how much that was."""
-    container = _container(context, request) if request.names else None
+    container = _container(context, exchange) if exchange.names else None
     counts = await context.sweeper.drain(container)
     return _json_response({"purged": sum(counts.values()), "containers": counts})
 
 
-async def audit(context: AdminContext, request: Request) -> Response:
+async def audit(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """?after=line&limit=100: the log of policy changes."""
     options = _query_options(request, after="0", limit="100")
-    container = _container(context, request) if request.names else None
+    container = _container(context, exchange) if exchange.names else None
     after = _integer_option(options, "after", 2**62, least=0)
     limit = _integer_option(options, "limit", 10_000)
     return _json_response(
@@ -215,7 +218,7 @@ async def audit(context: AdminContext, request: Request) -> Response:
 # Queries
 
 
-async def explain_query(context: AdminContext, request: Request) -> Response:
+async def explain_query(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
     """{"database", "container", "query", "parameters", "partitionKey"}: how it would run."""
     body = parse_object(request.body)
     names = [body.get("database"), body.get("container")]
@@ -225,21 +228,17 @@ async def explain_query(context: AdminContext, request: Request) -> Response:
     op = begin(context.account, container, request.now)
     encoded_query = wire.encode({**body, "parameters": body.get("parameters")})
     query = query_requests.parse_request(encoded_query)
-    scope = Search(cutoff=op.cutoff)
-    if body.get("partitionKey") is not None:
-        key = body["partitionKey"]
-        header = wire.encode(key if isinstance(key, list) else [key]).decode()
-        logical_partition = point_operations.logical_partition_of(container, header)
-        scope = scope._replace(
-            pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
-        )
+    key = body.get("partitionKey")
+    if key is not None:
+        key = wire.encode(key if isinstance(key, list) else [key]).decode()
+    scope = search_container(op, key)
     return _json_response(await explanation.explain(op, query, scope, _EXPLAINED_ROWS))
 
 
 # Items in numbers
 
 
-async def import_items(context: AdminContext, request: Request) -> Response:
+async def import_items(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """?existing=replace&lifetimes=restart&age=0: JSON lines, each stored or refused by itself."""
     options = _query_options(request, existing="replace", lifetimes="restart", age="0")
     for name, choices in (
@@ -255,14 +254,14 @@ async def import_items(context: AdminContext, request: Request) -> Response:
     )
     if import_options.age and import_options.lifetimes == "keep":
         raise BadRequest("Items either keep the lifetimes they bring or get an age; not both.")
-    container = _container(context, request)
+    container = _container(context, exchange)
     lines = request.body.split(b"\n")
     import_result = await imports.import_items(
         context.account, container, lines, import_options, request.now
     )
     # What is stored stays, whatever has become of the container meanwhile: nothing is done again.
     op = begin(context.account, container, request.now)
-    lsns = await retry_if_stale(op, lambda op: op.stores.items.lsns(op.container))
+    lsns = await retry_if_stale(op, lambda op: op.account.lsns(op.container))
     token = session_token(container, lsns)  # of its ranges, which never change
     return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(import_result)))
 
@@ -270,7 +269,7 @@ async def import_items(context: AdminContext, request: Request) -> Response:
 # The sweeper and the figures
 
 
-async def read_sweeper(context: AdminContext, request: Request) -> Response:
+async def read_sweeper(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
     sweeper, account = context.sweeper, context.account
     usages = [
         await account.usage(container, ttl.NOTHING_EXPIRED)
@@ -284,45 +283,47 @@ async def read_sweeper(context: AdminContext, request: Request) -> Response:
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
-            "secondsWithoutLeftover": enforcement.exhausted_seconds_total(account, request.now),
+            "exhaustedSeconds": enforcement.exhausted_seconds_total(account, request.now),
         }
     )
 
 
-async def pause_sweeper(context: AdminContext, request: Request) -> Response:
+async def pause_sweeper(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Stops removing; reads are not affected."""
     context.sweeper.pause()
-    return await read_sweeper(context, request)
+    return await read_sweeper(context, request, exchange)
 
 
-async def resume_sweeper(context: AdminContext, request: Request) -> Response:
+async def resume_sweeper(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     context.sweeper.resume()
-    return await read_sweeper(context, request)
+    return await read_sweeper(context, request, exchange)
 
 
-async def pace_sweeper(context: AdminContext, request: Request) -> Response:
+async def pace_sweeper(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """{"pace": share of the time, above 0 and at most 1}"""
     pace = _number(parse_object(request.body), "pace")
     if not 0 < pace <= 1:
         raise BadRequest("pace is a share of the time: above 0 and at most 1.")
     context.sweeper.pace = pace
-    return await read_sweeper(context, request)
+    return await read_sweeper(context, request, exchange)
 
 
-async def confirm_clock(context: AdminContext, request: Request) -> Response:
+async def confirm_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """The leap of the system's clock was meant: go on removing."""
     await context.sweeper.confirm_clock()
-    return await read_sweeper(context, request)
+    return await read_sweeper(context, request, exchange)
 
 
-async def read_metrics(context: AdminContext, request: Request) -> Response:
+async def read_metrics(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
     """Prometheus text."""
     figures = await metrics.collect(context.account, context.sweeper, request.now)
     text = metrics.exposition(figures)
     return Response(200, [], text, "text/plain; version=0.0.4; charset=utf-8")
 
 
-async def read_metrics_json(context: AdminContext, request: Request) -> Response:
+async def read_metrics_json(
+    context: AdminContext, request: Request, _exchange: Exchange
+) -> Response:
     return _json_response(await metrics.collect(context.account, context.sweeper, request.now))
 
 
@@ -369,12 +370,12 @@ class AdminRoute(NamedTuple):
     is_read: bool
 
 
-def route(context: AdminContext, request: Request) -> AdminRoute:
-    """Finds who answers; sets the names in the path."""
+def route(context: AdminContext, request: Request, exchange: Exchange) -> AdminRoute:
+    """Finds the handler; sets the names in the path on the exchange."""
     parts = request.path[len(PREFIX) :].rstrip("/").split("/")
     name = "/".join(parts)
     if name not in ROUTES and parts[0] in _CONTAINER_ROUTES and len(parts) >= 3:
-        request.names = parts[1:3]
+        exchange.names = parts[1:3]
         name = "/".join([parts[0], "*", "*", *parts[3:]])
     methods = ROUTES.get(name)
     is_hidden = name in _CLOCK_ROUTES and not isinstance(context.account.clock, MovableClock)
@@ -388,8 +389,8 @@ def route(context: AdminContext, request: Request) -> AdminRoute:
     return AdminRoute(handler, name in UNSIGNED_ROUTES, name in READ_ONLY_ROUTES)
 
 
-def _container(context: AdminContext, request: Request) -> Container:
-    return context.account.catalog.container(request.names[0], request.names[1])
+def _container(context: AdminContext, exchange: Exchange) -> Container:
+    return context.account.catalog.container(exchange.names[0], exchange.names[1])
 
 
 def _json_response(body: dict[str, Any]) -> Response:

@@ -1,4 +1,4 @@
-"""Conflicts on the wire: one region writes, so there never is one."""
+"""Handlers for conflicts. Only one region writes, so the list is always empty."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from perseid.errors import ResourceNotFound
 from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH
 from perseid.http.items import container_of
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import metadata_feed, metadata_query
 from perseid.model import Container
 from perseid.service.account import Account
@@ -15,19 +15,19 @@ from perseid.service.account import Account
 _PLURAL: Final = "Conflicts"
 
 
-async def read_feed(account: Account, request: Request) -> Response:
-    owner = container_of(account, request)
+async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = container_of(account, request, exchange)
     return metadata_feed(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 
-async def query(account: Account, request: Request) -> Response:
-    owner = container_of(account, request)
+async def query(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = container_of(account, request, exchange)
     return metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 
-async def read(account: Account, request: Request) -> Response:
-    """Reading or deleting: whatever the id, nothing has it."""
-    container_of(account, request)
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    """Reading or deleting one: always 404."""
+    container_of(account, request, exchange)
     raise ResourceNotFound
 
 

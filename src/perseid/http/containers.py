@@ -1,4 +1,4 @@
-"""Containers and their partition key ranges on the wire."""
+"""Handlers for containers and their partition key ranges."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from typing import Any
 from perseid.documents import parse_object
 from perseid.http import wire
 from perseid.http.databases import requested_throughput
-from perseid.http.headers import CONFIRM, CONTENT_PATH, SESSION_TOKEN, check_container, flag
-from perseid.http.request import Request, Response
+from perseid.http.headers import (
+    CONFIRM,
+    CONTENT_PATH,
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    INDEXING_PROGRESS,
+    LAZY_INDEXING_PROGRESS,
+    POPULATE_QUOTA,
+    POPULATE_STATISTICS,
+    RESOURCE_QUOTA,
+    RESOURCE_USAGE,
+    SESSION_TOKEN,
+    check_container,
+    flag,
+)
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
@@ -28,90 +43,87 @@ _QUOTA_KB = 10 * 1024 * 1024
 _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "udf"}
 
 
-async def create(account: Account, request: Request) -> Response:
+async def create(account: Account, request: Request, exchange: Exchange) -> Response:
     body = parse_object(request.body)
     throughput = requested_throughput(request)
-    created = await containers.create(account, request.names[0], body, throughput, request.now)
+    created = await containers.create(account, exchange.names[0], body, throughput, request.now)
     return metadata_written(201, wire.container(created), *await _owner_headers(account, created))
 
 
-async def read(account: Account, request: Request) -> Response:
-    found = account.catalog.container(*_names(request))
-    check_container(request, found)
-    extra = await _owner_headers(account, found)
-    if is_unchanged(found.etag, request.header("if-none-match")):
-        return not_modified(found.etag, *extra)
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    container = account.catalog.container(*_names(exchange))
+    check_container(request, container)
+    extra = await _owner_headers(account, container)
+    if is_unchanged(container.etag, request.header(IF_NONE_MATCH)):
+        return not_modified(container.etag, *extra)
     statistics = None
-    if flag(request, "x-ms-documentdb-populatequotainfo"):
-        extra += await _quota(account, found, request.now)
-    if flag(request, "x-ms-documentdb-populatepartitionstatistics"):
-        statistics = await _statistics(account, found, request.now)
-    return metadata_read(wire.container(found, statistics), *extra)
+    if flag(request, POPULATE_QUOTA):
+        extra += await _quota(account, container, request.now)
+    if flag(request, POPULATE_STATISTICS):
+        statistics = await _statistics(account, container, request.now)
+    return metadata_read(wire.container(container, statistics), *extra)
 
 
-async def read_feed(account: Account, request: Request) -> Response:
-    owner = account.catalog.owner(request.names[0])
-    found = containers.read_all(account, owner)
-    entries = [(each.number, wire.container(each)) for each in found]
+async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = account.catalog.owner(exchange.names[0])
+    entries = [(each.number, wire.container(each)) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
-async def query(account: Account, request: Request) -> Response:
-    owner = account.catalog.owner(request.names[0])
-    bodies = [wire.container(found) for found in containers.read_all(account, owner)]
+async def query(account: Account, request: Request, exchange: Exchange) -> Response:
+    owner = account.catalog.owner(exchange.names[0])
+    bodies = [wire.container(each) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
 
-async def replace(account: Account, request: Request) -> Response:
-    check_container(request, account.catalog.container(*_names(request)))
+async def replace(account: Account, request: Request, exchange: Exchange) -> Response:
+    check_container(request, account.catalog.container(*_names(exchange)))
     body = parse_object(request.body)
     changed = await containers.replace(
         account,
-        *_names(request),
+        *_names(exchange),
         body,
-        if_match=request.header("if-match"),
+        if_match=request.header(IF_MATCH),
         now=request.now,
-        caller=request.caller,
+        caller=exchange.caller,
         confirmation=request.header(CONFIRM),
     )
     return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
 
 
-async def delete(account: Account, request: Request) -> Response:
-    check_container(request, account.catalog.container(*_names(request)))
-    deleted = await containers.delete(
-        account, *_names(request), if_match=request.header("if-match")
-    )
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    check_container(request, account.catalog.container(*_names(exchange)))
+    deleted = await containers.delete(account, *_names(exchange), if_match=request.header(IF_MATCH))
     return metadata_deleted(owner_path(deleted.database.id), (CONTENT_PATH, deleted.database.rid))
 
 
-async def read_ranges(account: Account, request: Request) -> Response:
-    """The ranges never change, so a client that holds them gets the 304 it waits for."""
-    owner = account.catalog.container_of_items(*_names(request))
+async def read_ranges(account: Account, request: Request, exchange: Exchange) -> Response:
+    """The ranges never change, so a client that has read them gets a 304."""
+    owner = account.catalog.container_of_items(*_names(exchange))
     check_container(request, owner)
     etag = f'"{owner.number}"'
     path = owner_path(owner.database.id, owner.id)
-    if is_unchanged(etag, request.header("if-none-match")):
+    if is_unchanged(etag, request.header(IF_NONE_MATCH)):
         return not_modified(etag, path)
-    lsns = await account.stores.items.lsns(owner)
+    lsns = await account.lsns(owner)
     entries = [
         (key_range.index, wire.partition_key_range(key_range, owner, lsns[key_range.index]))
         for key_range in owner.ranges
     ]
     page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", entries, path)
-    page.headers.append(("etag", etag))
+    page.headers.append((ETAG, etag))
     return page
 
 
-def _names(request: Request) -> tuple[str, str]:
-    database, container = request.names
+def _names(exchange: Exchange) -> tuple[str, str]:
+    database, container = exchange.names
     return database, container
 
 
 async def _owner_headers(account: Account, container: Container) -> list[tuple[str, str]]:
-    lsns = await account.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     return [
         owner_path(container.database.id),
         (CONTENT_PATH, container.database.rid),
@@ -120,7 +132,7 @@ async def _owner_headers(account: Account, container: Container) -> list[tuple[s
 
 
 async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:
-    """Quota and usage in KB; the dead take no room."""
+    """Headers with quota and usage in KB; expired items do not count."""
     usage = await account.usage(container, account.cutoff(container, now))
     size = _kilobytes(usage.size)
     quota = (
@@ -136,29 +148,22 @@ async def _quota(account: Account, container: Container, now: float) -> list[tup
         f"documentsCount={usage.items};"
         f"documentsSize={size};collectionSize={size};"
     )
-    progress = [("x-ms-documentdb-collection-index-transformation-progress", "100")]
+    progress = [(INDEXING_PROGRESS, "100")]
     if container.properties["indexingPolicy"]["indexingMode"] == "lazy":
-        progress.append(("x-ms-documentdb-collection-lazy-indexing-progress", "100"))
-    return [("x-ms-resource-quota", quota), ("x-ms-resource-usage", used), *progress]
+        progress.append((LAZY_INDEXING_PROGRESS, "100"))
+    return [(RESOURCE_QUOTA, quota), (RESOURCE_USAGE, used), *progress]
 
 
 async def _statistics(account: Account, container: Container, now: float) -> list[dict[str, Any]]:
-    cutoff = account.cutoff(container, now)
-    usages = [
-        await account.stores.items.usage(container, key_range.index, cutoff)
-        for key_range in container.ranges
-    ]
     return [
         {
-            "id": key_range.id,
-            "sizeInKB": _kilobytes(usage.size),
-            "documentCount": usage.items,
-            "sampledDistinctPartitionKeyCount": await account.stores.items.count_partitions(
-                container, key_range.index, cutoff
-            ),
+            "id": part.range_id,
+            "sizeInKB": _kilobytes(part.size),
+            "documentCount": part.items,
+            "sampledDistinctPartitionKeyCount": part.partition_keys,
             "partitionKeys": [],
         }
-        for key_range, usage in zip(container.ranges, usages, strict=True)
+        for part in await containers.statistics(account, container, now)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The account and its databases on the wire."""
+"""Handlers for the account and its databases."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
-from perseid.http.headers import AUTOSCALE, CHARGE, THROUGHPUT
-from perseid.http.request import Request, Response
+from perseid.http.headers import (
+    AUTOSCALE,
+    CHARGE,
+    FORWARDED_SCHEME,
+    HOST,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    THROUGHPUT,
+)
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
     metadata_deleted,
     metadata_feed,
@@ -22,7 +30,7 @@ from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import databases
 from perseid.service.throughput.rules import Throughput, throughput_from_headers
 
-# For whoever looks which service this is; no client reads them.
+# For people who want to know which service this is; no client reads them.
 _VERSIONS: Final = (
     ("x-ms-schemaversion", "1.18"),
     ("x-ms-serviceversion", "version=2.14.0"),
@@ -30,16 +38,16 @@ _VERSIONS: Final = (
 )
 
 
-async def read_account(account: Account, request: Request) -> Response:
-    """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
-    host = request.header("host") or f"{account.settings.host}:{account.settings.port}"
+async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
+    """GET /. Clients send all later requests to its endpoint, so it is the one they used."""
+    host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
     return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
-    """That of the client, which a proxy that ends TLS for it passes on."""
-    forwarded_scheme = (request.header("x-forwarded-proto") or "").partition(",")[0].strip().lower()
+    """The scheme that the client used; a proxy that terminates TLS forwards it."""
+    forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
     return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 
 
@@ -50,31 +58,31 @@ def requested_throughput(request: Request) -> Throughput | None:
     )
 
 
-async def create(account: Account, request: Request) -> Response:
+async def create(account: Account, request: Request, _exchange: Exchange) -> Response:
     body = parse_object(request.body)
     created = await databases.create(account, body, requested_throughput(request), request.now)
     return metadata_written(201, wire.database(created))
 
 
-async def read(account: Account, request: Request) -> Response:
-    database = account.catalog.database(request.names[0])
-    if is_unchanged(database.etag, request.header("if-none-match")):
+async def read(account: Account, request: Request, exchange: Exchange) -> Response:
+    database = account.catalog.database(exchange.names[0])
+    if is_unchanged(database.etag, request.header(IF_NONE_MATCH)):
         return not_modified(database.etag)
     return metadata_read(wire.database(database), owner_path(database.id))
 
 
-async def read_feed(account: Account, request: Request) -> Response:
+async def read_feed(account: Account, request: Request, _exchange: Exchange) -> Response:
     entries = [
         (database.number, wire.database(database)) for database in databases.read_all(account)
     ]
     return metadata_feed(account, request, "", "Databases", entries)
 
 
-async def query(account: Account, request: Request) -> Response:
+async def query(account: Account, request: Request, _exchange: Exchange) -> Response:
     bodies = [wire.database(database) for database in databases.read_all(account)]
     return metadata_query(account, request, "", "Databases", bodies)
 
 
-async def delete(account: Account, request: Request) -> Response:
-    await databases.delete(account, request.names[0], request.header("if-match"))
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    await databases.delete(account, exchange.names[0], request.header(IF_MATCH))
     return metadata_deleted()

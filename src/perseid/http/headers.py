@@ -1,4 +1,4 @@
-"""Header names, and what request headers mean."""
+"""All header names, and the meaning of request headers."""
 
 from __future__ import annotations
 
@@ -17,41 +17,80 @@ from perseid.model import Container
 from perseid.service.items.scope import Scope
 from perseid.service.resources import scripts
 
-ACTIVITY_ID: Final = "x-ms-activity-id"
-CHARGE: Final = "x-ms-request-charge"
-CONTINUATION: Final = "x-ms-continuation"
-IS_QUERY: Final = "x-ms-documentdb-isquery"
-KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
-IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
-IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
-IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+# Standard headers
+A_IM: Final = "a-im"
+AUTHORIZATION: Final = "authorization"
+CONTENT_LENGTH: Final = "content-length"
+CONTENT_TYPE: Final = "content-type"
+DATE: Final = "date"
+ETAG: Final = "etag"
+EXPECT: Final = "expect"
+FORWARDED_SCHEME: Final = "x-forwarded-proto"
+HOST: Final = "host"
+IF_MATCH: Final = "if-match"
+IF_MODIFIED_SINCE: Final = "if-modified-since"
+IF_NONE_MATCH: Final = "if-none-match"
+LOCATION: Final = "location"
+PREFER: Final = "prefer"
+TRAILER: Final = "trailer"
+TRANSFER_ENCODING: Final = "transfer-encoding"
+
+# Headers of the service, in requests
+AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
 BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
-PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
-RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
-SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
-SUB_STATUS: Final = "x-ms-substatus"
-ALT_CONTENT_PATH: Final = "x-ms-alt-content-path"
-AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
-CONFIRM: Final = "x-perseid-confirm"
 CONSISTENCY: Final = "x-ms-consistency-level"
-CONTENT_PATH: Final = "x-ms-content-path"
 END_EPK: Final = "x-ms-end-epk"
 EXPIRY_SECONDS: Final = "x-ms-documentdb-expiry-seconds"
 FEED_FORMAT: Final = "x-ms-cosmos-changefeed-wire-format-version"
 INDEXING: Final = "x-ms-indexing-directive"
 INTENDED_CONTAINER: Final = "x-ms-cosmos-intended-collection-rid"
-ITEM_COUNT: Final = "x-ms-item-count"
+IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
+IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
+IS_QUERY: Final = "x-ms-documentdb-isquery"
+IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
+KEY_TYPE: Final = "x-ms-read-key-type"  # of the interval from START_EPK to END_EPK
 MAX_ITEM_COUNT: Final = "x-ms-max-item-count"
+PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
+POPULATE_QUOTA: Final = "x-ms-documentdb-populatequotainfo"
+POPULATE_STATISTICS: Final = "x-ms-documentdb-populatepartitionstatistics"
 PRIORITY: Final = "x-ms-cosmos-priority-level"
+SIGNED_DATE: Final = "x-ms-date"
 START_EPK: Final = "x-ms-start-epk"
 THROUGHPUT: Final = "x-ms-offer-throughput"
+TO_AUTOSCALE: Final = "x-ms-cosmos-migrate-offer-to-autopilot"
+TO_MANUAL: Final = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 TRIGGERS: Final = ("x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include")
 
-# Headers whose absence means something else than a value that cannot be read.
+# Headers of the service, in responses or in both
+ACTIVITY_ID: Final = "x-ms-activity-id"
+ALT_CONTENT_PATH: Final = "x-ms-alt-content-path"
+CHARGE: Final = "x-ms-request-charge"
+CONTENT_PATH: Final = "x-ms-content-path"
+CONTINUATION: Final = "x-ms-continuation"
+INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-index-transformation-progress"
+ITEM_COUNT: Final = "x-ms-item-count"
+ITEM_LSN: Final = "x-ms-item-lsn"
+LAZY_INDEXING_PROGRESS: Final = "x-ms-documentdb-collection-lazy-indexing-progress"
+LSN: Final = "lsn"
+RANGE_ID: Final = "x-ms-documentdb-partitionkeyrangeid"
+RESOURCE_QUOTA: Final = "x-ms-resource-quota"
+RESOURCE_USAGE: Final = "x-ms-resource-usage"
+RETRY_AFTER_MS: Final = "x-ms-retry-after-ms"
+SESSION_TOKEN: Final = "x-ms-session-token"  # noqa: S105
+SUB_STATUS: Final = "x-ms-substatus"
+
+# Headers that Perseid adds
+CONFIRM: Final = "x-perseid-confirm"
+EXPIRES_AT: Final = "x-perseid-expires-at"
+LIFETIME: Final = "x-perseid-lifetime"
+TTL_SOURCE: Final = "x-perseid-ttl-source"
+REMAINING: Final = "x-perseid-remaining"
+
+# Headers that change the meaning of a request, so an unreadable value must not be ignored.
 SIGNIFICANT_HEADERS: Final = frozenset(
     (
-        "a-im", "if-match", "if-modified-since", "if-none-match", "prefer",
+        A_IM, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, PREFER,
         AUTOSCALE, BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, CONFIRM, CONSISTENCY, CONTINUATION,
         END_EPK, EXPIRY_SECONDS, FEED_FORMAT, INDEXING, INTENDED_CONTAINER, IS_BATCH, IS_PLAN,
         IS_QUERY, IS_UPSERT, KEY_TYPE, MAX_ITEM_COUNT, PARTITION_KEY, PRIORITY, RANGE_ID,
@@ -74,9 +113,9 @@ LARGEST_PAGE: Final = 1000
 
 @lru_cache(maxsize=256)
 def parse_date(text: str) -> float | None:
-    """Seconds since the epoch of an RFC 1123 date, None if it is none; without a zone it is GMT.
+    """Seconds since the epoch of an RFC 1123 date, GMT unless it has a zone; None if invalid.
 
-    Cached, since a second has many requests.
+    Cached, because many requests carry the same second.
     """
     try:
         date = parsedate_to_datetime(text)
@@ -92,8 +131,8 @@ def flag(request: Request, name: str) -> bool:
 
 
 def wants_minimal(request: Request) -> bool:
-    """Prefer: return=minimal; whoever wrote an item does not want to read it."""
-    return (request.header("prefer") or "").replace(" ", "").lower() == "return=minimal"
+    """Prefer: return=minimal; the response to a write has no body."""
+    return (request.header(PREFER) or "").replace(" ", "").lower() == "return=minimal"
 
 
 def integer(request: Request, name: str, default: int) -> int:
@@ -108,15 +147,15 @@ def _integer(name: str, value: str) -> int:
 
 
 def is_query(request: Request) -> bool:
-    """Whether a POST to a feed asks a question."""
-    content = request.header("content-type")
+    """True if a POST to a feed is a query."""
+    content = request.header(CONTENT_TYPE)
     if content is not None and content.startswith("application/query+json"):
         return True
     return flag(request, IS_QUERY)
 
 
 def page_size(request: Request) -> int:
-    """x-ms-max-item-count; -1 leaves it to the server."""
+    """The largest number of items in a page; -1 leaves it to the server."""
     value = request.header(MAX_ITEM_COUNT)
     return DEFAULT_PAGE if value is None else _page_size(value)
 
@@ -132,7 +171,7 @@ def _page_size(value: str) -> int:
 
 
 def is_indexed(request: Request) -> bool:
-    """x-ms-indexing-directive, as a number or as a word."""
+    """The indexing directive, given as a number or as a word."""
     value = request.header(INDEXING)
     if value is None:
         return True
@@ -145,7 +184,7 @@ def is_indexed(request: Request) -> bool:
 
 
 def check_consistency(request: Request, default: str) -> str:
-    """The level in force: the account's, or a weaker one that the request asks for."""
+    """The consistency level: the account's, or a weaker one that the request names."""
     value = request.header(CONSISTENCY)
     if value is None:
         return default
@@ -166,12 +205,12 @@ def check_consistency(request: Request, default: str) -> str:
 
 
 def check_container(request: Request, container: Container) -> None:
-    """The client must mean this container, not one that had its name before."""
+    """400/1024 if the client means a deleted container that had the same name."""
     rid = request.header(INTENDED_CONTAINER)
     if rid is not None and rid != container.rid:
         raise StaleContainerRid(
-            f"The container '{container.id}' has the resource id {container.rid}, the request"
-            f" means {rid}: it was re-created since the client looked."
+            f"The container '{container.id}' has the resource id {container.rid}, not {rid} as in"
+            " the request: it was deleted and created again."
         )
 
 
@@ -182,27 +221,27 @@ def check_priority(request: Request) -> None:
 
 
 def check_triggers(request: Request) -> None:
-    """A write must not go through without the triggers it names."""
+    """400 if a write names triggers: it must not succeed without running them."""
     for name in TRIGGERS:
         if (value := request.header(name)) is not None:
             scripts.check_triggers(name, value)
 
 
 def is_low_priority(request: Request) -> bool:
-    """Whether others go first when throughput is short; without the header they do not."""
+    """True if the request is throttled before those of high priority, which is the default."""
     priority = request.header(PRIORITY)
     return priority is not None and priority.lower() == "low"
 
 
 def check_session(request: Request, lsns: Mapping[int, int]) -> None:
-    """404/1002 when the client has seen a later state of these ranges than this server has.
+    """404/1002 if the client has seen a later state of these ranges than this server has.
 
-    A client may send the tokens of all ranges it knows; those not asked about do not matter.
+    A client may send the tokens of all ranges it knows; those of other ranges are ignored.
     """
     token = request.header(SESSION_TOKEN)
     if not token:
         return
-    # Requests between two writes all carry the same one.
+    # Cached, because all requests between two writes carry the same token.
     parts = (
         _short_session_positions(token) if len(token) <= _SHORT_TOKEN else _session_positions(token)
     )
@@ -215,23 +254,23 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
 
 
 def _session_positions(token: str) -> tuple[tuple[int, int], ...]:
-    """The ranges of a session token, and how far the client has seen each."""
-    found = []
+    """The ranges of a session token, and the latest LSN the client has seen of each."""
+    positions = []
     for part in token.split(","):
         match = _TOKEN.fullmatch(part.strip())
         if match is None:
             raise BadRequest(
                 f"The session token '{part[:64]}' is not of the form 'range:version#lsn'."
             )
-        found.append((int(match[1] or 0), int(match[2])))
-    return tuple(found)
+        positions.append((int(match[1] or 0), int(match[2])))
+    return tuple(positions)
 
 
 _short_session_positions = lru_cache(maxsize=1024)(_session_positions)
 
 
 def range_index(request: Request, container: Container) -> int | None:
-    """The physical range a request is confined to."""
+    """The physical range that a request is confined to; 410 if it does not exist."""
     value = request.header(RANGE_ID)
     if value is None:
         return None
@@ -239,11 +278,11 @@ def range_index(request: Request, container: Container) -> int | None:
     for known in container.ranges:
         if known.id == value:
             return known.index
-    raise RangeGone(f"The partition key range '{value}' is gone or has never existed.")
+    raise RangeGone(f"The partition key range '{value}' does not exist.")
 
 
 def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
-    """x-ms-start-epk and x-ms-end-epk as bytes; None leaves a side open."""
+    """The interval of effective partition keys, as bytes; None where it has no bound."""
     kind = request.header(KEY_TYPE)
     if kind is None or kind.lower() != "effectivepartitionkeyrange":
         return None, None
@@ -263,5 +302,5 @@ def _epk(request: Request, name: str) -> bytes | None:
 
 
 def scope_of(request: Request, container: Container, partition_key: str | None) -> Scope:
-    """The items that the headers of a request name; the caller decides which key counts."""
+    """The items that the headers of a request name; the caller chooses the partition key."""
     return Scope(partition_key, range_index(request, container), *epk_interval(request))

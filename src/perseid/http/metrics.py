@@ -10,30 +10,33 @@ from perseid.service.lifetimes import reports
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.throughput import enforcement
 
-# name, kind, help, where it is found in the figures of a container
+# name, type, help text, path of the value in the metrics of a container
 _SERIES: Final = (
-    ("live_items", "gauge", "Items that can be read.", ("live", "items")),
-    ("live_bytes", "gauge", "Bytes of items that can be read.", ("live", "bytes")),
-    ("mortal_items", "gauge", "Live items that will expire.", ("mortal", "items")),
-    ("mortal_bytes", "gauge", "Bytes of live items that will expire.", ("mortal", "bytes")),
-    ("immortal_items", "gauge", "Live items that never expire.", ("immortal", "items")),
-    ("immortal_bytes", "gauge", "Bytes of live items that never expire.", ("immortal", "bytes")),
-    ("dead_items", "gauge", "Expired items that are not removed yet.", ("backlog", "items")),
-    ("dead_bytes", "gauge", "Bytes of expired items not removed yet.", ("backlog", "bytes")),
+    ("live_items", "gauge", "Live items.", ("live", "items")),
+    ("live_bytes", "gauge", "Bytes of live items.", ("live", "bytes")),
+    ("expiring_items", "gauge", "Live items that will expire.", ("expiring", "items")),
+    ("expiring_bytes", "gauge", "Bytes of live items that will expire.", ("expiring", "bytes")),
+    ("non_expiring_items", "gauge", "Live items that never expire.", ("nonExpiring", "items")),
+    ("non_expiring_bytes", "gauge", "Bytes of live items that never expire.",
+     ("nonExpiring", "bytes")),
+    ("pending_purge_items", "gauge", "Expired items not purged yet.", ("pendingPurge", "items")),
+    ("pending_purge_bytes", "gauge", "Bytes of expired items not purged yet.",
+     ("pendingPurge", "bytes")),
     ("expired_total", "counter", "Items that have expired.", ("expiredTotal",)),
-    ("purged_total", "counter", "Dead items removed.", ("purgedTotal",)),
-    ("purged_bytes_total", "counter", "Bytes of dead items removed.", ("purgedBytes",)),
-    ("purge_charge_total", "counter", "Request units that removing cost.", ("purgeCharge",)),
-    ("purge_lag_seconds", "gauge", "Age of the oldest dead item.", ("purgeLagSeconds",)),
+    ("purged_total", "counter", "Expired items purged.", ("purgedTotal",)),
+    ("purged_bytes_total", "counter", "Bytes of expired items purged.", ("purgedBytes",)),
+    ("purge_charge_total", "counter", "Request units of purging.", ("purgeCharge",)),
+    ("purge_lag_seconds", "gauge", "Seconds since the oldest item pending purge expired.",
+     ("purgeLagSeconds",)),
     ("next_expiry_timestamp", "gauge", "When the next item expires.", ("nextExpiry",)),
     ("policy_changes_total", "counter", "Changes of defaultTtl.", ("policyChanges",)),
     ("consumed_total", "counter", "Request units of requests.", ("consumedTotal",)),
     ("throttled_total", "counter", "Requests refused with 429.", ("throttledTotal",)),
-    ("provisioned_throughput", "gauge", "The most RU/s there can be.", ("provisionedThroughput",)),
+    ("provisioned_throughput", "gauge", "Maximum RU/s of the offer.", ("provisionedThroughput",)),
     ("scaled_throughput", "gauge", "RU/s at the load of this second.", ("scaledThroughput",)),
     ("billed_throughput", "gauge", "The highest RU/s of this hour.", ("billedThroughput",)),
-    ("seconds_without_leftover_total", "counter", "Seconds that left removal no request units.",
-     ("secondsWithoutLeftover",)),
+    ("exhausted_seconds_total", "counter", "Seconds that left purging no request units.",
+     ("exhaustedSeconds",)),
 )  # fmt: skip
 
 
@@ -44,7 +47,7 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
         figures = await reports.status(account, container, now)
         figures |= enforcement.figures(account, container, now) | {
             "purgeCharge": round(sweeper.charges.get(container.rid, 0.0), 2),
-            "expiredTotal": figures["purgedTotal"] + figures["backlog"]["items"],
+            "expiredTotal": figures["purgedTotal"] + figures["pendingPurge"]["items"],
         }
         containers.append(figures)
     return {

@@ -1,23 +1,23 @@
-"""Logical partitions as a whole on the wire."""
+"""The handler for deleting all items of a logical partition."""
 
 from __future__ import annotations
 
 from perseid.http.headers import PARTITION_KEY
 from perseid.http.items import container_of
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
 from perseid.service.items import partition_key_delete, point_operations
 from perseid.service.operation import begin
 
 
-async def delete(account: Account, request: Request) -> Response:
-    """Delete by partition key. Its effect is there with the answer, where the service's follows."""
-    op = begin(account, container_of(account, request), request.now)
+async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
+    """Deletes by partition key: complete when the response is sent, unlike in the service."""
+    op = begin(account, container_of(account, request, exchange), request.now)
     logical_partition = point_operations.logical_partition_of(
         op.container, request.header(PARTITION_KEY)
     )
-    request.range_index = logical_partition.range_index
+    exchange.range_index = logical_partition.range_index
     lsn, charge = await partition_key_delete.delete(op, logical_partition)
     return Response(
         200, container_headers(op.container, logical_partition.range_index, lsn, charge)

@@ -22,11 +22,13 @@ from perseid.http.headers import (
     check_session,
     flag,
     page_size,
+    scope_of,
 )
-from perseid.http.items import container_of, scope
-from perseid.http.request import Request, Response
+from perseid.http.items import container_of, partition_key
+from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
+from perseid.service.items.scope import search_of
 from perseid.service.operation import Operation, begin
 from perseid.service.queries import client_plans, pages, query_requests
 from perseid.service.queries.plans import Plan, partition_key_filter
@@ -43,8 +45,8 @@ _CROSS_PARTITION = (
 )
 
 
-async def query(account: Account, request: Request) -> Response:
-    op = begin(account, container_of(account, request), request.now)
+async def query(account: Account, request: Request, exchange: Exchange) -> Response:
+    op = begin(account, container_of(account, request, exchange), request.now)
     container = op.container
     query_request = query_requests.parse_request(request.body)
     compiling = 0.0
@@ -54,27 +56,28 @@ async def query(account: Account, request: Request) -> Response:
     filtered_key = partition_key_filter(container, plan, query_request.parameters)
     if filtered_key is None:
         _check_scope(request)
-    lsns = await account.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
-    search = scope(op, request, after=-1, limit=limit)
+    scope = scope_of(request, container, partition_key(request, exchange))
+    search = search_of(op, scope, after=-1, limit=limit)
     if filtered_key is not None and search.pk_prefix is None:
         search = search._replace(pk_prefix=filtered_key)
     token = request.header(CONTINUATION)
     page = None
-    if token is None and request.allowance == inf:
+    if token is None and exchange.allowance == inf:
         page = pages.try_first_page(op, plan, query_request, search, limit)
     if page is None:
         work = pages.run_page(
-            op, plan, query_request, search, token, limit, allowance=request.allowance
+            op, plan, query_request, search, token, limit, allowance=exchange.allowance
         )
-        page = await _until_disconnect(request, work)
+        page = await _until_disconnect(request, exchange, work)
     page.times.compiling = compiling
     if page.ranges:
-        metering.narrow_ranges(request, page.ranges)
+        metering.narrow_ranges(exchange, page.ranges)
     charge = charges.query_page(page.loaded, page.counted) * charges.consistency_factor(
-        request.level
+        exchange.consistency
     )
     range_index = search.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
@@ -99,9 +102,9 @@ async def _plan_and_time(op: Operation, query_request: QueryRequest) -> tuple[Pl
     return plan, time.perf_counter() - started
 
 
-async def query_plan(account: Account, request: Request) -> Response:
+async def query_plan(account: Account, request: Request, exchange: Exchange) -> Response:
     """How the client can run a query on each range by itself and merge what it gets."""
-    container = container_of(account, request)
+    container = container_of(account, request, exchange)
     try:
         query_request = query_requests.parse_request(request.body)
         arguments = (container, query_request, _features(request))
@@ -112,7 +115,7 @@ async def query_plan(account: Account, request: Request) -> Response:
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
-    lsns = await account.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
     return Response(200, headers, wire.query_plan(client_plan))
 
@@ -124,11 +127,13 @@ def _features(request: Request) -> frozenset[str] | None:
 
 
 @types.coroutine
-def _until_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _until_disconnect(
+    request: Request, exchange: Exchange, work: Coroutine[Any, Any, T]
+) -> Generator[Any, Any, T]:
     """Does the work, and ends it if the client goes; most is done before there is time to look."""
     try:
         wait = work.send(None)
-        with _DisconnectWatch(request):
+        with _DisconnectWatch(request, exchange):
             while True:
                 try:
                     sent = yield wait
@@ -147,8 +152,9 @@ def _until_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> Generat
 class _DisconnectWatch:
     """Ends a query whose client has gone; looks only when it has taken a while."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, exchange: Exchange) -> None:
         self._request = request
+        self._exchange = exchange
         self._task = asyncio.current_task()
         self._watch: asyncio.Future[None] | None = None
 
@@ -169,7 +175,7 @@ class _DisconnectWatch:
 
     def _end(self, watch: asyncio.Future[None]) -> None:
         if self._task is not None and not watch.cancelled():
-            self._request.is_abandoned = True
+            self._exchange.is_abandoned = True
             self._task.cancel()
 
 

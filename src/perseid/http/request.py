@@ -1,68 +1,62 @@
-"""A request and a response as the handlers see them, whatever server carries them."""
+"""A request, what is learned while it is answered, and a response, for any server that calls."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
+from typing import NamedTuple
 
 from perseid.model import Container
 
 
-class Request:
-    """One HTTP request. `now` is read once, when it is admitted: after its body has come."""
+class Request(NamedTuple):
+    """What the client sent, and the time it was admitted: after its body had arrived.
+
+    A NamedTuple because every request makes one: a frozen dataclass takes twice as long.
+    """
+
+    method: str
+    path: str
+    query_string: str
+    scheme: str
+    header: Callable[[str], str | None]
+    body: bytes
+    activity_id: str
+    now: float
+    gone: Callable[[], Awaitable[None]] | None = None  # returns when the client disconnects
+
+
+class Exchange:
+    """What is learned while a request is answered. A retry gets a new one.
+
+    Error responses read the container and the range, since they carry headers about both; billing
+    reads the ranges.
+    """
 
     __slots__ = (
-        "activity_id",
         "allowance",
-        "body",
         "caller",
-        "confined",
+        "confined_key",
+        "consistency",
         "container",
-        "gone",
-        "header",
         "is_abandoned",
-        "level",
-        "method",
         "names",
-        "now",
-        "path",
-        "query_string",
         "range_index",
         "ranges",
-        "scheme",
     )
 
-    def __init__(
-        self,
-        header: Callable[[str], str | None],
-        method: str,
-        path: str,
-        query_string: str,
-        scheme: str,
-        activity_id: str,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.query_string = query_string
-        self.scheme = scheme
-        self.header = header
-        self.now = 0.0
-        self.activity_id = activity_id
-        self.level = ""  # the consistency level in force
-        self.caller = ""  # which key signed it, for the audit log
-        # Known once they have been looked up; refusals carry their headers too.
+    def __init__(self) -> None:
+        self.names: Sequence[str] = ()  # the ids in the path, outermost first
+        self.caller = ""  # which key signed the request, for the audit log
+        self.consistency = ""  # the consistency level in force
         self.container: Container | None = None
         self.range_index = 0
-        # The key that a resource token confines lists to, for those that do not name it.
-        self.confined: str | None = None
-        # With throughput enforced: the ranges it is for, and what each has left in request units.
+        # The partition key of a resource token, for lists that name hashes instead of the key.
+        self.confined_key: str | None = None
+        # With throughput enforced: the ranges to bill, and the request units each has left.
         self.ranges: Sequence[int] = ()
         self.allowance = inf
-        self.names: Sequence[str] = ()  # the ids in the path, outermost first
-        self.body = b""
-        # Returns when the client closes its connection; whoever then stops says so.
-        self.gone: Callable[[], Awaitable[None]] | None = None
-        self.is_abandoned = False
+        self.is_abandoned = False  # the client disconnected and the work was cancelled
 
 
 class Response:

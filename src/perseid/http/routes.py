@@ -1,12 +1,13 @@
-"""One table: the shape of a path and the method, and for POST the intent, name the handler."""
+"""The table of routes: path and method, and for POST the intent, determine the handler."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
-from perseid.errors import BadRequest, MethodNotAllowed, NotFound, StaleCatalog
+from perseid.errors import BadRequest, MethodNotAllowed, NotFound
 from perseid.http import (
     batches,
     change_feed,
@@ -20,50 +21,33 @@ from perseid.http import (
     registry,
 )
 from perseid.http.headers import IS_BATCH, IS_PLAN, IS_UPSERT, flag, is_query
-from perseid.http.request import Request, Response
+from perseid.http.request import Exchange, Request, Response
 from perseid.service.account import Account
 
-Handler = Callable[[Account, Request], Awaitable[Response]]
+Handler = Callable[[Account, Request, Exchange], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A handler, and what its requests are signed for."""
+    """A handler, and what its requests need to be allowed and current."""
 
     handler: Handler
     kind: str  # resource type of the signature
     is_read: bool  # a read-only key may use it
-    is_keyed: bool  # it is about items, so a token for one partition key may use it for that key
-
-
-async def check_catalog_version(account: Account, request: Request) -> None:
-    """Makes sure of the metadata for a request that looks at nothing else."""
-    catalog_generation = account.stores.metadata.catalog_generation
-    await account.stores.metadata.check_catalog_version()
-    if (
-        account.stores.metadata.catalog_generation != catalog_generation
-    ):  # what it was admitted by has been read again since
-        raise StaleCatalog
-    request.now = account.clock.now()
-
-
-def _with_current_catalog(handler: Handler) -> Handler:
-    async def handle(account: Account, request: Request) -> Response:
-        await check_catalog_version(account, request)
-        return await handler(account, request)
-
-    return handle
+    is_keyed: bool  # it is about items: a token for a partition key allows it for that key
+    checks_catalog: bool = False  # the catalog must be current before it runs
 
 
 def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
     return {
         verb: Route(
-            # Whatever looks at items finds out by itself.
-            handler if kind == "docs" and verb != "plan" else _with_current_catalog(handler),
+            handler,
             kind,
-            # Who reads a permission gets a token, which may be for writing.
+            # Reading a permission returns a token, which may be for writing.
             is_read=verb in ("GET", "query", "plan") and kind != "permissions",
-            # Besides items and conflicts: running a script, deleting by partition key.
+            # POST to a resource is running a script or deleting by partition key.
             is_keyed=verb == "POST" or (kind in ("docs", "conflicts") and verb != "plan"),
+            # The store checks the version itself whenever it reads or writes items.
+            checks_catalog=kind != "docs" or verb == "plan",
         )
         for verb, handler in handlers.items()
     }
@@ -98,8 +82,8 @@ _FUNCTIONS: Final = _registry_routes("udfs", registry.FUNCTIONS)
 _EXECUTE: Final = _routes("sprocs", POST=registry.execute)
 
 
-# The fixed names of a path, and whether it ends with an id. A POST to a list stands here as what
-# its headers say it is.
+# By the fixed names of a path, and whether it ends with an id. A POST to a list is listed under the
+# intent that its headers state.
 ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     (("dbs",), False): _routes(
         "dbs",
@@ -169,14 +153,14 @@ _ITEM: Final = ROUTES[("dbs", "colls", "docs"), True]
 _ITEMS: Final = ROUTES[("dbs", "colls", "docs"), False]
 ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
 _LIST_OF_ITEMS: Final = ["", "dbs", "colls", "docs"]
-_SHORT_PATH: Final = 1024  # that of a container is remembered
+_SHORT_PATH: Final = 1024  # longer ones are not cached
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
 _NO_DIRECT_MODE: Final = (
-    "Perseid has no direct (TCP) connections: set the connection mode of the client to gateway."
+    "Perseid does not support direct (TCP) mode: set the connection mode of the client to gateway."
 )
 
-# What a POST to a feed that is no question means, by the header that says so.
+# The intent of a POST to a feed, if it is not a query, by the header that states it.
 _WRITES: Final = ((IS_BATCH, "batch"), (IS_UPSERT, "upsert"))
 _INTENT_NAMES: Final = {
     "plan": "query plan requests",
@@ -187,14 +171,14 @@ _INTENT_NAMES: Final = {
 }
 
 
-def route(request: Request) -> tuple[Route, str]:
-    """The route of a request and the link its signature covers; sets the request's names."""
+def route(request: Request, exchange: Exchange) -> tuple[Route, str]:
+    """The route of a request and the link its signature covers; sets the names on the exchange."""
     path = request.path
-    # What matters for speed: what is written to a container or asked of it, and an item.
+    # Fast paths for frequent requests: POST to the items of a container, and requests for an item.
     if request.method == "POST" and not request.query_string and len(path) <= _SHORT_PATH:
         items_of = _container_of_items(path)
         if items_of is not None:
-            request.names, link = items_of
+            exchange.names, link = items_of
             return _ITEMS[_intent(request)], link
     parts = path[1:-1].split("/") if path[-1:] == "/" else path[1:].split("/")
     if (
@@ -203,22 +187,35 @@ def route(request: Request) -> tuple[Route, str]:
         and not request.query_string
         and (matched_route := _ITEM.get(request.method)) is not None
     ):
-        request.names = (parts[1], parts[3], parts[5])
+        exchange.names = (parts[1], parts[3], parts[5])
         return matched_route, path[1:-1] if path[-1:] == "/" else path[1:]
     if parts == [""]:
         if request.method != "GET":
             raise MethodNotAllowed("The account at / can only be read.")
         return ACCOUNT, ""
-    if request.query_string and parts[-1] == "docs" and len(parts) == 5:
-        parts.append("")  # an id that begins with `?`, left unescaped by a JavaScript client
+    if request.query_string and parts[0::2] == ["dbs", "colls", "docs"]:
+        _rejoin_item_id(parts, request.query_string)
+    matched_route = _look_up(request, parts)
+    exchange.names = parts[1::2]
+    return matched_route, _link(parts)
+
+
+def _rejoin_item_id(parts: list[str], query_string: str) -> None:
+    """Adds the query string to the id: JavaScript clients leave a `?` in an id unescaped."""
+    if len(parts) == 5:  # the id begins with the `?`
+        parts.append("")
+    parts[5] = f"{parts[5]}?{unquote(query_string)}"
+
+
+def _look_up(request: Request, parts: list[str]) -> Route:
+    path = request.path
     is_item = len(parts) % 2 == 0
     routes = ROUTES.get((tuple(parts[0::2]), is_item))
     if routes is None or (parts[4:5] == ["operations"] and parts[4:] != _PARTITION_DELETE):
         if path.strip("/") == "addresses":
-            # A 404 would pass for that of the item which the client wants to reach.
+            # Clients would take a 404 for a missing item, so this is a 400.
             raise BadRequest(_NO_DIRECT_MODE)
         raise NotFound(f"There is no resource at '{path[:200]}'.")
-    request.names = parts[1::2]
     verb = _intent(request) if request.method == "POST" and not is_item else request.method
     matched_route = routes.get(verb)
     if matched_route is None:
@@ -226,22 +223,23 @@ def route(request: Request) -> tuple[Route, str]:
         raise MethodNotAllowed(
             f"'{path[:200]}' does not take {_INTENT_NAMES.get(verb, verb)}; it takes {allowed}."
         )
-    if is_item:
-        link = "/".join(parts)
-        if request.query_string and parts[0::2][-1] == "docs":
-            link = "/".join((*parts[:-1], items.item_name(request)))
-        elif parts[0] == "offers":
-            link = parts[1].lower()
-        elif parts[4:] == _PARTITION_DELETE:
-            link = "/".join(parts[:4])  # signed as an operation on the container
-    else:
-        link = "/".join(parts[:-1])
-    return matched_route, link
+    return matched_route
+
+
+def _link(parts: list[str]) -> str:
+    """What a signature covers: the resource, or the owner of a list."""
+    if len(parts) % 2:
+        return "/".join(parts[:-1])
+    if parts[0] == "offers":
+        return parts[1].lower()
+    if parts[4:] == _PARTITION_DELETE:
+        return "/".join(parts[:4])  # signed as an operation on the container
+    return "/".join(parts)
 
 
 @lru_cache(maxsize=1024)
 def _container_of_items(path: str) -> tuple[tuple[str, str], str] | None:
-    """The names and the link of the container whose list of items this is the path of."""
+    """The names and the link of a container, if this is the path of its items."""
     parts = path.removesuffix("/").split("/")
     if len(parts) != 6 or parts[:2] + parts[3::2] != _LIST_OF_ITEMS:
         return None
@@ -249,7 +247,7 @@ def _container_of_items(path: str) -> tuple[tuple[str, str], str] | None:
 
 
 def _intent(request: Request) -> str:
-    """What a POST to a feed means, asked in the order in which the service tells it apart."""
+    """What a POST to a feed means. The order of the checks is that of the service."""
     header = request.header
     if header(IS_PLAN) is not None and flag(request, IS_PLAN):
         return "plan"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, TypeVar
 
-from perseid.clock import Clock
+from perseid.clock import Clock, ClockSetting
 from perseid.config import Settings
 from perseid.errors import NOT_WRITTEN_ERRORS, Conflict, StaleCatalog
 from perseid.ids import make_etag
@@ -93,6 +93,35 @@ class Account:
             # The first change is durable and in force.
             except (*NOT_WRITTEN_ERRORS, StaleResource, StaleCatalog) as exc:
                 log.warning("the follow-up of a metadata change could not be stored: %s", exc)
+
+    def lsns(self, container: Container) -> Awaitable[tuple[int, ...]]:
+        """The LSN of each range of the container, for session tokens."""
+        return self.stores.items.lsns(container)
+
+    async def check_store(self) -> None:
+        """Raises an error unless the stored data can be read."""
+        await self.stores.values.get_meta("token_secret")
+
+    async def publish_clock(self, setting: ClockSetting) -> None:
+        """Stores the setting of a movable clock for all server processes."""
+        await self.stores.metadata.publish_clock(setting)
+
+    async def check_catalog(self, catalog: Catalog) -> None:
+        """StaleCatalog unless `catalog`, which an answer rests on, is current."""
+        await self.stores.metadata.check_catalog_version()
+        if self.catalog is not catalog:
+            raise StaleCatalog
+
+    async def check_catalog_version(self) -> None:
+        """StaleCatalog unless the catalog is the one of all server processes.
+
+        For answers that rest on the catalog alone: the store checks by itself when it reads items.
+        """
+        generation = self.stores.metadata.catalog_generation
+        await self.stores.metadata.check_catalog_version()
+        # Another request may have reloaded the catalog while this one waited.
+        if self.stores.metadata.catalog_generation != generation:
+            raise StaleCatalog
 
     async def reload(self) -> None:
         """Builds the catalog again if another server process has changed the metadata.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from perseid import partition
 from perseid.errors import BadRequest
@@ -38,6 +38,8 @@ _START_UNSUPPORTED: Final = (
 )
 _TRIMMED: Final = "Changes after this continuation are no longer kept."
 _RETENTION: Final = "You must read the change feed from within the retention period."
+
+ItemChange: TypeAlias = LoggedChange  # what handlers of the feed get
 
 
 class ChangeFeedStart(NamedTuple):

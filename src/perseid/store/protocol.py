@@ -9,30 +9,29 @@ method may be called from many tasks at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from perseid.clock import ClockSetting
-from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
     ExpirySpan,
     LatestPage,
-    OrderedPage,
-    Page,
-    PurgedItem,
+    OnGroups,
+    PurgeRequest,
+    PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     View,
 )
 from perseid.ttl import Cutoff
@@ -151,28 +150,17 @@ class ItemStore(Protocol):
 class QueryStore(Protocol):
     """Items by condition."""
 
-    async def search(self, container: Container, search: Search) -> Page:
-        """A page of live items that meet the condition, in the order of their numbers."""
-        ...
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        """The first page of `search` if that takes microseconds; None says nothing about the items.
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        """The next of them in the order of a property, from `start` on, which is included.
-
-        None where no index serves that, or where sorting what `scan` gives is the shorter way.
+        With an order it has as many items as the search asks for, or all there are.
         """
         ...
 
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:
-        """What `scan` would give, or the first items in an order, if that takes microseconds.
+    async def search(self, container: Container, search: Search) -> SearchPage:
+        """A page of the live items that meet the condition.
 
-        None says nothing about the items. Of an order there are as many as the scan may give or
-        all, and `has_more` means nothing.
+        An order is served if an index does so faster than sorting: see `SearchPage`.
         """
         ...
 
@@ -181,12 +169,12 @@ class QueryStore(Protocol):
         container: Container,
         search: Search,
         paths: Sequence[PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        """Calls `take` for each combination of values that the items have at the paths.
+        """Calls `on_groups` with the combinations of values that the items have at the paths.
 
-        It gets the number of such items and a document with nothing but these paths, those of the
-        oldest items first. It is called on some other thread, one call after the other.
+        Groups come in the order of their oldest items, in one call or several, one after the other
+        and on another thread.
         """
         ...
 
@@ -194,16 +182,12 @@ class QueryStore(Protocol):
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[PropertyPath] | None = None,
+        group_paths: Sequence[PropertyPath] | None = None,
     ) -> AccessPath:
-        """How `scan` would go about it, or `walk` if there is an order, or `combine` if values are
-        combined; makes no index."""
+        """How `search`, or `count_groups` with these paths, finds items with existing indexes."""
         ...
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
+    async def drop_disallowed_indexes(self, container: Container) -> None:
         """Drops the property indexes that the indexing policy no longer allows."""
         ...
 
@@ -230,24 +214,10 @@ class ChangeStore(Protocol):
 class ExpiryStore(Protocol):
     """Expired items: find, count, purge."""
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,
-    ) -> list[PurgedItem]:
-        """Removes up to `limit` dead items of a range, the longest dead first, in one transaction.
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        """Purges expired items in one transaction.
 
-        `ages` say how old inheriting items became; that orders the dead of both kinds. `spare` is
-        what the policy before would have killed, to count the difference.
-        `afford` says how many of the candidates, from the front, there is budget for.
-        PurgedElsewhere if another front end is at it, unless this one `takes_over`.
+        PurgeLeaseTaken if another server process purges the range.
         """
         ...
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from perseid.conditions import Filter, OrderPosition, PropertyPath
+from perseid.conditions import Filter, Order, OrderPosition, PropertyPath
 from perseid.errors import StartError
 from perseid.limits import MAX_PAGE_BYTES
-from perseid.model import ItemKey, Row
+from perseid.model import Container, ItemKey, Row
 from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
 
 T = TypeVar("T")
@@ -69,44 +69,51 @@ class Remove(NamedTuple):
     expired_by_change: bool = False
 
 
-class View(NamedTuple):
-    """What a decision sees: the rows it asked for, and the holders of entries it claimed.
+class PartitionAtCutoff(NamedTuple):
+    """The items of a logical partition that are live at a cutoff."""
 
-    `holders` is empty at first. If a decision puts items with unique entries, or relies on some,
-    the store looks up who holds them and asks again with the answer, so a decision must be
-    repeatable.
+    pk: bytes
+    cutoff: Cutoff
+
+
+class View(NamedTuple):
+    """The input of a write decision: the rows it asked for, and the answers to its questions.
+
+    `unique_key_owners` and `partition_sizes` are empty at first. If a decision depends on some of
+    them, the store looks them up and calls it again, so a decision must be repeatable.
     """
 
     rows: Mapping[ItemKey, Row | None]
     unique_key_owners: Mapping[bytes, Row | None]
+    partition_sizes: Mapping[PartitionAtCutoff, int]  # bytes of live items
     lsn: int  # of the transaction, if it writes anything
-    size: int  # of the whole range, dead items included
-    # The bytes of the live items of the logical partition; costs a look at each of them.
-    partition_size: Callable[[bytes, Cutoff], int]
+    size: int  # bytes of the whole range, including expired items
 
 
 class Decision(NamedTuple, Generic[T]):
-    """What to write, and what to tell the caller once that is durable.
+    """What to write, and what the caller gets once that is durable.
 
-    `relies_on` are entries of the unique-key index that matter although nothing claims them: a
-    refusal stands only if the holders of those that came before it are known. `at` is the second
-    in which it happens, which is not always that of what it writes.
+    `relies_on` are unique-key entries whose owners matter although no change reserves them: an
+    error is final only if the owners of all entries reserved before it are known. `needs_sizes`
+    are the partitions whose size matters; the decision is final once the view has them all.
+    `at` is the second of the transaction if that differs from the `_ts` of what it writes.
     """
 
     changes: Sequence[Put | Remove]
     result: T
     relies_on: Sequence[bytes] = ()
+    needs_sizes: Sequence[PartitionAtCutoff] = ()
     at: int | None = None
 
     def second(self, now: Callable[[], float]) -> int:
-        """The one that all its changes share: if nobody says, that of what it writes."""
+        """The second that all its changes share."""
         if self.at is not None:
             return self.at
         written = [change.row.ts for change in self.changes if isinstance(change, Put)]
         return max(written) if written else int(now())
 
     def entries(self) -> Iterator[bytes]:
-        """The entries of the unique-key index whose holders matter."""
+        """The unique-key entries whose owners matter."""
         yield from self.relies_on
         for change in self.changes:
             if isinstance(change, Put):
@@ -114,9 +121,10 @@ class Decision(NamedTuple, Generic[T]):
 
 
 class Search(NamedTuple):
-    """Which live items to list, in creation order within each range."""
+    """Which live items to list: by item number, which is creation order within each range, or in
+    the order of a property."""
 
-    after: int = -1  # item number to continue behind
+    after: int = -1  # item number to continue after
     range_index: int | None = None
     pk_prefix: bytes | None = None  # one logical partition, or all below a hierarchical prefix
     is_prefix: bool = False
@@ -128,32 +136,49 @@ class Search(NamedTuple):
     indexable: frozenset[PropertyPath] = frozenset()
     limit: int = 1000
     max_bytes: int = MAX_PAGE_BYTES  # of their texts; a page holds at least one item
+    order: Order | None = None  # None: by item number
+    start: OrderPosition | None = None  # in that order, included
 
     def with_filter(
-        self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int
+        self,
+        where: Filter | None,
+        indexable: frozenset[PropertyPath],
+        limit: int,
+        order: Order | None = None,
     ) -> Search:
-        """The same for the first items that meet a condition; `_replace` takes twice as long."""
-        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes = self
+        """The same search for the first items that meet a condition; faster than `_replace`."""
+        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes, _, start = self
         return Search(
             after, part, pk, is_prefix, epk_min, epk_max, cutoff,
-            where, indexable, limit, max_bytes,
+            where, indexable, limit, max_bytes, order, start,
         )  # fmt: skip
 
 
-class Page(NamedTuple):
+class SearchPage(NamedTuple):
+    """A page of items. With an order in the search, `is_ordered` says whether an index served it;
+    if not, there are no rows and the caller sorts."""
+
     rows: list[Row]
     has_more: bool
+    next_position: OrderPosition | None = None
+    is_ordered: bool = False
 
 
-class OrderedPage(NamedTuple):
-    """Items in the order of a property, and where to go on if there are more."""
+NOT_ORDERED: Final = SearchPage([], False)
 
-    rows: list[Row]
-    next_position: OrderPosition | None
+
+class GroupCount(NamedTuple):
+    """How many items have the values that the document holds at the paths of interest."""
+
+    items: int
+    document: dict[str, Any]
+
+
+OnGroups: TypeAlias = Callable[[Iterable[GroupCount]], None]
 
 
 class AccessPath(NamedTuple):
-    """How items would be found: through which index or by a scan, and how many it looks at."""
+    """How a search finds its items, and how many it examines."""
 
     method: Literal["key", "index", "order", "scan"]
     path: PropertyPath | None
@@ -241,8 +266,21 @@ class ExpiryAges(NamedTuple):
 NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
 
 
+class PurgeRequest(NamedTuple):
+    """One transaction's worth of purging in one range, earliest expiry first."""
+
+    container: Container
+    range_index: int
+    cutoff: Cutoff
+    max_items: int
+    expiry_ages: ExpiryAges = NO_EXPIRY_AGES  # orders inheriting items among the others
+    previous_cutoff: Cutoff | None = None  # to count what only the last policy change expired
+    allowance: int | None = None  # hundredths of a request unit; None: unlimited
+    take_over_lease: bool = False  # a drain by an administrator may; the sweeper may not
+
+
 class PurgedItem(NamedTuple):
-    """A dead item about to be removed; `ended` is when it died."""
+    """An expired item that a purge removes. `base` is what the cutoff is compared with."""
 
     number: int
     kind: Literal["inheriting", "own"]
@@ -250,6 +288,17 @@ class PurgedItem(NamedTuple):
     expired_at: int
     size: int
     terms: int
+
+
+class PurgeResult(NamedTuple):
+    """The purged items, and what is known about those that follow them."""
+
+    items: list[PurgedItem]
+    candidates: int  # expired items seen, affordable or not
+    next_charge: int | None  # of the first one that the allowance did not cover
+
+
+NOTHING_PURGED: Final = PurgeResult([], 0, None)
 
 
 class Cleared(NamedTuple):

@@ -280,7 +280,7 @@ def _setting(config: pytest.Config, name: str) -> str:
 
 def _check_key(key: str) -> None:
     __tracebackhide__ = True
-    from perseid.http.authorization import decode_key
+    from perseid.http.signatures import decode_key
 
     try:
         decode_key(key)
@@ -332,7 +332,7 @@ def _server_settings(config: pytest.Config) -> Any:
     import click
     from click.core import ParameterSource
 
-    from perseid.commands.cli import serve
+    from perseid.commands.serve import serve
 
     try:
         context = serve.make_context("serve", shlex.split(options))

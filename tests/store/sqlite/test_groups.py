@@ -23,7 +23,7 @@ from perseid.service.catalog import build_container
 from perseid.store.sqlite import queries
 from perseid.store.sqlite.store import SqliteStore
 from perseid.store.sqlite.writer import LARGEST_GROUP
-from perseid.store.types import Decision, Put, PutResource, Remove, Search, View
+from perseid.store.types import Decision, PartitionAtCutoff, Put, PutResource, Remove, Search, View
 from perseid.ttl import NOTHING_EXPIRED
 from tests.store.rows import (
     DATABASE,
@@ -196,7 +196,9 @@ def deciding(doing: Doing) -> Callable[[View], Decision[Any]]:
         if what == "swap":
             return Decision([Remove(old), Put(new)], seen)
         if what == "weigh":
-            return Decision([], (seen, view.partition_size(old.pk, NOTHING_EXPIRED)))
+            partition = PartitionAtCutoff(old.pk, NOTHING_EXPIRED)
+            size = view.partition_sizes.get(partition)
+            return Decision([], (seen, size), needs_sizes=[partition])
         if what == "rename" and taken is None:
             return Decision([Put(new._replace(number=old.number, id=other.id), old)], seen)
         return Decision([Put(new._replace(number=old.number), old)], seen)

@@ -22,6 +22,8 @@ from perseid.store.types import (
     Cleared,
     Decision,
     ExpirySpan,
+    PartitionAtCutoff,
+    PurgeRequest,
     Put,
     PutResource,
     RemoveResource,
@@ -160,7 +162,7 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
             ).items
             == 1
         )
-        assert run(store.purge(container, 0, Cutoff(100, 100), limit=10)) == []
+        assert run(store.purge(PurgeRequest(container, 0, Cutoff(100, 100), 10))).items == []
         assert run(store.lsns(container)) == (22, 0)
         before = rows_on_disk(store)
         if not run(store.purge_cleared(6)):
@@ -180,17 +182,17 @@ def test_indexes_do_not_lead_to_what_is_hidden(
         condition = Filter(Comparison(path, STRING, "=", 0), (item_id,))
         search = whole._replace(where=condition)
         page = await store.search(container, search)
-        assert store.try_search(container, search, None) == page
+        assert store.try_search(container, search) == page
         return [row.id for row in page.rows]
 
     async def first() -> list[str]:
-        order = Order(path, False)
-        ordered_search = await store.ordered_search(container, whole, order, None)
-        page = store.try_search(container, whole, order)
-        assert ordered_search is not None
+        search = whole._replace(order=Order(path, False))
+        ordered = await store.search(container, search)
+        page = store.try_search(container, search)
+        assert ordered.is_ordered
         assert page is not None
-        assert page.rows == ordered_search.rows
-        return [row.id for row in ordered_search.rows]
+        assert page.rows == ordered.rows
+        return [row.id for row in ordered.rows]
 
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))
@@ -327,7 +329,9 @@ def test_weighing_leaves_out_what_is_hidden(
     run(put(store, container, "new", size=30))
 
     def partition_size(view: View) -> Decision[int]:
-        return Decision([], view.partition_size(A, NOTHING_EXPIRED))
+        partition = PartitionAtCutoff(A, NOTHING_EXPIRED)
+        size = view.partition_sizes.get(partition, -1)
+        return Decision([], size, needs_sizes=[partition])
 
     assert run(store.write(container, 0, [], partition_size)) == 30
 

@@ -47,7 +47,7 @@ def counted(shelf: Shelf) -> list[Figures]:
     for _ in range(2000):
         entries = audit(shelf)
         events = [entry["event"] for entry in entries]
-        if 0 < events.count("policy") == events.count("figures"):
+        if 0 < events.count("policy") == events.count("counts"):
             return entries
     raise AssertionError("a change was never counted")
 
@@ -68,8 +68,8 @@ def version(shelf: Shelf) -> tuple[str, str, list[str]]:
 def stored(figures: Figures) -> tuple[int, int]:
     """Items and bytes on disk, by the figures of a status."""
     return (
-        figures["live"]["items"] + figures["backlog"]["items"],
-        figures["live"]["bytes"] + figures["backlog"]["bytes"],
+        figures["live"]["items"] + figures["pendingPurge"]["items"],
+        figures["live"]["bytes"] + figures["pendingPurge"]["bytes"],
     )
 
 

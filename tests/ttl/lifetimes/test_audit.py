@@ -41,10 +41,10 @@ def test_audit_of_a_change(shelves: Shelves) -> None:
     }
     line = policy["line"]
     assert policy == {"line": line, "event": "policy", **shared}
-    before = status(shelf)["backlog"]
-    assert figures["event"] == "figures"
+    before = status(shelf)["pendingPurge"]
+    assert figures["event"] == "counts"
     assert {name: figures[name] for name in shared} == shared
-    assert figures["diedAtOnce"] == before
+    assert figures["expiredImmediately"] == before
     assert figures["line"] > line
 
 
@@ -59,7 +59,7 @@ def test_audit_is_there_after_a_restart(place: Place) -> None:
         configure(shelf, guard="10%")
         undo(shelf)
         before = audit(shelf)
-    assert [entry["event"] for entry in before] == ["policy", "figures", "settings", "undo"]
+    assert [entry["event"] for entry in before] == ["policy", "counts", "settings", "undo"]
     with serving(settings, clock) as raw:
         assert audit(replace(shelf, raw=raw)) == before
 
@@ -76,7 +76,7 @@ def test_audit_of_undo_and_settings(shelves: Shelves) -> None:
     assert settings["caller"] == "primary"
     assert undone["event"] == "undo"
     assert undone["defaultTtl"] == {"old": 30, "new": -1}
-    assert undone["revived"] == told["revived"]
+    assert undone["restored"] == told["restored"]
     assert undone["alreadyPurged"] == told["alreadyPurged"]
 
 

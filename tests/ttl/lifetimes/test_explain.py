@@ -35,9 +35,9 @@ def test_lifetime_headers(
 
     def expected(ts: int) -> dict[str, str]:
         if life is None:
-            return {"x-perseid-lifetime-origin": origin}
+            return {"x-perseid-ttl-source": origin}
         return {
-            "x-perseid-lifetime-origin": origin,
+            "x-perseid-ttl-source": origin,
             "x-perseid-expires-at": str(ts + life),
             "x-perseid-remaining": str(ts + life - shelves.now),
         }
@@ -102,11 +102,11 @@ def test_explain_the_living(
         "asOf": start + 4,
         "live": True,
         "rule": rule,
-        "because": "alive under the current policy and every earlier one",
+        "reason": "alive under the current policy and every earlier one",
         "expiresAt": ends,
         "remainingSeconds": None if ends is None else ends - start - 4,
-        "origin": origin,
-        "purgePlace": None,
+        "ttlSource": origin,
+        "purgePosition": None,
     }
 
 
@@ -127,10 +127,10 @@ def test_explain_the_dead(
     start = shelves.now
     shelf.clock.advance(life)
     told = explain(shelf, "a")
-    assert (told["live"], told["rule"], told["because"]) == (False, rule, because)
+    assert (told["live"], told["rule"], told["reason"]) == (False, rule, because)
     assert told["expiresAt"] == start + life
     assert told["remainingSeconds"] is None
-    assert told["purgePlace"] == 0
+    assert told["purgePosition"] == 0
     assert "s3cret" not in str(told)
     assert "secret" not in told
 
@@ -157,7 +157,7 @@ def test_explain_those_dead_of_an_earlier_policy(
     change(shelf, then)
     shelf.clock.advance(1)
     told = explain(shelf, "a")
-    assert (told["live"], told["rule"], told["because"]) == (False, rule, because)
+    assert (told["live"], told["rule"], told["reason"]) == (False, rule, because)
     assert told["remainingSeconds"] is None
     assert told["expiresAt"] == end
     assert status(shelf)["purgeLagSeconds"] == 1
@@ -188,9 +188,9 @@ def test_the_place_in_the_purge_order(shelves: Shelves) -> None:
     shelf.create("e", at=start + 25)  # 55
     shelf.create("alive")
     shelf.clock.set(start + 54)
-    assert [explain(shelf, id_)["purgePlace"] for id_ in "abcde"] == [0, 1, 2, 3, None]
+    assert [explain(shelf, id_)["purgePosition"] for id_ in "abcde"] == [0, 1, 2, 3, None]
     shelf.clock.set(start + 55)
-    assert explain(shelf, "e")["purgePlace"] == 4
+    assert explain(shelf, "e")["purgePosition"] == 4
 
 
 def test_the_living_have_no_place_in_the_purge_order(shelves: Shelves) -> None:
@@ -199,14 +199,14 @@ def test_the_living_have_no_place_in_the_purge_order(shelves: Shelves) -> None:
     for id_, own in {"a": 10, "b": 20, "sleeping": 25, "stays": ABSENT, "marked": -1}.items():
         shelf.create(id_, own)
     shelf.clock.advance(20)
-    assert [explain(shelf, id_)["purgePlace"] for id_ in "ab"] == [0, 1]
+    assert [explain(shelf, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
     shelf.set_default()  # off: the ttl of `sleeping` means nothing from now on
     shelf.clock.advance(20)
-    assert [explain(shelf, id_)["purgePlace"] for id_ in "ab"] == [0, 1]
+    assert [explain(shelf, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
     shelf.set_default(35)  # who inherits is dead since its 35th second, and so is `sleeping`
-    assert [explain(shelf, id_)["purgePlace"] for id_ in ("sleeping", "stays")] == [2, 3]
+    assert [explain(shelf, id_)["purgePosition"] for id_ in ("sleeping", "stays")] == [2, 3]
     shelf.set_default()
-    assert explain(shelf, "stays")["purgePlace"] == 3
+    assert explain(shelf, "stays")["purgePosition"] == 3
 
 
 def test_explain_never_existed_and_purged(shelves: Shelves) -> None:

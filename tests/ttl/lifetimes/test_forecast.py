@@ -26,9 +26,9 @@ def test_forecast_accounts_for_everything_stored(
     assert len(told["buckets"]) == count
     for name, whole in zip(("items", "bytes"), stored(figures), strict=True):
         in_buckets = sum(each[name] for each in told["buckets"])
-        rest = told["later"][name] + told["immortal"][name] + told["backlog"][name]
+        rest = told["later"][name] + told["nonExpiring"][name] + told["pendingPurge"][name]
         assert in_buckets + rest == whole
-        assert in_buckets + told["later"][name] == figures["mortal"][name]
+        assert in_buckets + told["later"][name] == figures["expiring"][name]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
@@ -47,7 +47,7 @@ def test_forecast_comes_true(shelves: Shelves, history: Callable[[Shelf], None])
         left -= bucket["items"]
         assert shelf.counted() == left
         assert size - status(shelf)["live"]["bytes"] == bucket["bytes"]
-    assert left == told["later"]["items"] + told["immortal"]["items"]
+    assert left == told["later"]["items"] + told["nonExpiring"]["items"]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
@@ -88,7 +88,7 @@ def test_forecast_tells_the_time_to_drain(shelves: Shelves) -> None:
     shelf.create("a")
     shelf.clock.advance(10)
     told = forecast(shelf, "hour", 1)
-    assert told["backlog"]["items"] == 1
+    assert told["pendingPurge"]["items"] == 1
     assert told["drainSeconds"] is None or told["drainSeconds"] > 0
 
 

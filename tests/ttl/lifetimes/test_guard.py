@@ -149,7 +149,7 @@ def test_the_guard_of_the_server(place: Place) -> None:
         shelf = crowd(shelves)
         refusal = change(shelf, 30)
         assert refusal.status == 412
-        assert refusal.json["preview"]["diesNow"]["items"] == 4
+        assert refusal.json["preview"]["expiresNow"]["items"] == 4
         # A container's own guard goes before the server's.
         configure(shelf, guard="4")
         assert change(shelf, 30).status == 200

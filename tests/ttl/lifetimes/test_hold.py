@@ -23,10 +23,10 @@ def test_hold_keeps_the_dead_on_disk(shelves: Shelves) -> None:
         shelf.clock.set(start + second)
         assert_gone(shelf.read("a"))  # visibility is not affected
         assert shelf.drain() == 0
-        assert status(shelf)["backlog"]["items"] == 1
+        assert status(shelf)["pendingPurge"]["items"] == 1
     shelf.clock.set(start + 70)
     assert shelf.drain() == 1
-    assert status(shelf)["backlog"]["items"] == 0
+    assert status(shelf)["pendingPurge"]["items"] == 0
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_hold_counts_from_the_change_that_killed(
     change(shelf, old)
     configure(shelf, purgeHoldSeconds=60)
     change(shelf, new)
-    assert status(shelf)["backlog"]["items"] == killed
+    assert status(shelf)["pendingPurge"]["items"] == killed
     shelf.clock.advance(59)
     assert shelf.drain() == 0
-    assert undo(shelf)["revived"]["items"] == killed
+    assert undo(shelf)["restored"]["items"] == killed
     assert shelf.counted() == killed
     change(shelf, new)
     shelf.clock.advance(60)
@@ -74,7 +74,7 @@ def test_a_hold_counts_from_the_change_however_it_is_set(shelves: Shelves) -> No
     configure(shelf, purgeHoldSeconds=1000)
     shelf.clock.advance(900)
     assert shelf.drain() == 0
-    assert undo(shelf)["revived"]["items"] == 4
+    assert undo(shelf)["restored"]["items"] == 4
     change(shelf, 30)
     configure(shelf, purgeHoldSeconds=60)
     shelf.clock.advance(59)
@@ -92,9 +92,9 @@ def test_an_undo_leaves_the_hold_to_those_who_stay_dead(shelves: Shelves) -> Non
     change(shelf, 30)
     shelf.clock.advance(5)
     change(shelf, 2)
-    assert undo(shelf)["revived"]["items"] == 1
+    assert undo(shelf)["restored"]["items"] == 1
     assert shelf.drain() == 0
-    assert status(shelf)["backlog"]["items"] == 4
+    assert status(shelf)["pendingPurge"]["items"] == 4
     shelf.clock.advance(60)
     assert shelf.drain() == 4
 
@@ -146,7 +146,7 @@ def test_recreating_is_possible_during_the_hold(shelves: Shelves) -> None:
     shelf.clock.advance(10)
     shelf.create("a")
     figures = status(shelf)
-    assert (figures["live"]["items"], figures["backlog"]["items"]) == (1, 0)
+    assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (1, 0)
 
 
 @pytest.mark.parametrize("seconds", [-1, 1.5, "60", True, None, 2**31 + 1])

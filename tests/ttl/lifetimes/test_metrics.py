@@ -45,16 +45,16 @@ def test_the_sums_of_the_metrics(shelves: Shelves, history: Callable[[Shelf], No
     for _ in range(2):
         found = measured(shelf)
         for name in ("items", "bytes"):
-            assert found["mortal"][name] + found["immortal"][name] == found["live"][name]
+            assert found["expiring"][name] + found["nonExpiring"][name] == found["live"][name]
         assert found["live"]["items"] == shelf.counted()
-        assert found["expiredTotal"] - found["purgedTotal"] == found["backlog"]["items"]
+        assert found["expiredTotal"] - found["purgedTotal"] == found["pendingPurge"]["items"]
         in_text = exposed(shelf)
-        assert in_text["live_items"] + in_text["dead_items"] == stored(found)[0]
-        assert in_text["live_bytes"] + in_text["dead_bytes"] == stored(found)[1]
-        assert in_text["mortal_items"] + in_text["immortal_items"] == in_text["live_items"]
-        assert in_text["expired_total"] - in_text["purged_total"] == in_text["dead_items"]
+        assert in_text["live_items"] + in_text["pending_purge_items"] == stored(found)[0]
+        assert in_text["live_bytes"] + in_text["pending_purge_bytes"] == stored(found)[1]
+        assert in_text["expiring_items"] + in_text["non_expiring_items"] == in_text["live_items"]
+        assert in_text["expired_total"] - in_text["purged_total"] == in_text["pending_purge_items"]
         shelf.drain()
-    assert found["backlog"] == {"items": 0, "bytes": 0}
+    assert found["pendingPurge"] == {"items": 0, "bytes": 0}
     assert found["purgedTotal"] == found["expiredTotal"]
 
 
@@ -65,12 +65,12 @@ def test_text_and_json_say_the_same(shelves: Shelves) -> None:
     assert in_text == {
         "live_items": found["live"]["items"],
         "live_bytes": found["live"]["bytes"],
-        "mortal_items": found["mortal"]["items"],
-        "mortal_bytes": found["mortal"]["bytes"],
-        "immortal_items": found["immortal"]["items"],
-        "immortal_bytes": found["immortal"]["bytes"],
-        "dead_items": found["backlog"]["items"],
-        "dead_bytes": found["backlog"]["bytes"],
+        "expiring_items": found["expiring"]["items"],
+        "expiring_bytes": found["expiring"]["bytes"],
+        "non_expiring_items": found["nonExpiring"]["items"],
+        "non_expiring_bytes": found["nonExpiring"]["bytes"],
+        "pending_purge_items": found["pendingPurge"]["items"],
+        "pending_purge_bytes": found["pendingPurge"]["bytes"],
         "expired_total": found["expiredTotal"],
         "purged_total": found["purgedTotal"],
         "purged_bytes_total": found["purgedBytes"],
@@ -78,7 +78,7 @@ def test_text_and_json_say_the_same(shelves: Shelves) -> None:
         "purge_lag_seconds": found["purgeLagSeconds"],
         "next_expiry_timestamp": found["nextExpiry"],
         "policy_changes_total": found["policyChanges"],
-        "seconds_without_leftover_total": 0,
+        "exhausted_seconds_total": 0,
     }
 
 
@@ -120,7 +120,7 @@ def test_lag_of_those_dead_of_an_earlier_policy(shelves: Shelves, then: int | No
     shelf.clock.advance(20)
     change(shelf, then)
     shelf.clock.advance(10)
-    assert measured(shelf)["backlog"]["items"] == 1
+    assert measured(shelf)["pendingPurge"]["items"] == 1
     assert 10 <= measured(shelf)["purgeLagSeconds"] <= 20
 
 
@@ -132,7 +132,7 @@ def test_counters_never_fall(shelves: Shelves) -> None:
     assert measured(shelf)["expiredTotal"] == 1
     shelf.create("a")
     found = measured(shelf)
-    assert found["backlog"]["items"] == 0
+    assert found["pendingPurge"]["items"] == 0
     assert (found["expiredTotal"], found["purgedTotal"]) == (1, 1)
 
 

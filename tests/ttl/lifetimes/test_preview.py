@@ -39,22 +39,22 @@ def test_preview_tells_what_the_change_then_does(
     told = preview(shelf, new)
     assert told["asOf"] == shelves.now
     assert (told["defaultTtl"], told["proposedDefaultTtl"]) == (old, new)
-    assert told["diesNow"]["items"] == len(dying)
-    assert told["becomesMortal"] == mortal
-    assert told["becomesImmortal"] == immortal
-    assert told["backlog"] == before["backlog"]
+    assert told["expiresNow"]["items"] == len(dying)
+    assert told["gainsExpiry"] == mortal
+    assert told["losesExpiry"] == immortal
+    assert told["pendingPurge"] == before["pendingPurge"]
     assert told["invalidTtl"] == 1
     assert {each["id"] for each in told["sample"]} == dying
     stamps = [explain(shelf, id_)["_ts"] for id_ in dying]
-    assert told["diesNow"]["oldestTs"] == min(stamps, default=None)
-    assert told["diesNow"]["newestTs"] == max(stamps, default=None)
+    assert told["expiresNow"]["oldestTs"] == min(stamps, default=None)
+    assert told["expiresNow"]["newestTs"] == max(stamps, default=None)
 
     assert shelf.set_default(ABSENT if new is None else new).status == 200
     after = status(shelf)
     assert shelf.seen(*EVERYBODY) == alive - dying
-    assert told["diesNow"]["bytes"] == before["live"]["bytes"] - after["live"]["bytes"]
-    assert sum(bar["items"] for bar in told["histogram"]) == after["mortal"]["items"]
-    assert sum(bar["bytes"] for bar in told["histogram"]) == after["mortal"]["bytes"]
+    assert told["expiresNow"]["bytes"] == before["live"]["bytes"] - after["live"]["bytes"]
+    assert sum(bar["items"] for bar in told["histogram"]) == after["expiring"]["items"]
+    assert sum(bar["bytes"] for bar in told["histogram"]) == after["expiring"]["bytes"]
 
 
 @pytest.mark.parametrize("new", [5, -1, None])
@@ -77,7 +77,7 @@ def test_preview_of_a_histogram_matches_the_deaths(shelves: Shelves) -> None:
         shelves.clock.set(bar["to"])
         left -= bar["items"]
         assert shelf.counted() == left
-    assert status(shelf)["mortal"]["items"] == 0
+    assert status(shelf)["expiring"]["items"] == 0
 
 
 def test_preview_ignores_those_dead_of_an_earlier_policy(shelves: Shelves) -> None:
@@ -87,11 +87,11 @@ def test_preview_ignores_those_dead_of_an_earlier_policy(shelves: Shelves) -> No
     shelf.clock.advance(10)
     shelf.create("alive")
     told = preview(shelf, 1000)
-    assert (told["diesNow"]["items"], told["backlog"]["items"]) == (0, 1)
+    assert (told["expiresNow"]["items"], told["pendingPurge"]["items"]) == (0, 1)
     assert sum(bar["items"] for bar in told["histogram"]) == 1
     shelf.set_default(1000)
-    assert preview(shelf, 5)["diesNow"]["items"] == 0
-    assert preview(shelf, 5)["backlog"]["items"] == 1
+    assert preview(shelf, 5)["expiresNow"]["items"] == 0
+    assert preview(shelf, 5)["pendingPurge"]["items"] == 1
 
 
 def test_preview_samples_a_few_of_many(shelves: Shelves) -> None:
@@ -100,7 +100,7 @@ def test_preview_samples_a_few_of_many(shelves: Shelves) -> None:
         shelf.create(f"a{number:02}")
     shelf.clock.advance(60)
     told = preview(shelf, 60)
-    assert told["diesNow"]["items"] == 25
+    assert told["expiresNow"]["items"] == 25
     assert len(told["sample"]) == 10
     assert told["sample"][0].keys() == {"id", "partitionKey", "_ts", "ttl"}
     assert told["sample"][0]["partitionKey"] == ["p"]

@@ -50,12 +50,12 @@ def test_undo_before_the_purge_brings_all_back(
     told = undo(shelf)
     assert shelf.seen(*EVERYBODY) == alive
     assert told["defaultTtl"] == old
-    assert told["revived"]["items"] == len(dying)
+    assert told["restored"]["items"] == len(dying)
     assert told["alreadyPurged"] == 0
     assert shelf.definition().get("defaultTtl") == old
     assert version(shelf)[1] == lsn  # no item was written
     after = status(shelf)
-    for name in ("live", "mortal", "immortal", "backlog", "nextExpiry"):
+    for name in ("live", "expiring", "nonExpiring", "pendingPurge", "nextExpiry"):
         assert after[name] == before[name]
 
 
@@ -68,7 +68,7 @@ def test_undo_tells_who_is_gone_for_good(shelves: Shelves) -> None:
     shelf.clock.advance(30)
     assert shelf.seen("young") == set()
     told = undo(shelf)
-    assert told["revived"]["items"] == 1
+    assert told["restored"]["items"] == 1
     assert told["alreadyPurged"] == 3
     assert shelf.seen("a0", "a1", "a2", "young") == {"young"}
 
@@ -93,7 +93,7 @@ def test_undo_tells_who_was_removed_by_requests(shelves: Shelves, keeping: dict[
     key = {"x-ms-documentdb-partitionkey": '["q"]'}
     assert shelf.raw.request("POST", path, headers=key).status == 200
     told = undo(shelf)
-    assert (told["revived"]["items"], told["alreadyPurged"]) == (1, 4)
+    assert (told["restored"]["items"], told["alreadyPurged"]) == (1, 4)
 
 
 def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) -> None:
@@ -105,7 +105,7 @@ def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) 
     shelf.clock.advance(10)
     assert shelf.drain() == 2
     told = undo(shelf)
-    assert told["revived"]["items"] == 0
+    assert told["restored"]["items"] == 0
     assert told["alreadyPurged"] == 2
 
 
@@ -117,7 +117,7 @@ def test_undo_does_not_wake_those_dead_before_the_change(shelves: Shelves) -> No
     shelf.clock.advance(5)
     change(shelf, 5)
     assert shelf.seen("before", "after") == set()
-    assert undo(shelf)["revived"]["items"] == 1
+    assert undo(shelf)["restored"]["items"] == 1
     assert shelf.seen("before", "after") == {"after"}
     shelf.clock.advance(5)
     assert shelf.seen("before", "after") == set()
@@ -177,7 +177,7 @@ def test_undo_survives_a_restart(place: Place) -> None:
         change(shelf, 30)
     with serving(settings, clock) as raw:
         again = replace(shelf, raw=raw)
-        assert undo(again)["revived"]["items"] == 3
+        assert undo(again)["restored"]["items"] == 3
     with serving(settings, clock) as raw:
         again = replace(shelf, raw=raw)
         assert again.counted() == 3
@@ -196,9 +196,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             write = account.stores.metadata.change
 
             async def held_up(changes: Sequence[Any]) -> None:
-                if any(
-                    isinstance(c, AuditEntry) and c.entry["event"] == "figures" for c in changes
-                ):
+                if any(isinstance(c, AuditEntry) and c.entry["event"] == "counts" for c in changes):
                     await gate.wait()
                 await write(changes)
 
@@ -213,7 +211,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             return await undone
 
     told = asyncio.run(scenario())
-    assert (told["revived"]["items"], told["alreadyPurged"]) == (3, 0)
+    assert (told["restored"]["items"], told["alreadyPurged"]) == (3, 0)
 
 
 def test_undo_does_not_take_the_figures_of_an_earlier_change(place: Place) -> None:

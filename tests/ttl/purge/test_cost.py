@@ -12,6 +12,7 @@ from perseid import charges
 from perseid.config import Settings
 from perseid.service.lifetimes.sweeper import SMALL_STEP
 from perseid.store.sqlite.store import SqliteStore
+from perseid.store.types import PurgeRequest
 from tests.support.purging import Kept, container_at, stock
 from tests.support.servers import frozen_clock
 from tests.support.stores import Place
@@ -48,7 +49,8 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
         noted: list[dict[str, Any]] = []
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
         cutoff = account.cutoff(container, clock.now())
-        purged_items = await account.stores.expiry.purge(container, 0, cutoff, limit=SMALL_STEP)
+        request = PurgeRequest(container, 0, cutoff, SMALL_STEP)
+        purged_items = (await account.stores.expiry.purge(request)).items
         connection.trace_v2(0)
         table = f"items_{container.number}"
         counters = [each["stmt_status"] for each in noted if table in each["sql"]]
@@ -76,7 +78,8 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
             noted: list[dict[str, Any]] = []
             connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
             cutoff = account.cutoff(container, clock.now())
-            assert await account.stores.expiry.purge(container, 0, cutoff, limit=SMALL_STEP) == []
+            request = PurgeRequest(container, 0, cutoff, SMALL_STEP)
+            assert (await account.stores.expiry.purge(request)).items == []
             connection.trace_v2(0)
             return sum(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"] for each in noted)
 

@@ -39,9 +39,9 @@ def test_figures_of_the_purge(shelves: Shelves) -> None:
     shelf.drain()
     after = figures()
     assert (after["expiredTotal"], after["purgedTotal"]) == (5, 5)
-    assert after["purgedBytes"] == before["backlog"]["bytes"]
+    assert after["purgedBytes"] == before["pendingPurge"]["bytes"]
     assert after["live"] == before["live"]
-    assert after["backlog"] == {"items": 0, "bytes": 0}
+    assert after["pendingPurge"] == {"items": 0, "bytes": 0}
     shelf.raw.delete(shelf.path)
     everything = shelf.raw.get("/_perseid/metrics.json").json["containers"]
     assert shelf.path not in {f"/{each['container']}" for each in everything}
@@ -116,7 +116,9 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place
                 for _, note in await account.stores.metadata.audit_entries(container.rid, 0, 100)
             ]
             counted = [
-                note["diedAtOnce"]["items"] for note in audit_entries if note["event"] == "figures"
+                note["expiredImmediately"]["items"]
+                for note in audit_entries
+                if note["event"] == "counts"
             ]
             assert len(counted) == 3
             return sum(counted)

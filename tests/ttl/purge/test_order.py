@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from perseid.service.account import Account
 from perseid.service.items import point_operations
 from perseid.service.lifetimes.sweeper import LARGE_STEP, SMALL_STEP, Sweeper
 from perseid.service.resources import containers
-from perseid.store.types import PurgedItem
+from perseid.store.types import PurgeRequest, PurgeResult
 from tests.support.builders import PARTITION_KEY
 from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
 from tests.support.servers import frozen_clock
@@ -49,7 +48,7 @@ POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
 def test_the_longest_dead_goes_first(
     place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perseid.service.lifetimes.sweeper.STEP", 1)
+    monkeypatch.setattr("perseid.service.lifetimes.sweeper.SMALL_STEP", 1)
 
     async def scenario() -> list[str]:
         clock = frozen_clock()
@@ -94,9 +93,9 @@ def test_steps_are_small_while_requests_arrive(
             )
             purge = account.stores.expiry.purge
 
-            async def disturbed(*place: Any, **how: Any) -> list[PurgedItem]:
+            async def disturbed(request: PurgeRequest) -> PurgeResult:
                 account.requests += 1
-                return await purge(*place, **how)
+                return await purge(request)
 
             monkeypatch.setattr(account.stores.expiry, "purge", disturbed)
             account.requests += 1

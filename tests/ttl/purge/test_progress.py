@@ -202,7 +202,7 @@ def wait_until_counted(shelf: Shelf) -> None:
 
     def is_counted() -> bool:
         entries = shelf.raw.get(f"{shelf.admin}/audit").json["entries"]
-        return bool(entries) and entries[-1]["event"] == "figures"
+        return bool(entries) and entries[-1]["event"] == "counts"
 
     until(is_counted)
 

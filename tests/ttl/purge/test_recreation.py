@@ -14,6 +14,7 @@ import pytest
 from perseid.documents import parse
 from perseid.service.items import point_operations
 from perseid.service.operation import begin
+from perseid.store.types import PurgeRequest
 from tests.support.purging import PATIENCE, Kept, backlog, container_at, on_disk, stock
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
@@ -49,7 +50,7 @@ def test_a_recreated_item_survives_a_queued_purge(
 
             def purge() -> asyncio.Task[Any]:
                 return asyncio.create_task(
-                    account.stores.expiry.purge(container, 0, cutoff, limit=10)
+                    account.stores.expiry.purge(PurgeRequest(container, 0, cutoff, 10))
                 )
 
             writer = account.stores.items._writer  # type: ignore[attr-defined]
@@ -121,7 +122,7 @@ def test_recreating_removes_the_dead_version_at_once(shelves: Shelves) -> None:
     assert new["_rid"] != old["_rid"]
     assert new["_etag"] != old["_etag"]
     figures = shelf.raw.get(shelf.admin).json
-    assert (figures["live"]["items"], figures["backlog"]["items"]) == (1, 1)
+    assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (1, 1)
     assert shelf.drain() == 1
     assert shelf.seen("a", "b") == {"a"}
     assert shelf.read("a").json["_rid"] == new["_rid"]

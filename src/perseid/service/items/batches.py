@@ -267,7 +267,8 @@ def _decide_all(
             if isinstance(change, Put)
             for entry in change.unique
         ]
-        return Decision((), _AtomicResult(write_results, error, view.lsn - 1), reserved)
+        result = _AtomicResult(write_results, error, view.lsn - 1)
+        return Decision((), result, reserved, transaction.needed_sizes)
     lsn = view.lsn if transaction.changes else view.lsn - 1
     return transaction.decision(_AtomicResult(write_results, None, lsn))
 
@@ -394,7 +395,8 @@ def _run(
     if isinstance(batch_operation.item_operation, CosmosError):
         raise batch_operation.item_operation
     write_result = batch_operation.item_operation.run(transaction)
-    if _has_body(batch_operation, write_result, options):
+    # While sizes are missing the operation runs again, and a full partition is the first error.
+    if not transaction.needed_sizes and _has_body(batch_operation, write_result, options):
         response_size.reserve(position, len(write_result.row.body))
     return write_result
 

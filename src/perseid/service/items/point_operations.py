@@ -16,6 +16,7 @@ from perseid import charges, documents, ids, partition, ttl
 from perseid.documents import Document
 from perseid.errors import AlreadyExists, BadRequest, PartitionKeyMismatch
 from perseid.model import Container, ItemKey, Row
+from perseid.service.account import Account
 from perseid.service.items import unique_keys
 from perseid.service.items.patches import Patch
 from perseid.service.items.transactions import (
@@ -126,11 +127,14 @@ async def read(
 
 
 async def _read_by_rid(op: Operation, logical_partition: LogicalPartition, rid: str) -> Row | None:
-    number = ids.document_number(rid, op.container.rid)
-    if number is None:
-        return None
-    row = await op.stores.items.read_number(op.container, number)
+    row = await find_by_rid(op.account, op.container, rid)
     return row if row is not None and row.pk == logical_partition.pk else None
+
+
+async def find_by_rid(account: Account, container: Container, rid: str) -> Row | None:
+    """The stored item with that rid, expired or not."""
+    number = ids.document_number(rid, container.rid)
+    return None if number is None else await account.stores.items.read_number(container, number)
 
 
 async def resolve_id(op: Operation, logical_partition: LogicalPartition, name: str) -> str:

@@ -47,6 +47,17 @@ def search_of(op: Operation, scope: Scope, *, after: int, limit: int) -> Search:
     )
 
 
+def search_container(op: Operation, partition_key: str | None) -> Search:
+    """The search for all items of a container, or for those of one logical partition."""
+    search = Search(cutoff=op.cutoff)
+    if partition_key is None:
+        return search
+    logical_partition = logical_partition_of(op.container, partition_key)
+    return search._replace(
+        pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
+    )
+
+
 def interval_of(container: Container, scope: Scope) -> tuple[str, str] | None:
     """From and up to, not including: the effective partition keys of a scope.
 

@@ -16,7 +16,7 @@ from perseid.model import ItemKey, Row, item_number
 from perseid.service.lifetimes import policies
 from perseid.service.operation import Operation, rebase_to_now
 from perseid.service.throughput import enforcement
-from perseid.store.types import Decision, Put, Remove, View
+from perseid.store.types import Decision, PartitionAtCutoff, Put, Remove, View
 
 T = TypeVar("T")
 
@@ -124,6 +124,7 @@ class Transaction:
         "_reserved_entries",
         "_rows",
         "changes",
+        "needed_sizes",
         "op",
         "view",
     )
@@ -132,6 +133,7 @@ class Transaction:
         self.op = rebase_to_now(op)
         self.view = view
         self.changes: list[Put | Remove] = []
+        self.needed_sizes: list[PartitionAtCutoff] = []  # that the view lacks
         self._rows: dict[ItemKey, Row | None] = {}
         self._reserved_entries: dict[bytes, Row] = {}  # entries of the unique-key index
         self._changed_items: set[int] = set()  # numbers; their entries in the store are outdated
@@ -140,7 +142,7 @@ class Transaction:
 
     def decision(self, result: T) -> Decision[T]:
         """The decision to make the changes so far, with `result` for the caller."""
-        return Decision(self.changes, result, at=int(self.op.now))
+        return Decision(self.changes, result, needs_sizes=self.needed_sizes, at=int(self.op.now))
 
     def require_live(self, key: ItemKey) -> Row:
         """The live row of the key; 404 if there is none."""
@@ -242,10 +244,11 @@ class Transaction:
         added = self._growth + row.size
         if view.size + added <= limit:  # then no partition of the range can reach it
             return
-        if (
-            view.partition_size(row.pk, op.cutoff) + added - (0 if old is None else old.size)
-            > limit
-        ):
+        partition = PartitionAtCutoff(row.pk, op.cutoff)
+        size = view.partition_sizes.get(partition)
+        if size is None:
+            self.needed_sizes.append(partition)
+        elif size + added - (0 if old is None else old.size) > limit:
             raise Forbidden(
                 "Partition key reached maximum size of 20 GB. Learn more:"
                 " https://aka.ms/CosmosDB/sql/errors/full-pk",

@@ -88,15 +88,15 @@ async def preview(
         "container": container.path,
         "defaultTtl": old.default_ttl,
         "proposedDefaultTtl": default_ttl,
-        "diesNow": {
+        "expiresNow": {
             "items": expiring_now.items,
             "bytes": expiring_now.size,
             "oldestTs": expiring_now.oldest,
             "newestTs": expiring_now.newest,
         },
-        "becomesMortal": expiring,
-        "becomesImmortal": losing_expiry,
-        "backlog": pending_purge._asdict(),
+        "gainsExpiry": expiring,
+        "losesExpiry": losing_expiry,
+        "pendingPurge": pending_purge._asdict(),
         "invalidTtl": await account.stores.expiry.invalid_ttls(container, before),
         "sample": samples[:_SAMPLES],
         "histogram": await _histogram(
@@ -121,7 +121,7 @@ async def check_guard(
         tokens.unseal(account.secret, confirmation, **_confirmation(container, default_ttl))
         return
     preview_body = await preview(account, container, default_ttl, now)
-    expiring_now = preview_body["diesNow"]["items"]
+    expiring_now = preview_body["expiresNow"]["items"]
     live = await account.usage(container, account.cutoff(container, now))
     if expiring_now > parse_guard(limit, live.items):
         raise PreconditionFailed(
@@ -170,10 +170,10 @@ async def _audit_change(
         before, after = account.cutoff(old, now), account.cutoff(new, now)
         expiring_now = await _expiry_count(account, new, _newly_expired_spans(before, after))
         entry = {
-            "event": "figures",
+            "event": "counts",
             "defaultTtl": {"old": old.policy.default_ttl, "new": new.policy.default_ttl},
             "caller": caller,
-            "diedAtOnce": {"items": expiring_now.items, "bytes": expiring_now.size},
+            "expiredImmediately": {"items": expiring_now.items, "bytes": expiring_now.size},
             "etag": new.etag,
         }
         await account.stores.metadata.change([AuditEntry(int(now), new.rid, entry)])
@@ -192,10 +192,20 @@ async def audit(
             "ts": note.ts,
             "containerRid": note.container,
             "container": _path_of(account, note.container),
-            **note.entry,
+            **_with_current_names(note.entry),
         }
         for line, note in await account.stores.metadata.audit_entries(rid, after, limit)
     ]
+
+
+# Entries stored by earlier versions; the migration rewrites their keys.
+_EARLIER_AUDIT_KEYS: Final = {"diedAtOnce": "expiredImmediately", "revived": "restored"}
+
+
+def _with_current_names(entry: dict[str, Any]) -> dict[str, Any]:
+    """An audit entry as earlier versions stored it, under the names that the API uses now."""
+    renamed = {_EARLIER_AUDIT_KEYS.get(key, key): value for key, value in entry.items()}
+    return renamed | ({"event": "counts"} if entry["event"] == "figures" else {})
 
 
 def _path_of(account: Account, rid: str) -> str | None:
@@ -242,7 +252,7 @@ async def undo(
             "event": "undo",
             "defaultTtl": {"old": container.policy.default_ttl, "new": previous.default_ttl},
             "caller": caller,
-            "revived": {"items": restored.items, "bytes": restored.size},
+            "restored": {"items": restored.items, "bytes": restored.size},
             "alreadyPurged": purged,
         }
         resource = old._replace(etag=etag, ts=int(now), state=state)
@@ -269,7 +279,7 @@ async def undo(
     return {
         "container": container.path,
         "defaultTtl": previous.default_ttl,
-        "revived": {"items": restored.items, "bytes": restored.size},
+        "restored": {"items": restored.items, "bytes": restored.size},
         "alreadyPurged": purged,
     }
 
@@ -322,9 +332,11 @@ async def status(account: Account, container: Container, now: float) -> dict[str
         "asOf": int(now),
         "defaultTtl": policy.default_ttl,
         "live": live._asdict(),
-        "mortal": expiring._asdict(),
-        "immortal": ItemTotals(live.items - expiring.items, live.bytes - expiring.bytes)._asdict(),
-        "backlog": ItemTotals(usage.expired_items, usage.expired_size)._asdict(),
+        "expiring": expiring._asdict(),
+        "nonExpiring": ItemTotals(
+            live.items - expiring.items, live.bytes - expiring.bytes
+        )._asdict(),
+        "pendingPurge": ItemTotals(usage.expired_items, usage.expired_size)._asdict(),
         "purgedTotal": usage.purged_items,
         "purgedBytes": usage.purged_size,
         "purgeLagSeconds": await _purge_lag(account, container, cutoff, int(now)),
@@ -365,8 +377,8 @@ async def forecast(
             for i, each in enumerate(buckets)
         ],
         "later": later._asdict(),
-        "immortal": state["immortal"],
-        "backlog": state["backlog"],
+        "nonExpiring": state["nonExpiring"],
+        "pendingPurge": state["pendingPurge"],
     }
 
 
@@ -390,11 +402,11 @@ async def explain(
         "asOf": now,
         "live": is_live,
         "rule": _ttl_rule(policy, row.ttl),
-        "because": _reason(policy, row, is_live),
+        "reason": _reason(policy, row, is_live),
         "expiresAt": expiry,
         "remainingSeconds": None if expiry is None or not is_live else expiry - now,
-        "origin": ttl_source(policy, row.ttl),
-        "purgePlace": None if is_live else await _purge_position(op, logical_partition, row),
+        "ttlSource": ttl_source(policy, row.ttl),
+        "purgePosition": None if is_live else await _purge_position(op, logical_partition, row),
     }
     if proposed is not None:
         answer["proposed"] = {

@@ -13,12 +13,13 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
 from perseid import charges, clock
+from perseid.charges import hundredths
 from perseid.clock import Readings
 from perseid.errors import NOT_WRITTEN_ERRORS
 from perseid.model import Container
@@ -26,8 +27,7 @@ from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.lifetimes import policies
 from perseid.service.throughput import enforcement
-from perseid.service.throughput.budgets import hundredths
-from perseid.store.types import PurgedItem, PurgeLeaseTaken
+from perseid.store.types import PurgedItem, PurgeLeaseTaken, PurgeRequest
 from perseid.ttl import Cutoff, Policy
 
 log = logging.getLogger(__name__)
@@ -264,31 +264,34 @@ class Sweeper:
                 if purge_allowance is None:
                     return []
                 limit = min(limit, purge_allowance.limit)
-            purged_items = await account.stores.expiry.purge(
-                container,
-                part,
-                cutoff,
-                limit=limit,
-                expiry_ages=policies.expiry_ages(container),
-                previous_cutoff=policies.previous_cutoff(account, container, now),
-                afford=None
-                if purge_allowance is None
-                else lambda found: purge_allowance.afford(_purge_charges(found)),
-                takes_lease=ignores_allowance,
+            result = await account.stores.expiry.purge(
+                PurgeRequest(
+                    container,
+                    part,
+                    cutoff,
+                    limit,
+                    policies.expiry_ages(container),
+                    policies.previous_cutoff(account, container, now),
+                    None if purge_allowance is None else purge_allowance.credit,
+                    take_over_lease=ignores_allowance,
+                )
             )
-            is_empty = not purged_items
+            # Many items have the same size and number of terms, and so the same charge.
+            kinds = Counter(map(_SIZE_AND_TERMS, result.items))
+            item_charges = [(charges.delete(*kind), count) for kind, count in kinds.items()]
             if purge_allowance is not None:
-                enforcement.charge_purge(account, container, part, purge_allowance, now)
-                is_empty = not purge_allowance.candidates_seen
-            self._mark_idle(container, part, is_empty=is_empty, cutoff=cutoff)
-        if purged_items:
-            # Many are of one size and cost the same.
-            kinds = Counter(map(_SIZE_AND_TERMS, purged_items))
-            charge = sum(charges.delete(*kind) * count for kind, count in kinds.items())
+                spent = sum(hundredths(charge) * count for charge, count in item_charges)
+                next_charge = result.next_charge
+                enforcement.charge_purge(
+                    account, container, part, now, spent=spent, next_charge=next_charge
+                )
+            self._mark_idle(container, part, is_empty=not result.candidates, cutoff=cutoff)
+        if result.items:
+            charge = sum(charge * count for charge, count in item_charges)
             self.charges[rid] = self.charges.get(rid, 0.0) + charge
             if enforcement.is_purge_metered(account):
                 enforcement.record_purge_charge(account, container, charge)
-        return purged_items
+        return result.items
 
     def _mark_idle(
         self, container: Container, part: int, *, is_empty: bool, cutoff: Cutoff
@@ -322,10 +325,3 @@ class Sweeper:
                 return
             await asyncio.sleep(min(pause_left, _PAUSE_SECONDS))
             paused += _PAUSE_SECONDS
-
-
-def _purge_charges(purged_items: Sequence[PurgedItem]) -> list[int]:
-    return [
-        hundredths(charges.delete(purged_item.size, purged_item.terms))
-        for purged_item in purged_items
-    ]

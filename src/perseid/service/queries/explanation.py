@@ -8,6 +8,7 @@ from typing import Any
 
 from perseid import charges
 from perseid.conditions import PropertyPath
+from perseid.index_paths import paths_of
 from perseid.query import CompiledQuery
 from perseid.query.nodes import Chain, Expr, Node
 from perseid.query.planner.filters import ParameterTypes, push_filter
@@ -17,7 +18,6 @@ from perseid.service.queries.plans import (
     Plan,
     parameter_types_of,
     partition_key_filter,
-    paths_of,
     plan_for,
 )
 from perseid.service.queries.query_requests import QueryRequest
@@ -30,10 +30,10 @@ async def explain(op: Operation, query: QueryRequest, scope: Search, limit: int)
     if scope.pk_prefix is None:
         scope = scope._replace(pk_prefix=partition_key_filter(op.container, plan, query.parameters))
     page = await run_page(op, plan, query, scope, None, limit)
-    search = scope._replace(where=query.bind(plan, op.now).where, indexable=plan.indexable)
-    access_path = await op.stores.queries.access_path(
-        op.container, search, plan.order, plan.group_paths
+    search = scope._replace(
+        where=query.bind(plan, op.now).where, indexable=plan.indexable, order=plan.order
     )
+    access_path = await op.stores.queries.access_path(op.container, search, plan.group_paths)
     if access_path.method == "order" and not plan.is_sorted:
         access_path = access_path._replace(examined=page.examined or access_path.examined)
     elif access_path.method == "order" or _loads_every_examined_item(op, plan, access_path):

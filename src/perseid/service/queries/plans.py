@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from perseid.charges import IndexPaths
-from perseid.conditions import AllOf, AnyOf, Condition, Filter, Not, Order, PropertyPath
-from perseid.documents import SYSTEM_PROPERTIES
+from perseid.conditions import Filter, Order, PropertyPath
+from perseid.index_paths import is_indexable, paths_of
 from perseid.model import Container
 from perseid.partition import ABSENT, canonical
 from perseid.query import CompiledQuery, compile_query, evaluate_row_independent, offset_limit
@@ -32,9 +31,6 @@ from perseid.service.operation import Operation
 
 _CACHED_PLANS: Final = 2048
 _BINDING_SECONDS: Final = 1.0  # everybody waits for it, unless the request is long
-# Indexed in every container, though no policy lists them; and those that cannot be searched for.
-_ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
-_NEVER_INDEXED: Final = SYSTEM_PROPERTIES - {"_ts"}
 
 
 class Plan(NamedTuple):
@@ -142,25 +138,3 @@ def partition_key_filter(
     if all(value is None or isinstance(value, str | int | float) for value in values):
         return canonical(tuple(values))
     return None
-
-
-def is_indexable(container: Container, path: PropertyPath) -> bool:
-    """Whether the indexing policy lets the values at a path be indexed."""
-    policy = container.properties.get("indexingPolicy", {})
-    if str(policy.get("indexingMode", "")).lower() == "none" or path[0] in _NEVER_INDEXED:
-        return False
-    if len(path) == 1 and path[0] in _ALWAYS_INDEXED:
-        return True
-    point: IndexPaths = container.index
-    for step in path:
-        point = point.child(step if isinstance(step, str) else None)
-    return point.scalar
-
-
-def paths_of(condition: Condition) -> set[PropertyPath]:
-    """What a condition is about."""
-    if isinstance(condition, AllOf | AnyOf):
-        return {path for term in condition.terms for path in paths_of(term)}
-    if isinstance(condition, Not):
-        return paths_of(condition.term)
-    return {condition.path}

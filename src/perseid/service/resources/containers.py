@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
@@ -16,7 +16,6 @@ from perseid.service.catalog import retention_minutes
 from perseid.service.definitions.container import new_container, replaced_container
 from perseid.service.lifetimes import policies, reports
 from perseid.service.preconditions import check_if_match
-from perseid.service.queries.plans import is_indexable
 from perseid.service.resources import offers
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
@@ -173,10 +172,8 @@ async def _change_policy(
 async def _drop_disallowed_indexes(account: Account, container: Container) -> None:
     """Drops the indexes that the new policy excludes. If that fails, they only take space."""
     try:
-        await account.stores.queries.drop_disallowed_indexes(
-            container, lambda path: is_indexable(container, path)
-        )
-    except NOT_WRITTEN_ERRORS as exc:  # the new definition is in force
+        await account.stores.queries.drop_disallowed_indexes(container)
+    except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force
         log.warning("indexes of %s could not be dropped: %s", container.path, exc.message)
 
 
@@ -191,6 +188,28 @@ async def delete(
             [RemoveResource(r) for r in account.catalog.with_descendants(container.rid)]
         )
         return container
+
+
+class RangeStatistics(NamedTuple):
+    """The live items of one physical range."""
+
+    range_id: str
+    items: int
+    size: int  # in bytes
+    partition_keys: int  # distinct ones
+
+
+async def statistics(account: Account, container: Container, now: float) -> list[RangeStatistics]:
+    """What each range of the container holds."""
+    cutoff = account.cutoff(container, now)
+    ranges = []
+    for key_range in container.ranges:
+        usage = await account.usage(container, cutoff, key_range.index)
+        partition_keys = await account.stores.items.count_partitions(
+            container, key_range.index, cutoff
+        )
+        ranges.append(RangeStatistics(key_range.id, usage.items, usage.size, partition_keys))
+    return ranges
 
 
 def _retention(account: Account, properties: dict[str, Any]) -> int:

@@ -16,6 +16,7 @@ from perseid.service.preconditions import check_if_match
 from perseid.store.types import PutResource, RemoveResource, Resource
 
 Properties: TypeAlias = dict[str, Any]
+RegisteredResource: TypeAlias = Resource  # what handlers of these kinds get
 
 
 def _no_duplicates(account: Account, parent: str, properties: Properties, own: str | None) -> None:

@@ -7,23 +7,20 @@ lost in sums. Whose budget it is, and who asks, is the business of `throughput.p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from perseid import charges
+from perseid.charges import hundredths
 from perseid.service.throughput.rules import Throughput
 
 UNIT: Final = 100  # hundredths in a request unit
 # What requests of low priority leave to the others, as long as there are others: a tenth.
 _LEAST_RESERVE: Final = 10
 _HOUR: Final = 3600
-CHEAPEST_PURGE: Final = round(charges.delete(0, 0) * UNIT)
-"""No corpse costs less to remove."""
-
-
-def hundredths(charge: float) -> int:
-    return round(charge * UNIT)
+# No purged item costs less.
+CHEAPEST_PURGE: Final = hundredths(charges.delete(0, 0))
 
 
 @dataclass(slots=True)
@@ -117,12 +114,12 @@ class Budget:
             )
         return PurgeAllowance(self.credit)
 
-    def charge_purge(self, container_range: object, purge_allowance: PurgeAllowance) -> None:
-        """Takes what was spent; who could afford nothing saves for the next time."""
-        self.credit -= purge_allowance.spent
-        is_waiting = not purge_allowance.spent and purge_allowance.needed_charge > 0
+    def charge_purge(self, container_range: object, spent: int, next_charge: int | None) -> None:
+        """Books what a purge cost. If it could not afford its next item and purged nothing, the
+        budget saves until the charge of that item is covered."""
+        self.credit -= spent
         self.waiting_container, self.needed_charge = (
-            (container_range, purge_allowance.needed_charge) if is_waiting else (None, 0)
+            (container_range, next_charge) if next_charge and not spent else (None, 0)
         )
         self.deferred_containers.clear()
 
@@ -133,30 +130,15 @@ def _reserve(rate: int, before: int, now: int) -> int:
     return max(before - now, rate // _LEAST_RESERVE) if before or now else 0
 
 
-@dataclass(slots=True)
-class PurgeAllowance:
-    """The request units of one step of the sweeper."""
+class PurgeAllowance(NamedTuple):
+    """The request units that one purge step may use."""
 
-    credit: int
-    candidates_seen: int = 0  # dead items it was shown
-    spent: int = 0
-    needed_charge: int = 0  # of the first one it could not pay; 0 if there was none
+    credit: int  # hundredths
 
     @property
     def limit(self) -> int:
-        """As many dead items as it could pay at best, and one to save for."""
+        """The most items it can pay for, and one more, whose charge the budget saves for."""
         return self.credit // CHEAPEST_PURGE + 1
-
-    def afford(self, item_charges: Sequence[int]) -> int:
-        """How many, from the front, it pays for."""
-        self.candidates_seen = len(item_charges)
-        self.spent = self.needed_charge = 0
-        for count, needed_charge in enumerate(item_charges):
-            if self.spent + needed_charge > self.credit:
-                self.needed_charge = needed_charge
-                return count
-            self.spent += needed_charge
-        return self.candidates_seen
 
 
 class Payer(NamedTuple):

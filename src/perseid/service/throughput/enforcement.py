@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from perseid.charges import hundredths
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.resources import offers
@@ -17,7 +18,6 @@ from perseid.service.throughput.budgets import (
     Budgets,
     Payer,
     PurgeAllowance,
-    hundredths,
     milliseconds_until,
     scaled,
     split_evenly,
@@ -31,7 +31,7 @@ UNMETERED: Final[dict[str, Any]] = {
     "provisionedThroughput": None,
     "scaledThroughput": None,
     "billedThroughput": None,
-    "secondsWithoutLeftover": 0,
+    "exhaustedSeconds": 0,
 }
 
 
@@ -88,10 +88,17 @@ def open_purge_allowance(
 
 
 def charge_purge(
-    account: Account, container: Container, part: int, purge_allowance: PurgeAllowance, now: float
+    account: Account,
+    container: Container,
+    part: int,
+    now: float,
+    *,
+    spent: int,
+    next_charge: int | None,
 ) -> None:
-    """Takes what a step of the sweeper has spent. Requests never pay for it."""
-    _budget(account, container, part, now).charge_purge((container.rid, part), purge_allowance)
+    """Books what a purge step cost, in hundredths. Requests never pay for it."""
+    budget = _budget(account, container, part, now)
+    budget.charge_purge((container.rid, part), spent, next_charge)
 
 
 def is_purge_metered(account: Account) -> bool:
@@ -117,7 +124,7 @@ def figures(account: Account, container: Container, now: float) -> dict[str, Any
         "provisionedThroughput": None if payer.throughput is None else payer.throughput.ceiling,
         "scaledThroughput": scaled(payer, max(budget.used for budget in ranges)),
         "billedThroughput": scaled(payer, max(budget.peak for budget in ranges)),
-        "secondsWithoutLeftover": sum(budget.exhausted_seconds for budget in ranges),
+        "exhaustedSeconds": sum(budget.exhausted_seconds for budget in ranges),
     }
 
 

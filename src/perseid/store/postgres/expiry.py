@@ -28,14 +28,17 @@ from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sql.range_state import RangeState
 from perseid.store.types import (
+    NOTHING_PURGED,
     Cleared,
-    ExpiryAges,
     ExpiryCount,
     ExpirySpan,
     PurgedItem,
     PurgeLeaseTaken,
+    PurgeRequest,
+    PurgeResult,
 )
 from perseid.ttl import BEFORE_ANY_TS, EXPIRED_BY_CHANGE_SQL, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
 
@@ -43,17 +46,16 @@ T = TypeVar("T")
 
 LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
 
+# The casts tell the server the types of parameters that stand next to each other only.
 _PURGE_CANDIDATES: Final = (
     "SELECT * FROM ("
-    " (SELECT number, 'inheriting' AS kind, ts AS base,"
-    " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
+    " (SELECT number, 'inheriting' AS kind, ts AS base, ts + CASE WHEN ts <= :until::bigint"
+    " THEN :before::bigint ELSE :after::bigint END AS expired_at, size, terms"
     " FROM items WHERE part = :part AND ttl IS NULL AND ts <= :inherited ORDER BY ts LIMIT :limit)"
     " UNION ALL (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
     " FROM items WHERE part = :part AND ttl > 0 AND ts + ttl <= :own"
-    " ORDER BY ts + ttl LIMIT :limit)) AS dead ORDER BY ended, number LIMIT :limit"
-).replace(":until", ":until::bigint").replace(":before", ":before::bigint").replace(
-    ":after", ":after::bigint"
-)  # fmt: skip
+    " ORDER BY ts + ttl LIMIT :limit)) AS expired ORDER BY expired_at, number LIMIT :limit"
+)
 _LEASE: Final = "SELECT purger, purged_until FROM positions WHERE part = $1"
 _PURGE_ITEMS: Final = (
     "DELETE FROM items WHERE part = $1 AND number = ANY($2) RETURNING number, lsn, pk, id, epk"
@@ -83,6 +85,11 @@ _PURGE_DROPPED: Final = tuple(
 _NO_STATEMENT_TIMEOUT: Final = "SET LOCAL statement_timeout TO 0"
 
 
+def _candidates(part: str, request: PurgeRequest, limit: int) -> Statement:
+    values = request.expiry_ages._asdict() | request.cutoff._asdict()
+    return positional(_PURGE_CANDIDATES, values | {"part": part, "limit": limit})
+
+
 class PostgresExpiry:
     """What the store does about time, for one front end."""
 
@@ -104,57 +111,35 @@ class PostgresExpiry:
 
     # Removing
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges,
-        previous_cutoff: Cutoff | None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None,
-        takes_lease: bool,
-    ) -> list[PurgedItem]:
-        part = range_key(container.number, range_index)
-        values = expiry_ages._asdict() | cutoff._asdict() | {"part": part, "limit": limit}
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        part = range_key(request.container.number, request.range_index)
 
-        async def work(db: DatabaseConnection) -> list[PurgedItem]:
+        async def work(db: DatabaseConnection) -> PurgeResult:
             lease, found = await pipelined(
-                db, (_LEASE, (part,)), positional(_PURGE_CANDIDATES, values | {"limit": 1})
+                db, (_LEASE, (part,)), _candidates(part, request, limit=1)
             )
-            if not found:  # as nearly always; no need to hold up writes
-                return []
-            if not takes_lease and lease and self._is_lease_taken(*lease[0]):
+            if not found:  # nearly always; writes need not wait for a lock
+                return NOTHING_PURGED
+            if not request.take_over_lease and lease and self._is_lease_taken(*lease[0]):
                 raise PurgeLeaseTaken
-            return await self._purge_items(
-                db, container, part, values, previous_cutoff, afford, takes_lease
-            )
+            return await self._purge_items(db, part, request)
 
         return await self._transact(work)
 
     async def _purge_items(
-        self,
-        db: DatabaseConnection,
-        container: Container,
-        part: str,
-        values: dict[str, Any],
-        previous_cutoff: Cutoff | None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None,
-        takes_lease: bool,
-    ) -> list[PurgedItem]:
+        self, db: DatabaseConnection, part: str, request: PurgeRequest
+    ) -> PurgeResult:
+        container = request.container
         ((*counters, floor, purger, until),) = await self._lock(db, container, part)
-        if not takes_lease and self._is_lease_taken(purger, until):
+        if not request.take_over_lease and self._is_lease_taken(purger, until):
             raise PurgeLeaseTaken
-        if floor is not None:
-            values = values | {"limit": min(values["limit"], MAX_LOGGED_REMOVALS)}
-        (found,) = await pipelined(db, positional(_PURGE_CANDIDATES, values))
-        purged_items = [*map(PurgedItem._make, found)]
-        del purged_items[len(purged_items) if afford is None else afford(purged_items) :]
-        if not purged_items:
-            return purged_items
-        numbers = [purged_item.number for purged_item in purged_items]
-        range_state = RangeState._make(counters).after_purge(purged_items, previous_cutoff)
+        limit = request.max_items if floor is None else min(request.max_items, MAX_LOGGED_REMOVALS)
+        (found,) = await pipelined(db, _candidates(part, request, limit))
+        result = within_allowance([*map(PurgedItem._make, found)], request.allowance)
+        if not result.items:
+            return result
+        numbers = [purged_item.number for purged_item in result.items]
+        range_state = RangeState._make(counters).after_purge(result.items, request.previous_cutoff)
         sent: list[Statement] = []
         if floor is None:
             sent.append((statements.DELETE, (part, numbers)))
@@ -177,7 +162,7 @@ class PostgresExpiry:
             )
         )
         await commit(db, *sent)
-        return purged_items
+        return result
 
     def _is_lease_taken(self, purger: str | None, until: float) -> bool:
         return purger not in (None, self._name) and self._database_time() < until

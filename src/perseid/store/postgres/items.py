@@ -25,15 +25,15 @@ from perseid.store.postgres.pool import DatabaseConnection, Pool
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
 from perseid.store.sql.range_state import RangeState
-from perseid.store.types import Decision, View
-from perseid.ttl import LIVE_SQL, Cutoff
+from perseid.store.types import Decision, PartitionAtCutoff, View
+from perseid.ttl import live_sql
 
 T = TypeVar("T")
 
 LARGEST_GROUP: Final = 64
 _PARTITION_SIZE: Final = (
     "SELECT COALESCE(SUM(size), 0)::bigint FROM items WHERE part = $1 AND pk = $2 AND "
-    + LIVE_SQL.replace(":inherited", "$3").replace(":own", "$4")
+    + live_sql("$3", "$4")
 )
 
 
@@ -55,13 +55,6 @@ class _Job:
         self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
-
-
-class _PartitionSizeNeeded(Exception):
-    """A decision asks what a logical partition weighs, which takes a look into the database."""
-
-    def __init__(self, pk: bytes, cutoff: Cutoff) -> None:
-        self.asked = (pk, cutoff)
 
 
 class PostgresWriter:
@@ -181,48 +174,48 @@ class PostgresWriter:
         unique_key_owners: dict[bytes, Row | None],
     ) -> Decision[Any]:
         rows = {key: overlay.row(key) for key in job.keys}
-        known: dict[bytes, Row | None] = {}
-        partition_sizes: dict[tuple[bytes, Cutoff], int] = {}
-
-        def partition_size(pk: bytes, cutoff: Cutoff) -> int:
-            if (pk, cutoff) not in partition_sizes:
-                raise _PartitionSizeNeeded(pk, cutoff)
-            return partition_sizes[pk, cutoff]
-
+        owners: dict[bytes, Row | None] = {}
+        sizes: dict[PartitionAtCutoff, int] = {}
         has_unique = bool(job.container.unique_keys)
         range_state = overlay.range_state
         while True:
-            view = View(rows, known, range_state.lsn + 1, range_state.size, partition_size)
-            try:
-                decision = (
-                    await asyncio.to_thread(job.decide, view) if job.is_heavy else job.decide(view)
-                )
-            except _PartitionSizeNeeded as wanted:
-                # What the writes before have changed must count as well.
+            view = View(rows, owners, sizes, range_state.lsn + 1, range_state.size)
+            decision = (
+                await asyncio.to_thread(job.decide, view) if job.is_heavy else job.decide(view)
+            )
+            partitions = [each for each in decision.needs_sizes if each not in sizes]
+            if partitions:
+                # The size must include the changes of earlier writes of this transaction.
                 if overlay.is_changed:
                     await pipelined(db, *_statements(part, job.container, overlay))
                     overlay.sent()
                     unique_key_owners.clear()
-                pk, cutoff = wanted.asked
-                ((live_size,),) = await execute(db, _PARTITION_SIZE, (part, pk, *cutoff))
-                partition_sizes[pk, cutoff] = live_size
-                continue
-            entries = [e for e in decision.entries() if e not in known] if has_unique else []
-            if not entries:
-                return decision
-            unread = [entry for entry in entries if entry not in unique_key_owners]
-            if unread:
-                unique_key_owners.update(dict.fromkeys(unread))
-                for entry, *columns in await execute(
-                    db, statements.UNIQUE_KEY_OWNERS, (part, unread)
-                ):
-                    unique_key_owners[entry] = Row._make(columns)
-            known.update(
-                {
+                for each in partitions:
+                    values = (part, each.pk, *each.cutoff)
+                    ((sizes[each],),) = await execute(db, _PARTITION_SIZE, values)
+            entries = [e for e in decision.entries() if e not in owners] if has_unique else []
+            if entries:
+                await _read_owners(db, part, entries, unique_key_owners)
+                owners |= {
                     entry: overlay.unique_key_owner(entry, unique_key_owners[entry])
                     for entry in entries
                 }
-            )
+            if not partitions and not entries:
+                return decision
+
+
+async def _read_owners(
+    db: DatabaseConnection,
+    part: str,
+    entries: Iterable[bytes],
+    stored_owners: dict[bytes, Row | None],
+) -> None:
+    """Adds the rows that own the entries in the database, as far as they are not known."""
+    unread = [entry for entry in entries if entry not in stored_owners]
+    if unread:
+        stored_owners.update(dict.fromkeys(unread))
+        for entry, *columns in await execute(db, statements.UNIQUE_KEY_OWNERS, (part, unread)):
+            stored_owners[entry] = Row._make(columns)
 
 
 def _answer(group: Iterable[_Job]) -> None:

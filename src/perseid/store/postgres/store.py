@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from perseid.clock import ClockSetting, SharedClock
-from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.errors import CosmosError, OwnerNotFound, StaleCatalog
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, StorageUsage
 from perseid.store.postgres import change_log, metadata, statements
@@ -28,24 +28,23 @@ from perseid.store.postgres.pool import (
 from perseid.store.postgres.queries import PostgresQueries
 from perseid.store.postgres.schema import range_key
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
     ExpirySpan,
     LatestPage,
-    OrderedPage,
-    Page,
-    PurgedItem,
+    OnGroups,
+    PurgeRequest,
+    PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     View,
 )
 from perseid.ttl import Cutoff
@@ -233,43 +232,31 @@ class PostgresStore:
 
     # Queries
 
-    async def search(self, container: Container, search: Search) -> Page:
+    async def search(self, container: Container, search: Search) -> SearchPage:
         return await self._queries.search(container, search)
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        return await self._queries.ordered_search(container, search, order, start)
-
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:  # noqa: ARG002
-        return None  # the database is a way off
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        return self._queries.try_search(container, search)
 
     async def count_groups(
         self,
         container: Container,
         search: Search,
         paths: Sequence[PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        await self._queries.count_groups(container, search, paths, on_group)
+        await self._queries.count_groups(container, search, paths, on_groups)
 
     async def access_path(
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[PropertyPath] | None = None,
+        group_paths: Sequence[PropertyPath] | None = None,
     ) -> AccessPath:
-        return await self._queries.access_path(container, search, order, grouped_paths)
+        return await self._queries.access_path(container, search, group_paths)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
-    ) -> None:
-        await self._queries.drop_disallowed_indexes(container, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._queries.drop_disallowed_indexes(container)
 
     async def _check(self, container: Container) -> None:
         self._catalog_version.check(await metadata.version(self._pool), container)
@@ -297,28 +284,8 @@ class PostgresStore:
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
         return await self._expiry.count_partitions(container, range_index, cutoff)
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,
-    ) -> list[PurgedItem]:
-        return await self._expiry.purge(
-            container,
-            range_index,
-            cutoff,
-            limit=limit,
-            expiry_ages=expiry_ages,
-            previous_cutoff=previous_cutoff,
-            afford=afford,
-            takes_lease=takes_lease,
-        )
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        return await self._expiry.purge(request)
 
     async def clear_partition(
         self,

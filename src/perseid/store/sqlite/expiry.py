@@ -11,7 +11,7 @@ import orjson
 
 from perseid.model import RANGE_SHIFT, Row, StorageUsage
 from perseid.store.sqlite import tombstones
-from perseid.store.types import ExpiryAges, ExpiryCount, ExpirySpan, PurgedItem
+from perseid.store.types import ExpiryCount, ExpirySpan, PurgedItem, PurgeRequest
 from perseid.ttl import BEFORE_ANY_TS, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
 
 
@@ -52,15 +52,9 @@ def count_partitions(db: apsw.Connection, number: int, range_index: int, cutoff:
     return int(db.execute(sql, {"first": first, "end": end} | cutoff._asdict()).get)
 
 
-def purge_candidates(
-    db: apsw.Connection,
-    number: int,
-    range_index: int,
-    cutoff: Cutoff,
-    limit: int,
-    expiry_ages: ExpiryAges,
-) -> list[PurgedItem]:
-    """The dead of a range, from both indexes, in the order in which they died."""
+def purge_candidates(db: apsw.Connection, request: PurgeRequest, limit: int) -> list[PurgedItem]:
+    """The first expired items of a range in the order of their expiry, from both indexes."""
+    number = request.container.number
     part = f"number >> {RANGE_SHIFT} = :range"
     # All in one row: each row fetched is a moment in which this thread asks the event loop's for
     # the interpreter.
@@ -76,12 +70,8 @@ def purge_candidates(
         " ORDER BY ts + ttl LIMIT :limit)"
         ") ORDER BY ended LIMIT :limit)"
     )
-    values = expiry_ages._asdict() | {
-        "range": range_index,
-        "inherited": cutoff.inherited,
-        "own": cutoff.own,
-        "limit": limit,
-    }
+    values = request.expiry_ages._asdict() | request.cutoff._asdict()
+    values |= {"range": request.range_index, "limit": limit}
     return [*map(PurgedItem._make, orjson.loads(db.execute(sql, values).get))]
 
 

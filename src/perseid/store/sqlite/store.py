@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,10 +17,10 @@ import apsw
 
 from perseid import conditions
 from perseid.clock import ClockSetting, SystemClock
-from perseid.conditions import Order, OrderPosition
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
+from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
 from perseid.store.sqlite import expiry, metadata, schema, tombstones
 from perseid.store.sqlite.change_log import (
@@ -30,33 +30,35 @@ from perseid.store.sqlite.change_log import (
     read_versions,
 )
 from perseid.store.sqlite.group import DRIVER_ERRORS, Group
-from perseid.store.sqlite.indexes import IndexDropped
+from perseid.store.sqlite.indexes import PropertyIndexes
 from perseid.store.sqlite.queries import SqliteQueries
+from perseid.store.sqlite.readers import Readers
 from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.sqlite.tombstones import Tombstone
 from perseid.store.sqlite.writer import GroupCommitWriter, as_client_error, client_errors
 from perseid.store.types import (
-    NO_EXPIRY_AGES,
     AccessPath,
     AuditEntry,
     ChangePage,
     ChangeSearch,
     Cleared,
     Decision,
-    ExpiryAges,
     ExpiryCount,
     ExpirySpan,
     LatestPage,
-    OrderedPage,
-    Page,
+    OnGroups,
+    PartitionAtCutoff,
     PurgedItem,
+    PurgeRequest,
+    PurgeResult,
     Put,
     PutResource,
     Remove,
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     StoreError,
     View,
 )
@@ -74,7 +76,6 @@ _IDENTITY_CHECK_INTERVAL: Final = (
     0.1  # seconds between two looks whether the file is still in its place
 )
 _DISPLACED: Final = "was moved, removed or replaced while the server had it open"
-_NO_PATHS: Final[frozenset[conditions.PropertyPath]] = frozenset()
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
 
@@ -176,13 +177,10 @@ class SqliteStore:
             committed=self._committed,
             rolled_back=self._rolled_back,
         )
+        self._readers = Readers(self._connect, self._writer, self._range_states)
+        self._indexes = PropertyIndexes(self._write_db, self._writer, self._range_states)
         self._queries = SqliteQueries(
-            self._connect,
-            self._writer,
-            self._write_db,
-            self._range_states,
-            self._tombstones,
-            self._cache,
+            self._readers, self._indexes, self._range_states, self._tombstones, self._cache
         )
 
     def _connect(self) -> apsw.Connection:
@@ -206,7 +204,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._writer.close()
-        self._queries.close()
+        self._readers.close()
         self._point_db.close()
         # Last, so that SQLite folds the log into the file and the file alone is the database.
         self._write_db.close()
@@ -279,7 +277,7 @@ class SqliteStore:
         for range_key in [range_key for range_key in self._open if range_key[0] == number]:
             del self._open[range_key]
         self._dropped.add(number)
-        self._queries.drop_container(number)
+        self._indexes.drop_container(number)
         self._open_tombstones += [
             (tombstone, False)
             for tombstones_of_key in self._tombstones.get(number, {}).values()
@@ -346,20 +344,14 @@ class SqliteStore:
         range_state = self._open.get(range_key) or self._range_states.get(range_key, EMPTY_RANGE)
         lsn = range_state.lsn + 1
         rows = {key: group.row(number, key) for key in keys}
-        unique_key_owners: dict[bytes, Row | None] = {}
-
-        partition_size = partial(self._partition_size, number)
-        decision = decide(View(rows, unique_key_owners, lsn, range_state.size, partition_size))
+        owners: dict[bytes, Row | None] = {}
+        sizes: dict[PartitionAtCutoff, int] = {}
         has_unique = bool(container.unique_keys)
-        while has_unique and (
-            unknown_entries := [
-                entry for entry in decision.entries() if entry not in unique_key_owners
-            ]
+        decision = decide(View(rows, owners, sizes, lsn, range_state.size))
+        while (has_unique or decision.needs_sizes) and self._look_up(
+            number, decision, owners, sizes
         ):
-            for entry in unknown_entries:
-                columns = self._write_db.execute(_statements(number).unique_key_owner, (entry,)).get
-                unique_key_owners[entry] = None if columns is None else Row._make(columns)
-            decision = decide(View(rows, unique_key_owners, lsn, range_state.size, partition_size))
+            decision = decide(View(rows, owners, sizes, lsn, range_state.size))
         changes = decision.changes
         if changes:
             hidden = self._tombstones.get(number)
@@ -382,10 +374,27 @@ class SqliteStore:
             self._open[range_key] = range_state.after_write(changes)
         return decision.result
 
-    def _partition_size(self, number: int, pk: bytes, cutoff: Cutoff) -> int:
+    def _look_up(
+        self,
+        number: int,
+        decision: Decision[Any],
+        owners: dict[bytes, Row | None],
+        sizes: dict[PartitionAtCutoff, int],
+    ) -> bool:
+        """Adds what the decision needs to know; False if it knew everything."""
+        entries = [entry for entry in decision.entries() if entry not in owners]
+        for entry in entries:
+            columns = self._write_db.execute(_statements(number).unique_key_owner, (entry,)).get
+            owners[entry] = None if columns is None else Row._make(columns)
+        partitions = [each for each in decision.needs_sizes if each not in sizes]
+        for partition in partitions:
+            sizes[partition] = self._partition_size(number, partition)
+        return bool(entries or partitions)
+
+    def _partition_size(self, number: int, partition: PartitionAtCutoff) -> int:
         self._group.flush()
         sql = f"SELECT COALESCE(SUM(size), 0) FROM standing_{number}"
-        values = {"pk": pk, "inherited": cutoff.inherited, "own": cutoff.own}
+        values = {"pk": partition.pk} | partition.cutoff._asdict()
         return int(self._write_db.execute(f"{sql} WHERE pk = :pk AND {LIVE_SQL}", values).get)
 
     @contextmanager
@@ -430,7 +439,7 @@ class SqliteStore:
         self._group.write(number, change)
 
     def _before_group(self) -> None:
-        self._queries.end_snapshot()
+        self._readers.end_snapshot()
         self._check_file_identity()
 
     def _check_file_identity(self) -> None:
@@ -487,70 +496,39 @@ class SqliteStore:
         self._open_logs = None
         self._group.clear()
 
-    async def search(self, container: Container, search: Search) -> Page:
-        try:
-            return await self._queries.search(container, search)
-        except IndexDropped:
-            return await self._queries.search(container, search._replace(indexable=_NO_PATHS))
+    async def search(self, container: Container, search: Search) -> SearchPage:
+        return await self._queries.search(container, search)
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        try:
-            return await self._queries.ordered_search(container, search, order, start)
-        except IndexDropped:
-            return None
-
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:
-        try:
-            return self._queries.try_search(container, search, order)
-        except IndexDropped:
-            return None
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        return self._queries.try_search(container, search)
 
     async def count_groups(
         self,
         container: Container,
         search: Search,
         paths: Sequence[conditions.PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        try:
-            await self._queries.count_groups(container, search, paths, on_group)
-        except IndexDropped:  # which shows before anything is found
-            await self._queries.count_groups(
-                container, search._replace(indexable=_NO_PATHS), paths, on_group
-            )
+        await self._queries.count_groups(container, search, paths, on_groups)
 
     async def access_path(
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[conditions.PropertyPath] | None = None,
+        group_paths: Sequence[conditions.PropertyPath] | None = None,
     ) -> AccessPath:
-        try:
-            return await self._queries.access_path(container, search, order, grouped_paths)
-        except IndexDropped:
-            return await self._queries.access_path(
-                container, search._replace(indexable=_NO_PATHS), order, grouped_paths
-            )
+        return await self._queries.access_path(container, search, group_paths)
 
-    async def drop_disallowed_indexes(
-        self, container: Container, is_allowed: Callable[[conditions.PropertyPath], bool]
-    ) -> None:
-        await self._queries.drop_disallowed_indexes(container, is_allowed)
+    async def drop_disallowed_indexes(self, container: Container) -> None:
+        await self._queries.drop_disallowed_indexes(container)
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
-        return await self._queries.in_thread(lambda db: read_latest(db, container.number, search))
+        return await self._readers.in_thread(lambda db: read_latest(db, container.number, search))
 
     async def versions(
         self, container: Container, search: ChangeSearch, trimmed_until: int
     ) -> ChangePage:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: read_versions(db, container.number, search, trimmed_until)
         )
 
@@ -567,12 +545,12 @@ class SqliteStore:
         if cutoff.expires_nothing and container.number not in self._tombstones:
             range_state = self._range_states.get((container.number, range_index), EMPTY_RANGE)
             return StorageUsage(range_state.items, range_state.size, 0, 0, *range_state[3:])
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.usage(db, container.number, range_index, cutoff)
         )
 
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.count_partitions(db, container.number, range_index, cutoff)
         )
 
@@ -619,7 +597,7 @@ class SqliteStore:
             done = await self._writer.submit(work, is_heavy=True)
             if isinstance(done, Cleared):
                 return done
-            groups = await self._queries.in_thread(lambda db: tombstones.groups(db, done))
+            groups = await self._readers.in_thread(lambda db: tombstones.groups(db, done))
             return Cleared.of(done.lsn, groups)
         finally:
             self._being_counted[number, pk] -= 1
@@ -669,28 +647,16 @@ class SqliteStore:
 
     # Lifetimes
 
-    async def purge(
-        self,
-        container: Container,
-        range_index: int,
-        cutoff: Cutoff,
-        *,
-        limit: int,
-        expiry_ages: ExpiryAges = NO_EXPIRY_AGES,
-        previous_cutoff: Cutoff | None = None,
-        afford: Callable[[Sequence[PurgedItem]], int] | None = None,
-        takes_lease: bool = False,  # noqa: ARG002 -- nobody else is at it
-    ) -> list[PurgedItem]:
-        def work() -> list[PurgedItem]:
+    async def purge(self, request: PurgeRequest) -> PurgeResult:
+        def work() -> PurgeResult:
+            container, range_index = request.container, request.range_index
             is_logged = container.number in self._logs.logged_containers
-            most = min(limit, MAX_LOGGED_REMOVALS) if is_logged else limit
-            purged_items = expiry.purge_candidates(
-                self._write_db, container.number, range_index, cutoff, most, expiry_ages
-            )
-            del purged_items[len(purged_items) if afford is None else afford(purged_items) :]
-            if purged_items:
-                self._purge_items(container, range_index, purged_items, previous_cutoff)
-            return purged_items
+            limit = min(request.max_items, MAX_LOGGED_REMOVALS) if is_logged else request.max_items
+            candidates = expiry.purge_candidates(self._write_db, request, limit)
+            result = within_allowance(candidates, request.allowance)
+            if result.items:
+                self._purge_items(container, range_index, result.items, request.previous_cutoff)
+            return result
 
         return await self._writer.submit(work, is_heavy=True)
 
@@ -748,26 +714,26 @@ class SqliteStore:
     async def expiry_count(
         self, container: Container, range_index: int, span: ExpirySpan
     ) -> ExpiryCount:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.expiry_count(db, container.number, range_index, span)
         )
 
     async def histogram(
         self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.histogram(db, container.number, range_index, span, origin, width)
         )
 
     async def sample(
         self, container: Container, range_index: int, span: ExpirySpan, limit: int
     ) -> list[Row]:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.sample(db, container.number, range_index, span, limit)
         )
 
     async def invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.invalid_ttls(db, container.number, cutoff)
         )
 

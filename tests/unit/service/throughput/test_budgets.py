@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perseid.charges import hundredths
 from perseid.service.throughput.budgets import (
     CHEAPEST_PURGE,
     Budget,
     Budgets,
     Payer,
     PurgeAllowance,
-    hundredths,
     milliseconds_until,
     scaled,
     split_evenly,
 )
 from perseid.service.throughput.rules import autoscale, manual
+from perseid.store.sql.purge_allowance import affordable
 
 RATE = 40_000  # 400 RU/s
 
@@ -277,14 +278,10 @@ def test_a_second_leaves_over_what_requests_did_not_take(
 def test_a_purse_pays_from_the_front(
     credit: int, item_charges: list[int], count: int, spent: int, needed_charge: int
 ) -> None:
-    purge_allowance = PurgeAllowance(credit)
-    assert purge_allowance.afford(item_charges) == count
-    assert (
-        purge_allowance.spent,
-        purge_allowance.needed_charge,
-        purge_allowance.candidates_seen,
-    ) == (spent, needed_charge, len(item_charges))
-    assert count < purge_allowance.limit
+    paid, next_charge = affordable(item_charges, credit)
+    assert paid == count
+    assert (sum(item_charges[:paid]), next_charge or 0) == (spent, needed_charge)
+    assert count < PurgeAllowance(credit).limit
 
 
 def sweep(one: Budget, claimant: str, item_charges: list[int]) -> int:
@@ -292,8 +289,9 @@ def sweep(one: Budget, claimant: str, item_charges: list[int]) -> int:
     purge_allowance = one.purge_allowance(claimant)
     if purge_allowance is None:
         return 0
-    count = purge_allowance.afford(item_charges[: purge_allowance.limit])
-    one.charge_purge(claimant, purge_allowance)
+    candidates = item_charges[: purge_allowance.limit]
+    count, next_charge = affordable(candidates, purge_allowance.credit)
+    one.charge_purge(claimant, sum(candidates[:count]), next_charge)
     del item_charges[:count]
     return count
 
@@ -382,9 +380,10 @@ def test_the_sweeper_spends_no_more_than_was_left_over(steps: list[tuple[int, in
         while True:
             purge_allowance = one.purge_allowance("a")
             assert purge_allowance is not None
-            paid = purge_allowance.afford([needed_charge])
-            one.charge_purge("a", purge_allowance)
-            swept += purge_allowance.spent
+            paid, next_charge = affordable([needed_charge], purge_allowance.credit)
+            spent = needed_charge if paid else 0
+            one.charge_purge("a", spent, next_charge)
+            swept += spent
             if not paid:
                 break
         assert swept <= granted
