@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from perseid.charges import IndexPaths
 from perseid.partition import KeyDefinition, Range
-from perseid.ttl import NOTHING_EXPIRED, Cutoff, Policy
+from perseid.ttl import Policy, PurgeHold
 
 # An item's number is its address and its age: physical range, LSN of the creating transaction,
 # position within that transaction. So number order is creation order, and a range's items are one
@@ -28,18 +28,6 @@ class Database:
     rid: str
     etag: str
     ts: int
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeHold:
-    """How long the dead of a container stay on disk, so that a change of policy can be undone.
-
-    For as long after `since`, the last change, only what lies behind `horizon` may go.
-    """
-
-    seconds: int = 0
-    since: int = 0
-    cutoff: Cutoff = NOTHING_EXPIRED
 
 
 @dataclass(frozen=True, slots=True)

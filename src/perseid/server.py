@@ -26,7 +26,7 @@ from perseid.errors import BadRequest, CosmosError, StartError
 from perseid.http.app import App
 from perseid.http.signatures import decode_key
 from perseid.service.account import Account, open_account
-from perseid.service.lifetimes.reports import parse_guard
+from perseid.service.lifetimes.preview import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.protocol import Store, Stores
 from perseid.store.sqlite.files import DataDirectory, memory_directory

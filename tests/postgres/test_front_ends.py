@@ -21,7 +21,7 @@ from hypothesis import settings as rules
 
 from perseid.config import Settings
 from perseid.server import opened
-from perseid.service.lifetimes import policies, reports
+from perseid.service.lifetimes import policies, undo
 from perseid.service.resources import databases
 from perseid.store.postgres.expiry import LEASE
 from perseid.store.types import PurgeRequest
@@ -571,7 +571,7 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
                 await databases.create(account, {"id": "e"}, None, now)
 
             monkeypatch.setattr(other.stores.metadata, "change", overtaken)
-            return await reports.undo(other, container.rid, "primary", None, clock.now())
+            return await undo.undo(other, container.rid, "primary", None, clock.now())
 
     told = asyncio.run(scenario())
     assert (told["restored"]["items"], told["alreadyPurged"]) == (3, 2)

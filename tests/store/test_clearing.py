@@ -14,7 +14,6 @@ from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.types import (
     ChangeSearch,
     Decision,
-    ExpirySpan,
     LoggedChange,
     PartitionAtCutoff,
     PurgeRequest,
@@ -23,7 +22,12 @@ from perseid.store.types import (
     Search,
     View,
 )
-from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from perseid.ttl import (
+    BEFORE_ANY_TS,
+    NOTHING_EXPIRED,
+    Cutoff,
+    ExpirySpan,
+)
 from tests.store.rows import (
     DATABASE,
     Run,

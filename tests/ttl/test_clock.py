@@ -15,11 +15,12 @@ from perseid.clock import MovableClock, Readings, SystemClock
 from perseid.config import Settings
 from perseid.documents import parse
 from perseid.errors import InsufficientStorage
-from perseid.http import metrics
+from perseid.http.metrics import exposition
 from perseid.model import Container
 from perseid.server import opened
 from perseid.service.account import Account
 from perseid.service.items import point_operations
+from perseid.service.lifetimes import metrics
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases
@@ -368,7 +369,7 @@ class Ward:
     async def shown_alarm(self) -> tuple[bool, int]:
         """The alarm in the figures, and in their text form."""
         figures = await metrics.collect(self.account, self.sweeper, self.machine.wall)
-        (value,) = re.findall(rb"^perseid_clock_alarm (\d)$", metrics.exposition(figures), re.M)
+        (value,) = re.findall(rb"^perseid_clock_alarm (\d)$", exposition(figures), re.M)
         return figures["clockAlarm"], int(value)
 
     async def add(self, id_: str) -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.documents import parse
-from perseid.http import metrics
 from perseid.model import Container
 from perseid.server import opened
 from perseid.service.account import Account
 from perseid.service.items import partition_key_delete, point_operations
+from perseid.service.lifetimes import metrics
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases

@@ -22,8 +22,16 @@ from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import imports, point_operations
 from perseid.service.items.scope import search_container
-from perseid.service.lifetimes import reports
+from perseid.service.lifetimes import metrics as account_metrics
+from perseid.service.lifetimes.audit import audit_entries
+from perseid.service.lifetimes.forecast import BUCKET_SECONDS, MOST_BUCKETS
+from perseid.service.lifetimes.forecast import forecast as forecast_expiry
+from perseid.service.lifetimes.item_explanation import explain_item
+from perseid.service.lifetimes.preview import preview as preview_change
+from perseid.service.lifetimes.settings import configure as configure_container
+from perseid.service.lifetimes.status import status
 from perseid.service.lifetimes.sweeper import Sweeper
+from perseid.service.lifetimes.undo import undo as undo_change
 from perseid.service.operation import begin, retry_if_stale
 from perseid.service.queries import explanation, query_requests
 from perseid.service.throughput import enforcement
@@ -137,7 +145,7 @@ async def _clock_changed(context: AdminContext, request: Request, exchange: Exch
 
 async def read_lifetimes(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """The policy, how many live under it, how many wait to be removed."""
-    body = await reports.status(context.account, _container(context, exchange), request.now)
+    body = await status(context.account, _container(context, exchange), request.now)
     return _json_response(body)
 
 
@@ -149,19 +157,19 @@ async def preview(context: AdminContext, request: Request, exchange: Exchange) -
     default_ttl = ttl.check_default_ttl(body["defaultTtl"])
     container = _container(context, exchange)
     return _json_response(
-        await reports.preview(context.account, container, default_ttl, request.now)
+        await preview_change(context.account, container, default_ttl, request.now)
     )
 
 
 async def forecast(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """?bucket=hour&count=24: who dies when, under the policy as it is."""
     options = _query_options(request, bucket="hour", count="24")
-    width = reports.FORECAST_BUCKETS.get(options["bucket"])
+    width = BUCKET_SECONDS.get(options["bucket"])
     if width is None:
-        raise BadRequest(f"bucket is one of {', '.join(reports.FORECAST_BUCKETS)}.")
-    count = _integer_option(options, "count", reports.LARGEST_FORECAST)
+        raise BadRequest(f"bucket is one of {', '.join(BUCKET_SECONDS)}.")
+    count = _integer_option(options, "count", MOST_BUCKETS)
     container = _container(context, exchange)
-    body = await reports.forecast(context.account, container, width, count, request.now)
+    body = await forecast_expiry(context.account, container, width, count, request.now)
     seconds = context.sweeper.drain_seconds(body["pendingPurge"]["items"])
     return _json_response(body | {"drainSeconds": seconds})
 
@@ -177,7 +185,7 @@ async def explain(context: AdminContext, request: Request, exchange: Exchange) -
     )
     proposed = ttl.check_item_ttl(body["ttl"]) if "ttl" in body else None
     op = begin(context.account, container, request.now)
-    return _json_response(await reports.explain(op, logical_partition, body["id"], proposed))
+    return _json_response(await explain_item(op, logical_partition, body["id"], proposed))
 
 
 async def undo(context: AdminContext, request: Request, exchange: Exchange) -> Response:
@@ -185,7 +193,7 @@ async def undo(context: AdminContext, request: Request, exchange: Exchange) -> R
     rid = _container(context, exchange).rid
     confirmation = request.header(CONFIRM)
     return _json_response(
-        await reports.undo(context.account, rid, exchange.caller, confirmation, request.now)
+        await undo_change(context.account, rid, exchange.caller, confirmation, request.now)
     )
 
 
@@ -193,8 +201,10 @@ async def configure(context: AdminContext, request: Request, exchange: Exchange)
     """{"purgeHoldSeconds": n, "guard": "500" or "10%" or null}"""
     rid = _container(context, exchange).rid
     settings = parse_object(request.body)
-    changed = await reports.configure(context.account, rid, settings, exchange.caller, request.now)
-    return _json_response(await reports.status(context.account, changed, request.now))
+    changed = await configure_container(
+        context.account, rid, settings, exchange.caller, request.now
+    )
+    return _json_response(await status(context.account, changed, request.now))
 
 
 async def drain(context: AdminContext, _request: Request, exchange: Exchange) -> Response:
@@ -211,7 +221,7 @@ async def audit(context: AdminContext, request: Request, exchange: Exchange) -> 
     after = _integer_option(options, "after", 2**62, least=0)
     limit = _integer_option(options, "limit", 10_000)
     return _json_response(
-        {"entries": await reports.audit(context.account, container, after, limit)}
+        {"entries": await audit_entries(context.account, container, after, limit)}
     )
 
 
@@ -316,7 +326,7 @@ async def confirm_clock(context: AdminContext, request: Request, exchange: Excha
 
 async def read_metrics(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
     """Prometheus text."""
-    figures = await metrics.collect(context.account, context.sweeper, request.now)
+    figures = await account_metrics.collect(context.account, context.sweeper, request.now)
     text = metrics.exposition(figures)
     return Response(200, [], text, "text/plain; version=0.0.4; charset=utf-8")
 
@@ -324,7 +334,9 @@ async def read_metrics(context: AdminContext, request: Request, _exchange: Excha
 async def read_metrics_json(
     context: AdminContext, request: Request, _exchange: Exchange
 ) -> Response:
-    return _json_response(await metrics.collect(context.account, context.sweeper, request.now))
+    return _json_response(
+        await account_metrics.collect(context.account, context.sweeper, request.now)
+    )
 
 
 # Path below the prefix, `*` for a name -> method -> handler.

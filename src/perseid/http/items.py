@@ -30,7 +30,6 @@ from perseid.model import Container, Row
 from perseid.service.account import Account
 from perseid.service.items import feed, patches, point_operations
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
-from perseid.service.lifetimes import reports
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
 
@@ -182,7 +181,7 @@ def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
     """When the item expires, for requests that ask."""
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [(TTL_SOURCE, reports.ttl_source(policy, row.ttl))]
+    headers = [(TTL_SOURCE, ttl.ttl_source(row.ttl, policy))]
     if expires_at is not None:
         headers.append((EXPIRES_AT, str(expires_at)))
         headers.append((REMAINING, str(expires_at - max(op.ts, row.ts))))

@@ -1,14 +1,9 @@
-"""Figures about lifetimes, purging and throughput, as JSON and in the Prometheus text format."""
+"""The metrics of the account in the Prometheus text format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
-
-from perseid.service.account import Account
-from perseid.service.lifetimes import reports
-from perseid.service.lifetimes.sweeper import Sweeper
-from perseid.service.throughput import enforcement
 
 # name, type, help text, path of the value in the metrics of a container
 _SERIES: Final = (
@@ -40,44 +35,25 @@ _SERIES: Final = (
 )  # fmt: skip
 
 
-async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, Any]:
-    """All figures of the account."""
-    containers = []
-    for container in account.catalog.containers():
-        figures = await reports.status(account, container, now)
-        figures |= enforcement.figures(account, container, now) | {
-            "purgeCharge": round(sweeper.charges.get(container.rid, 0.0), 2),
-            "expiredTotal": figures["purgedTotal"] + figures["pendingPurge"]["items"],
-        }
-        containers.append(figures)
-    return {
-        "asOf": now,
-        "requests": account.requests,
-        "sweeperPaused": sweeper.is_paused,
-        "clockAlarm": sweeper.alarm is not None,
-        "containers": containers,
-    }
+def exposition(metrics: dict[str, Any]) -> bytes:
+    """The text for what `service.lifetimes.metrics.collect` returns."""
+    return "".join(f"{line}\n" for line in _lines(metrics)).encode()
 
 
-def exposition(figures: dict[str, Any]) -> bytes:
-    """The figures as Prometheus scrapes them."""
-    return "".join(f"{line}\n" for line in _lines(figures)).encode()
-
-
-def _lines(figures: dict[str, Any]) -> Iterator[str]:
+def _lines(metrics: dict[str, Any]) -> Iterator[str]:
     for name, kind, text, value in (
-        ("requests_total", "counter", "Requests admitted.", figures["requests"]),
-        ("sweeper_paused", "gauge", "Whether removal is paused.", int(figures["sweeperPaused"])),
-        ("clock_alarm", "gauge", "Whether the clock leapt ahead.", int(figures["clockAlarm"])),
+        ("requests_total", "counter", "Requests admitted.", metrics["requests"]),
+        ("sweeper_paused", "gauge", "1 if purging is paused.", int(metrics["sweeperPaused"])),
+        ("clock_alarm", "gauge", "1 after a clock jump.", int(metrics["clockAlarm"])),
     ):
         yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")
         yield f"perseid_{name} {value}"
     for name, kind, text, path in _SERIES:
         yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")
-        for container in figures["containers"]:
+        for container in metrics["containers"]:
             value = container
-            for step in path:
-                value = value[step]
+            for key in path:
+                value = value[key]
             if value is not None:
                 label = container["container"].replace("\\", "\\\\").replace('"', '\\"')
                 yield f'perseid_{name}{{container="{label}"}} {value}'

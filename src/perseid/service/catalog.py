@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from perseid.charges import compile_paths
 from perseid.errors import CosmosError, OwnerNotFound, ResourceNotFound
-from perseid.model import Container, Database, PurgeHold
+from perseid.model import Container, Database
 from perseid.partition import parse_definition, split
 from perseid.paths import parse_path
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StoreError
-from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
+from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy, PurgeHold
 
 
 class Catalog:

@@ -17,7 +17,7 @@ from perseid.query import validate_computed
 from perseid.service.account import Account
 from perseid.service.definitions.container import replaced_container
 from perseid.service.items import point_operations
-from perseid.service.lifetimes import reports
+from perseid.service.lifetimes.preview import check_guard
 from perseid.service.operation import begin
 from perseid.service.resources import containers, databases, offers
 from perseid.service.throughput.rules import (
@@ -103,7 +103,7 @@ class _Plan:
             )
             default_ttl = definition.get("defaultTtl")
             if default_ttl != existing.policy.default_ttl:
-                await reports.check_guard(account, existing, default_ttl, None, now)
+                await check_guard(account, existing, default_ttl, None, now)
         except CosmosError as exc:
             text = f"the container '{existing.id}' exists: {exc.message}"
             self.problems.append(declared.node.at(text))

@@ -22,7 +22,6 @@ from perseid.store.types import (
     Cleared,
     Decision,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OnGroups,
     PurgeRequest,
@@ -34,7 +33,10 @@ from perseid.store.types import (
     SearchPage,
     View,
 )
-from perseid.ttl import Cutoff
+from perseid.ttl import (
+    Cutoff,
+    ExpirySpan,
+)
 
 T = TypeVar("T")
 

@@ -9,7 +9,14 @@ from perseid.conditions import Filter, Order, OrderPosition, PropertyPath
 from perseid.errors import StartError
 from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Container, ItemKey, Row
-from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from perseid.ttl import (
+    BEFORE_ANY_TS,
+    NO_EXPIRY_AGES,
+    NOTHING_EXPIRED,
+    Cutoff,
+    ExpiryAges,
+    ExpiryKind,
+)
 
 T = TypeVar("T")
 
@@ -234,14 +241,6 @@ class ChangePage(NamedTuple):
     is_complete: bool
 
 
-class ExpirySpan(NamedTuple):
-    """Items whose base lies in (after, upto]: see ttl.Horizon for what the base is."""
-
-    kind: Literal["inheriting", "own"]
-    after: int
-    upto: int
-
-
 class ExpiryCount(NamedTuple):
     """How many items, their bytes, the first and last `_ts` among them, the highest base."""
 
@@ -250,20 +249,6 @@ class ExpiryCount(NamedTuple):
     oldest: int | None
     newest: int | None
     last: int | None
-
-
-class ExpiryAges(NamedTuple):
-    """How old inheriting items were when they died: those written up to `until`, and later ones."""
-
-    until: int
-    before: int
-    after: int
-
-    def of(self, ts: int) -> int:
-        return self.before if ts <= self.until else self.after
-
-
-NO_EXPIRY_AGES: Final = ExpiryAges(0, 0, 0)
 
 
 class PurgeRequest(NamedTuple):
@@ -283,7 +268,7 @@ class PurgedItem(NamedTuple):
     """An expired item that a purge removes. `base` is what the cutoff is compared with."""
 
     number: int
-    kind: Literal["inheriting", "own"]
+    kind: ExpiryKind
     base: int
     expired_at: int
     size: int

@@ -21,7 +21,6 @@ from perseid.store.types import (
     ChangeSearch,
     Cleared,
     Decision,
-    ExpirySpan,
     PartitionAtCutoff,
     PurgeRequest,
     Put,
@@ -31,7 +30,12 @@ from perseid.store.types import (
     Search,
     View,
 )
-from perseid.ttl import BEFORE_ANY_TS, NOTHING_EXPIRED, Cutoff
+from perseid.ttl import (
+    BEFORE_ANY_TS,
+    NOTHING_EXPIRED,
+    Cutoff,
+    ExpirySpan,
+)
 from tests.store.rows import DATABASE, Run, added_container
 from tests.support.builders import PARTITION_KEY
 

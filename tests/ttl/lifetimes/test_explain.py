@@ -102,7 +102,7 @@ def test_explain_the_living(
         "asOf": start + 4,
         "live": True,
         "rule": rule,
-        "reason": "alive under the current policy and every earlier one",
+        "reason": "live under the current policy and every earlier one",
         "expiresAt": ends,
         "remainingSeconds": None if ends is None else ends - start - 4,
         "ttlSource": origin,
@@ -113,10 +113,10 @@ def test_explain_the_living(
 @pytest.mark.parametrize(
     ("default_ttl", "item_ttl", "rule", "because", "life"),
     [
-        (10, ABSENT, "T-022", "the container's defaultTtl has ended it", 10),
-        (10, 5, "T-028", "its own ttl has ended", 5),
-        (10, 20, "T-028", "its own ttl has ended", 20),
-        (-1, 5, "T-027", "its own ttl has ended", 5),
+        (10, ABSENT, "T-022", "the container's defaultTtl has passed", 10),
+        (10, 5, "T-028", "its own ttl has passed", 5),
+        (10, 20, "T-028", "its own ttl has passed", 20),
+        (-1, 5, "T-027", "its own ttl has passed", 5),
     ],
 )
 def test_explain_the_dead(
@@ -138,12 +138,12 @@ def test_explain_the_dead(
 @pytest.mark.parametrize(
     ("first", "then", "item_ttl", "rule", "because"),
     [
-        (10, None, ABSENT, "T-020", "an earlier defaultTtl of the container has ended it"),
-        (10, -1, ABSENT, "T-021", "an earlier defaultTtl of the container has ended it"),
-        (10, 1000, ABSENT, "T-022", "an earlier defaultTtl of the container has ended it"),
-        (-1, None, 10, "T-026", "its own ttl ended before time to live was switched off"),
-        (100, None, 10, "T-026", "its own ttl ended before time to live was switched off"),
-        (100, -1, 10, "T-027", "its own ttl has ended"),
+        (10, None, ABSENT, "T-020", "an earlier defaultTtl of the container has passed"),
+        (10, -1, ABSENT, "T-021", "an earlier defaultTtl of the container has passed"),
+        (10, 1000, ABSENT, "T-022", "an earlier defaultTtl of the container has passed"),
+        (-1, None, 10, "T-026", "its own ttl passed before TTL was switched off"),
+        (100, None, 10, "T-026", "its own ttl passed before TTL was switched off"),
+        (100, -1, 10, "T-027", "its own ttl has passed"),
     ],
 )
 def test_explain_those_dead_of_an_earlier_policy(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perseid.service.lifetimes import reports
+from perseid.service.lifetimes.preview import parse_guard
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
 from tests.support.ttl_containers import Shelf, Shelves
@@ -34,7 +34,7 @@ def test_the_guard_of_a_container(shelves: Shelves, guard: Any, is_refused: bool
         return
     assert (reply.status, reply.json["code"]) == (412, "PreconditionFailed")
     assert reply.json["preview"] == told
-    assert "would end 4 items at once" in reply.json["message"]
+    assert "would expire 4 items immediately" in reply.json["message"]
     assert shelf.counted() == 4
     assert shelf.definition()["defaultTtl"] == -1
     assert status(shelf)["policyChanges"] == 0
@@ -182,4 +182,4 @@ def test_the_guard_stays_after_a_restart(place: Place) -> None:
     ],
 )
 def test_guards_in_numbers(text: str, living: int, limit: float) -> None:
-    assert reports.parse_guard(text, living) == limit
+    assert parse_guard(text, living) == limit

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perseid.server import opened
-from perseid.service.lifetimes import reports
+from perseid.service.lifetimes.undo import undo as undo_change
 from perseid.service.resources import containers
 from perseid.store.types import AuditEntry
 from tests.support.purging import Kept, container_at, set_default, stock
@@ -203,7 +203,7 @@ def test_undo_before_the_change_is_counted(place: Place, monkeypatch: pytest.Mon
             monkeypatch.setattr(account.stores.metadata, "change", held_up)
             await set_default(account, 50)
             undone = asyncio.create_task(
-                reports.undo(account, container.rid, "primary", None, clock.now())
+                undo_change(account, container.rid, "primary", None, clock.now())
             )
             await asyncio.wait((undone,), timeout=1)  # it may choose to wait for the count
             gate.set()

@@ -200,7 +200,7 @@ def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableCl
         'partition key ["p"]',
         f"last written {instant_text(now)}",
         "its own ttl 5",
-        "state alive under the current policy and every earlier one",
+        "state live under the current policy and every earlier one",
         "decided by the item",
         f"ends {instant_text(now + 5)}",
         "remaining 5s",
@@ -211,7 +211,7 @@ def test_explain_the_living(run: Run, stocked: tuple[str, str], clock: MovableCl
 def test_explain_the_dead(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
     clock.advance(5)
     found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '["p"]')))
-    assert "state dead: its own ttl has ended" in found
+    assert "state dead: its own ttl has passed" in found
     assert "removed before it 0" in found
 
 

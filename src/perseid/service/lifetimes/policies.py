@@ -1,57 +1,65 @@
-"""A container's TTL policy over time: what may be purged, what a change leaves behind.
+"""A container's TTL policy over time: what may be purged, what a change has to record.
 
-The state kept with a container: `deaths` (see ttl.Policy), `previous` for the undo, `hold` while
-dead items are kept, and the container's own guard and hold settings.
+The state stored with a container: `deaths` (see ttl.Policy), `previous` for the undo, `hold_*` for
+the purge hold, and the container's own guard.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from perseid import ttl
+from perseid.errors import NotFound
 from perseid.model import Container
 from perseid.service.account import Account
-from perseid.store.types import ExpiryAges
-from perseid.ttl import NOTHING_EXPIRED, Cutoff, Policy
+from perseid.ttl import NOTHING_EXPIRED, Cutoff, ExpiryAges, Policy
+
+
+def current_container(account: Account, rid: str) -> Container:
+    """The container as the catalog has it now; the caller holds the metadata lock."""
+    container = account.catalog.container_by_rid(rid)
+    if container is None:
+        raise NotFound("The container no longer exists.")
+    return container
 
 
 def expiry_ages(container: Container) -> ExpiryAges:
-    """For the order of removal; exact for the two latest policies that had a default."""
-    policy = container.policy
-    after = max(policy.default_ttl or 0, 0)
-    return ExpiryAges(policy.final_inherited_cutoff, container.age_at_final_expiry, after)
+    return ttl.expiry_ages(container.policy, container.age_at_final_expiry)
 
 
 def purge_cutoff(account: Account, container: Container, now: float) -> Cutoff:
-    """What may be removed physically: the dead, less those on hold."""
-    purge_hold = container.purge_hold
-    if now < purge_hold.since + purge_hold.seconds:
-        # The change may have revived some of them: see `revive_unpurged`.
-        return purge_hold.cutoff.common(account.cutoff(container, now))
-    return account.cutoff(container, now - purge_hold.seconds)
+    """What may be purged: expired items, except those on hold."""
+    return ttl.purge_cutoff(
+        container.policy,
+        container.purge_hold,
+        int(now),
+        revive_unpurged=account.settings.revive_unpurged,
+    )
 
 
 def previous_cutoff(account: Account, container: Container, now: float) -> Cutoff | None:
-    """What the policy before the last change would have killed by now."""
+    """What would have expired by now under the policy before the last change, if there was one."""
     if account.catalog.container_by_rid(container.rid) is None:
-        return None  # dropped a moment ago
+        return None  # it was deleted meanwhile
     previous = previous_policy(account.catalog.resource(container.rid).state)
     return None if previous is None else account.cutoff_under(previous, now)
 
 
 async def count_expired_by_change(account: Account, container: Container) -> int:
-    """How many removed items a policy before would have spared, over the container's life."""
+    """How many items were purged since the container exists that only the policy change before
+    their purge expired."""
     return (await account.usage(container, NOTHING_EXPIRED)).expired_by_change
 
 
 async def policy_change_state(
     account: Account, container: Container, default_ttl: int | None, now: float
 ) -> dict[str, Any]:
-    """What the container's state becomes when `defaultTtl` changes."""
+    """The keys of the container's state that a change of `defaultTtl` sets."""
     old = container.policy
     return {
         "previous": {
             "default_ttl": old.default_ttl,
-            "deaths": [old.final_inherited_cutoff, old.final_own_cutoff],
+            "deaths": [*old.final_cutoff],
             "dead_age": container.age_at_final_expiry,
             "spared": await count_expired_by_change(account, container),
         },
@@ -61,18 +69,17 @@ async def policy_change_state(
 
 
 def final_cutoff_state(container: Container, default_ttl: int | None, now: float) -> dict[str, Any]:
-    """What a change of `defaultTtl` in this second leaves to remember of the policy before."""
-    policy, old = container.policy.changed(default_ttl, int(now)), container.policy
-    is_same = policy.final_inherited_cutoff == old.final_inherited_cutoff
-    return {
-        "deaths": [policy.final_inherited_cutoff, policy.final_own_cutoff],
-        "dead_age": container.age_at_final_expiry if is_same else old.default_ttl or 0,
-    }
+    """What a change of `defaultTtl` at `now` records about expiry under the policy before."""
+    old, new = container.policy, container.policy.changed(default_ttl, int(now))
+    age = ttl.changed_age_at_final_expiry(old, new, container.age_at_final_expiry)
+    return {"deaths": [*new.final_cutoff], "dead_age": age}
 
 
 def purge_hold_state(cutoff: Cutoff, now: float) -> dict[str, Any]:
-    """From a change on, for as long as dead items are held, only what could be removed before it
-    may be removed. Kept even where none are held: that may be decided after the change."""
+    """After a policy change, a purge hold lets only those items be purged that could be before it.
+
+    Recorded without a hold as well, because the hold may be set after the change.
+    """
     return {"hold_since": int(now), "hold_horizon": [*cutoff]}
 
 

@@ -14,7 +14,9 @@ from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.catalog import retention_minutes
 from perseid.service.definitions.container import new_container, replaced_container
-from perseid.service.lifetimes import policies, reports
+from perseid.service.lifetimes import policies
+from perseid.service.lifetimes.audit import audit_change_later
+from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
@@ -110,9 +112,7 @@ async def replace(
             await account.change([PutResource(replacement, replaces=old.etag)])
             changed = account.catalog.container_for(replacement)
         else:
-            await reports.check_guard(
-                account, container, properties.get("defaultTtl"), confirmation, now
-            )
+            await check_guard(account, container, properties.get("defaultTtl"), confirmation, now)
             replacement = replacement._replace(etag=await account.new_etag(now))
             changed = await _change_policy(account, container, replacement, caller)
         if properties["indexingPolicy"] != container.properties["indexingPolicy"]:
@@ -165,7 +165,7 @@ async def _change_policy(
         follow_up_change,
     )
     changed = account.catalog.container_for(resource)
-    reports.audit_change_later(account, container, changed, caller, now)
+    audit_change_later(account, container, changed, caller, now)
     return changed
 
 

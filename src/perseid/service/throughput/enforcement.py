@@ -111,7 +111,7 @@ def record_purge_charge(account: Account, container: Container, charge: float) -
     _budgets(account).meter(container.rid).consumed += hundredths(charge)
 
 
-def figures(account: Account, container: Container, now: float) -> dict[str, Any]:
+def throughput_metrics(account: Account, container: Container, now: float) -> dict[str, Any]:
     """What the container's requests have consumed, and what its throughput comes to."""
     if account.budgets is None:
         return UNMETERED

@@ -34,23 +34,32 @@ from perseid.store.types import (
     NOTHING_PURGED,
     Cleared,
     ExpiryCount,
-    ExpirySpan,
     PurgedItem,
     PurgeLeaseTaken,
     PurgeRequest,
     PurgeResult,
 )
-from perseid.ttl import BEFORE_ANY_TS, EXPIRED_BY_CHANGE_SQL, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
+from perseid.ttl import (
+    BEFORE_ANY_TS,
+    EXPIRED_BY_CHANGE_SQL,
+    EXPIRING_ITEMS_SQL,
+    LIVE_SQL,
+    Cutoff,
+    ExpirySpan,
+)
 
 T = TypeVar("T")
 
 LEASE: Final = 10.0  # seconds for which the one who removes the dead of a range keeps that office
 
 # The casts tell the server the types of parameters that stand next to each other only.
+_EXPIRED_AT: Final = ttl.inherited_expired_at_sql(
+    ":until::bigint", ":before::bigint", ":after::bigint"
+)
 _PURGE_CANDIDATES: Final = (
     "SELECT * FROM ("
-    " (SELECT number, 'inheriting' AS kind, ts AS base, ts + CASE WHEN ts <= :until::bigint"
-    " THEN :before::bigint ELSE :after::bigint END AS expired_at, size, terms"
+    " (SELECT number, 'inheriting' AS kind, ts AS base,"
+    f" {_EXPIRED_AT} AS expired_at, size, terms"
     " FROM items WHERE part = :part AND ttl IS NULL AND ts <= :inherited ORDER BY ts LIMIT :limit)"
     " UNION ALL (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
     " FROM items WHERE part = :part AND ttl > 0 AND ts + ttl <= :own"
@@ -187,8 +196,8 @@ class PostgresExpiry:
             if floor is None:
                 values = {"part": part, "pk": pk, **cutoff._asdict()}
                 values |= {
-                    "spare_inherited": previous_cutoff.inherited,
-                    "spare_own": previous_cutoff.own,
+                    "previous_inherited": previous_cutoff.inherited,
+                    "previous_own": previous_cutoff.own,
                 }
                 (found,) = await pipelined(db, *first, positional(_DELETE_PARTITION, values))
                 groups = [*map(_SizeGroup._make, found)]
@@ -317,7 +326,8 @@ class PostgresExpiry:
             container,
             range_index,
             span,
-            "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)::bigint",
+            f"{ttl.bucket_sql('{base}', ':origin', ':width')} AS bucket,"
+            " COUNT(*), SUM(size)::bigint",
             "GROUP BY bucket",
             origin=origin,
             width=width,
@@ -395,7 +405,7 @@ def _size_groups(rows: Sequence[Row], cutoff: Cutoff, previous_cutoff: Cutoff) -
     terms: Counter[tuple[bool, bool, int]] = Counter()
     for row in rows:
         is_live = ttl.is_live(row.ts, row.ttl, cutoff)
-        is_expired_by_change = not is_live and ttl.is_live(row.ts, row.ttl, previous_cutoff)
+        is_expired_by_change = ttl.is_expired_by_change(row.ts, row.ttl, cutoff, previous_cutoff)
         counts[is_live, is_expired_by_change, row.size] += 1
         terms[is_live, is_expired_by_change, row.size] += row.terms
     return [_SizeGroup(*group, items, terms[group]) for group, items in counts.items()]

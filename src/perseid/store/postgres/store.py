@@ -35,7 +35,6 @@ from perseid.store.types import (
     Cleared,
     Decision,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OnGroups,
     PurgeRequest,
@@ -47,7 +46,10 @@ from perseid.store.types import (
     SearchPage,
     View,
 )
-from perseid.ttl import Cutoff
+from perseid.ttl import (
+    Cutoff,
+    ExpirySpan,
+)
 
 log = logging.getLogger(__name__)
 

@@ -46,9 +46,9 @@ class RangeState(NamedTuple):
         size = sum(purged_item.size for purged_item in items_purged)
         expired_by_change = 0
         if previous_cutoff is not None:
-            bounds = {"inheriting": previous_cutoff.inherited, "own": previous_cutoff.own}
             expired_by_change = sum(
-                purged_item.base > bounds[purged_item.kind] for purged_item in items_purged
+                purged_item.base > previous_cutoff.bound(purged_item.kind)
+                for purged_item in items_purged
             )
         return RangeState(
             self.lsn + 1,

@@ -11,23 +11,31 @@ import orjson
 
 from perseid.model import RANGE_SHIFT, Row, StorageUsage
 from perseid.store.sqlite import tombstones
-from perseid.store.types import ExpiryCount, ExpirySpan, PurgedItem, PurgeRequest
-from perseid.ttl import BEFORE_ANY_TS, EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
+from perseid.store.types import (
+    ExpiryCount,
+    PurgedItem,
+    PurgeRequest,
+)
+from perseid.ttl import (
+    EXPIRING_ITEMS_SQL,
+    LIVE_SQL,
+    Cutoff,
+    ExpirySpan,
+    bucket_sql,
+    expired_spans,
+    inherited_expired_at_sql,
+)
 
 
 def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) -> StorageUsage:
     """What a range holds, living and dead."""
-    spans = (
-        ExpirySpan("inheriting", BEFORE_ANY_TS, cutoff.inherited),
-        ExpirySpan("own", BEFORE_ANY_TS, cutoff.own),
-    )
     with db:  # one snapshot: a purge that commits in between would be counted by half
         items, size, purged, purged_size, expired_by_change = db.execute(
             "SELECT items, bytes, purged_items, purged_bytes, spared FROM positions"
             " WHERE container = ? AND range = ?",
             (number, range_index),
         ).get or (0, 0, 0, 0, 0)
-        counts = [_count(db, number, range_index, span) for span in spans]
+        counts = [_count(db, number, range_index, span) for span in expired_spans(cutoff)]
         hidden = tombstones.hidden_usage(db, number, range_index)
     expired, expired_size = (sum(column) for column in zip(*counts, strict=True))
     # Nobody sees whether what is hidden has been removed yet.
@@ -62,7 +70,7 @@ def purge_candidates(db: apsw.Connection, request: PurgeRequest, limit: int) -> 
         "SELECT json_group_array(json_array(number, kind, base, ended, size, terms)) FROM ("
         "SELECT * FROM ("
         " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
-        " ts + CASE WHEN ts <= :until THEN :before ELSE :after END AS ended, size, terms"
+        f" {inherited_expired_at_sql(':until', ':before', ':after')} AS ended, size, terms"
         f" FROM standing_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
         " ORDER BY ts LIMIT :limit)"
         " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
@@ -90,7 +98,7 @@ def histogram(
     sql = _span_sql(
         number,
         span,
-        "({base} - :origin - 1) / :width AS bucket, COUNT(*), SUM(size)",
+        f"{bucket_sql('{base}', ':origin', ':width')} AS bucket, COUNT(*), SUM(size)",
         "GROUP BY bucket",
     )
     values = _span_values(range_index, span) | {"origin": origin, "width": width}

@@ -12,7 +12,7 @@ from perseid.store.sql.candidates import required_ids
 from perseid.store.sql.pages import PageBuilder
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql
 from perseid.store.types import Search, SearchPage
-from perseid.ttl import LIVE_SQL
+from perseid.ttl import LIVE_ALTERNATIVES_SQL, LIVE_SQL
 
 # A row of an item as SQL; the order is that of model.Row.
 COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, CAST(json(body) AS BLOB)"
@@ -72,11 +72,6 @@ def _next_live(db: apsw.Connection, number: int, search: Search, after: int) -> 
         range_indexes = range(max(after, 0) >> RANGE_SHIFT, ((highest or 0) >> RANGE_SHIFT) + 1)
     else:
         range_indexes = range(search.range_index, search.range_index + 1)
-    live = (
-        "ttl IS NULL AND ts > :inherited",
-        "ttl > 0 AND ts + ttl > :own",
-        "ttl = -1",
-    )
     for index in range_indexes:  # one after the other: their numbers follow each other as well
         values = {
             "after": after,
@@ -90,7 +85,7 @@ def _next_live(db: apsw.Connection, number: int, search: Search, after: int) -> 
                 f" AND {condition} AND number > :after",
                 values,
             ).get
-            for condition in live
+            for condition in LIVE_ALTERNATIVES_SQL
         ]
         first = min((each for each in numbers if each is not None), default=None)
         if first is not None:

@@ -45,7 +45,6 @@ from perseid.store.types import (
     Cleared,
     Decision,
     ExpiryCount,
-    ExpirySpan,
     LatestPage,
     OnGroups,
     PartitionAtCutoff,
@@ -62,7 +61,11 @@ from perseid.store.types import (
     StoreError,
     View,
 )
-from perseid.ttl import LIVE_SQL, Cutoff
+from perseid.ttl import (
+    LIVE_SQL,
+    Cutoff,
+    ExpirySpan,
+)
 
 T = TypeVar("T")
 

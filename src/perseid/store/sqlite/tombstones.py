@@ -166,8 +166,8 @@ def hidden_item(db: apsw.Connection, tombstone: Tombstone, item_id: str) -> list
 def _values(tombstone: Tombstone) -> dict[str, Any]:
     bounds = {"pk": tombstone.pk, "after": tombstone.after, "lsn": tombstone.lsn}
     previous_cutoff = {
-        "spare_inherited": tombstone.previous_cutoff.inherited,
-        "spare_own": tombstone.previous_cutoff.own,
+        "previous_inherited": tombstone.previous_cutoff.inherited,
+        "previous_own": tombstone.previous_cutoff.own,
     }
     return bounds | tombstone.cutoff._asdict() | previous_cutoff
 
