@@ -1,6 +1,6 @@
-"""Throughput enforcement: who pays for a container, who is admitted, what the sweeper may spend.
+"""Throughput enforcement: which budget a container uses, admission, and purge allowances.
 
-Only with --enforce-throughput: an account without budgets never comes here.
+Only with --enforce-throughput: without it the account has no budgets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perseid.service.throughput.budgets import (
 )
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, SERVERLESS_RATE
 
-# What metrics show while nothing is metered; then there is always something left over.
+# The metrics without enforcement. No second is exhausted then.
 UNMETERED: Final[dict[str, Any]] = {
     "consumedTotal": None,
     "throttledTotal": None,
@@ -45,7 +45,7 @@ def wait_ms(
 ) -> int:
     """0 if a request over these ranges is admitted, else in how many milliseconds it would be.
 
-    It needs something left in each of them.
+    A request is admitted if something is left in each of the ranges.
     """
     budgets = _budgets(account)
     seconds = max(
@@ -60,7 +60,7 @@ def wait_ms(
 def allowance(
     account: Account, container: Container, range_indexes: Sequence[int], now: float
 ) -> float:
-    """The request units that each of the ranges has left in this second."""
+    """The request units that every one of the ranges has left in this second."""
     return min(_budget(account, container, part, now).balance for part in range_indexes) / UNIT
 
 
@@ -73,7 +73,7 @@ def book(
     *,
     is_low: bool,
 ) -> None:
-    """Takes what a request has cost from the ranges it has touched, in equal shares."""
+    """Charges a request to the ranges it has touched, in equal shares."""
     amount = hundredths(charge)
     for part, share in zip(range_indexes, split_evenly(amount, len(range_indexes)), strict=True):
         _budget(account, container, part, now).spend(share, is_low=is_low)
@@ -83,7 +83,7 @@ def book(
 def open_purge_allowance(
     account: Account, container: Container, part: int, now: float
 ) -> PurgeAllowance | None:
-    """What the sweeper may spend on the dead of a range now; None: it is another's turn."""
+    """What the sweeper may use for a range now; None while another container is waiting."""
     return _budget(account, container, part, now).purge_allowance((container.rid, part))
 
 
@@ -102,17 +102,17 @@ def charge_purge(
 
 
 def is_purge_metered(account: Account) -> bool:
-    """In a serverless account removing the dead is metered like deleting; elsewhere it is free."""
+    """In a serverless account a purge is metered like a delete; elsewhere it is free."""
     return account.budgets is not None and account.settings.serverless
 
 
 def record_purge_charge(account: Account, container: Container, charge: float) -> None:
-    """The dead were removed where that is metered, by the sweeper or by a request."""
+    """Adds a metered purge, by the sweeper or by a request, to the consumption."""
     _budgets(account).meter(container.rid).consumed += hundredths(charge)
 
 
 def throughput_metrics(account: Account, container: Container, now: float) -> dict[str, Any]:
-    """What the container's requests have consumed, and what its throughput comes to."""
+    """What the requests of a container have consumed, and its throughput."""
     if account.budgets is None:
         return UNMETERED
     payer = _payer(account, container)
@@ -129,7 +129,7 @@ def throughput_metrics(account: Account, container: Container, now: float) -> di
 
 
 def exhausted_seconds_total(account: Account, now: float) -> int:
-    """Of all budgets together, each of which counts once, whoever shares it."""
+    """The exhausted seconds of all budgets; a shared budget counts once."""
     if account.budgets is None:
         return 0
     for container in account.catalog.containers():
@@ -139,7 +139,7 @@ def exhausted_seconds_total(account: Account, now: float) -> int:
 
 
 def _budgets(account: Account) -> Budgets:
-    assert account.budgets is not None  # noqa: S101  (the callers looked)
+    assert account.budgets is not None  # noqa: S101  (checked by the callers)
     return account.budgets
 
 
@@ -169,7 +169,7 @@ def _find_payer(account: Account, container: Container) -> Payer:
         return Payer(container.rid, None, SERVERLESS_RATE * UNIT)
     own = offers.throughput_of(account, container.rid)
     shared = offers.throughput_of(account, container.database.rid) if own is None else None
-    if shared is not None:  # all its containers have one range, and share one budget
+    if shared is not None:  # such containers have one range each and share one budget
         return Payer(container.database.rid, shared, shared.ceiling * UNIT)
     used = own or DEFAULT_THROUGHPUT
     return Payer(container.rid, used, used.ceiling * UNIT // len(container.ranges))
