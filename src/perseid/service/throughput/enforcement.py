@@ -49,7 +49,8 @@ def wait_ms(
     """
     budgets = _budgets(account)
     seconds = max(
-        _budget(account, container, part, now).wait(is_low=is_low) for part in range_indexes
+        _budget(account, container, range_index, now).wait(is_low=is_low)
+        for range_index in range_indexes
     )
     if not seconds:
         return 0
@@ -61,7 +62,10 @@ def allowance(
     account: Account, container: Container, range_indexes: Sequence[int], now: float
 ) -> float:
     """The request units that every one of the ranges has left in this second."""
-    return min(_budget(account, container, part, now).balance for part in range_indexes) / UNIT
+    return (
+        min(_budget(account, container, range_index, now).balance for range_index in range_indexes)
+        / UNIT
+    )
 
 
 def book(
@@ -75,30 +79,34 @@ def book(
 ) -> None:
     """Charges a request to the ranges it has touched, in equal shares."""
     amount = hundredths(charge)
-    for part, share in zip(range_indexes, split_evenly(amount, len(range_indexes)), strict=True):
-        _budget(account, container, part, now).spend(share, is_low=is_low)
+    for range_index, share in zip(
+        range_indexes, split_evenly(amount, len(range_indexes)), strict=True
+    ):
+        _budget(account, container, range_index, now).spend(share, is_low=is_low)
     _budgets(account).meter(container.rid).consumed += amount
 
 
 def open_purge_allowance(
-    account: Account, container: Container, part: int, now: float
+    account: Account, container: Container, range_index: int, now: float
 ) -> PurgeAllowance | None:
     """What the sweeper may use for a range now; None while another container is waiting."""
-    return _budget(account, container, part, now).purge_allowance((container.rid, part))
+    return _budget(account, container, range_index, now).purge_allowance(
+        (container.rid, range_index)
+    )
 
 
 def charge_purge(
     account: Account,
     container: Container,
-    part: int,
+    range_index: int,
     now: float,
     *,
     spent: int,
     next_charge: int | None,
 ) -> None:
     """Books what a purge step cost, in hundredths. Requests never pay for it."""
-    budget = _budget(account, container, part, now)
-    budget.charge_purge((container.rid, part), spent, next_charge)
+    budget = _budget(account, container, range_index, now)
+    budget.charge_purge((container.rid, range_index), spent, next_charge)
 
 
 def is_purge_metered(account: Account) -> bool:
@@ -116,7 +124,7 @@ def throughput_metrics(account: Account, container: Container, now: float) -> di
     if account.budgets is None:
         return UNMETERED
     payer = _payer(account, container)
-    ranges = [_budget(account, container, part.index, now) for part in container.ranges]
+    ranges = [_budget(account, container, key_range.index, now) for key_range in container.ranges]
     meter = account.budgets.meter(container.rid)
     return {
         "consumedTotal": meter.consumed / UNIT,
@@ -133,8 +141,8 @@ def exhausted_seconds_total(account: Account, now: float) -> int:
     if account.budgets is None:
         return 0
     for container in account.catalog.containers():
-        for part in container.ranges:
-            _budget(account, container, part.index, now)
+        for key_range in container.ranges:
+            _budget(account, container, key_range.index, now)
     return sum(budget.exhausted_seconds for budget in account.budgets.ranges.values())
 
 
@@ -143,13 +151,13 @@ def _budgets(account: Account) -> Budgets:
     return account.budgets
 
 
-def _budget(account: Account, container: Container, part: int, now: float) -> Budget:
+def _budget(account: Account, container: Container, range_index: int, now: float) -> Budget:
     """The budget of a range, in the second of `now`."""
     payer = _payer(account, container)
     ranges = _budgets(account).ranges
-    budget = ranges.get((payer.rid, part))
+    budget = ranges.get((payer.rid, range_index))
     if budget is None:
-        budget = ranges[payer.rid, part] = Budget(payer.rate, int(now), payer.rate)
+        budget = ranges[payer.rid, range_index] = Budget(payer.rate, int(now), payer.rate)
     budget.advance_to(int(now))
     if budget.rate != payer.rate:
         budget.change_rate(payer.rate)
