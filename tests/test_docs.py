@@ -22,7 +22,7 @@ from perseid.clock import MovableClock
 from perseid.commands import clock, query_shell, ttl
 from perseid.commands.cli import main
 from perseid.config import Settings
-from perseid.http import admin
+from perseid.http.admin import routes as admin
 from perseid.query import CallContext, compile_query, run
 from perseid.query.functions import AGGREGATES, BUILTINS
 from perseid.start_file import declarations

@@ -1,4 +1,4 @@
-"""The only reader of wall time. Everyone else is handed a `now`."""
+"""The only module that reads wall time. All others get `now` as an argument."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-LAST_SECOND: Final = 253_402_300_799  # of the year 9999, where calendars end
-_REPORTED_PAUSE: Final = 5.0  # seconds of standing still; less is what time servers do all day
+LAST_SECOND: Final = 253_402_300_799  # of the year 9999, the last one that calendars support
+_REPORTED_PAUSE: Final = 5.0  # seconds; time servers correct clocks by less than this
 
 
 class Clock(Protocol):
-    """Seconds since the epoch that never run backwards."""
+    """Seconds since the epoch; never runs backwards."""
 
     def now(self) -> float:
         """The time that decides `_ts` and expiry; read once per request."""
         ...
 
     def advance_to_at_least(self, floor: float) -> None:
-        """Never shows a time before `floor`: the highest that an earlier run has shown."""
+        """From now on shows no time before `floor`, the highest time of an earlier run."""
         ...
 
     def held_until(self) -> float | None:
-        """Where it stands until the system's time gets there; None if it does not wait."""
+        """The time it shows until the system clock has caught up; None if it is not ahead."""
         ...
 
 
 class Readings(NamedTuple):
-    """The machine's two clocks at one moment; only the second never jumps."""
+    """The machine's two clocks at one moment; the monotonic one never jumps."""
 
     wall: float
     monotonic: float
 
 
 def wall() -> float:
-    """The system's own time: for signature dates, which clients stamp with theirs."""
+    """The system's own time, for comparison with the dates that clients sign."""
     return time.time()
 
 
@@ -45,10 +45,10 @@ def readings() -> Readings:
 
 
 class SystemClock:
-    """System time, held back from ever going backwards.
+    """System time that never runs backwards.
 
-    A machine whose clock was set back keeps showing the highest time anyone has seen until the
-    real one has caught up, so nothing that died is seen again.
+    If the machine's clock is set back, this keeps showing the highest time it has shown until the
+    system time has caught up, so expired items do not become visible again.
     """
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:
@@ -56,8 +56,8 @@ class SystemClock:
         self._highest = 0.0
 
     def now(self) -> float:
-        # Two threads may race here; each still gets a time that neither will undercut by much
-        # less than the resolution of `_ts`, and never one before the floor.
+        # Two threads may race here. Their times then differ by much less than the resolution of
+        # `_ts`, and neither is before the floor.
         self._highest = highest = max(self._highest, self._read())
         return highest
 
@@ -70,14 +70,14 @@ class SystemClock:
 
 
 class ClockSetting(NamedTuple):
-    """How a clock that was moved differs from the one it is based on."""
+    """How a moved clock differs from the clock it is based on."""
 
     offset: float = 0.0
     frozen: float | None = None
 
 
 class MovableClock:
-    """A clock that a test or an administrator can freeze and move forward, never back."""
+    """A clock that tests and administrators can freeze and move forward, never back."""
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:
         self._base = SystemClock(read)
@@ -98,7 +98,7 @@ class MovableClock:
             self._offset, self._frozen = setting
 
     def trial(self) -> MovableClock:
-        """Another clock with the same base and setting, to try a move on."""
+        """A copy with the same base and setting, to try a move on."""
         other = MovableClock()
         other._base = self._base
         other.adopt(self.setting)
@@ -115,17 +115,17 @@ class MovableClock:
                 self._move(missing)
 
     def held_until(self) -> None:
-        """Never: what is ahead of the system's time runs on with it."""
+        """None: a clock ahead of the system time runs on with it."""
 
     def freeze(self) -> float:
         with self._lock:
             if self._frozen is None:
-                # At a whole microsecond, and not behind what was shown: see _move.
+                # Rounded up to a microsecond, so not before a time that was shown: see _move.
                 self._frozen = math.ceil(self.now() * 1e6) / 1e6
             return self._frozen
 
     def resume(self) -> float:
-        """Runs on from where it stood, at the system's pace."""
+        """Lets the clock run on from its current time."""
         with self._lock:
             if self._frozen is not None:
                 self._offset = self._frozen - self._base.now()
@@ -133,7 +133,7 @@ class MovableClock:
             return self.now()
 
     def advance(self, seconds: float) -> float:
-        """Moves forward; ValueError for a step back."""
+        """Moves the clock forward; ValueError for a negative number."""
         if not seconds >= 0:
             raise ValueError("the clock only moves forward")
         with self._lock:
@@ -143,45 +143,46 @@ class MovableClock:
             return self.now()
 
     def set(self, instant: float) -> float:
-        """Moves to `instant`; ValueError if that lies in the past."""
+        """Moves the clock to `instant`; ValueError if that is in the past."""
         return self.advance(instant - self.now())
 
     def _move(self, seconds: float) -> None:
         if self._frozen is not None:
-            # In microseconds, or ten steps of a tenth would end just before the second is over.
+            # In microseconds; otherwise ten steps of 0.1 s add up to less than a second.
             self._frozen = max(self._frozen, round(self._frozen + seconds, 6))
         else:
             self._offset += seconds
 
 
 class SharedClock(MovableClock):
-    """The clock that all front ends of a database share: the database's, and one setting.
+    """The clock of all server processes on one database: the database's time, and one setting.
 
-    Between two looks at the database's clock it runs with the machine's steady one. Front ends
-    differ by what such a look leaves open, well below a second; each by itself never goes back
-    behind what it has shown with the setting that was in force.
+    Between two readings of the database's clock it runs with the machine's monotonic clock. The
+    processes differ by the time that a reading takes, well below a second. The clock of each
+    process never goes back behind what it has shown with the setting in force.
     """
 
-    # A frozen clock stands where no front end has been yet.
+    # A freeze stops the clock at a time that no server process has shown yet.
     _FREEZE_MARGIN: Final = 0.05
 
     def __init__(self, read: Callable[[], float] = time.monotonic) -> None:
         super().__init__(self._estimate)
         self._read = read
-        self._database_offset: float | None = None  # of the database's clock against the steady one
+        self._database_offset: float | None = None  # database time minus monotonic time
         self._floor = 0.0
 
     def _estimate(self) -> float:
         return self._read() + (self._database_offset or 0.0)
 
     def steady(self) -> float:
-        """The machine's steady clock, to be read around a look at the database's."""
+        """The machine's monotonic clock, to be read before and after the database's clock."""
         return self._read()
 
     def add_reading(self, database: float, sent: float, received: float) -> None:
-        """The database's clock showed this at some time between two readings of the steady one.
+        """The database's clock showed `database` between two readings of the monotonic clock.
 
-        An estimate that is possible stays; else it becomes the nearest that is.
+        The estimated offset stays if it agrees with that; otherwise it becomes the nearest
+        possible one.
         """
         lowest, highest = database - received, database - sent
         if self._database_offset is None:
@@ -190,7 +191,7 @@ class SharedClock(MovableClock):
             self._database_offset = min(max(self._database_offset, lowest), highest)
 
     def database_time(self) -> float:
-        """The database's own time: for what lives and dies with processes, like leases."""
+        """The database's own time, which no test clock moves: for leases of processes."""
         return self._estimate()
 
     def readings(self) -> Readings:
@@ -200,7 +201,7 @@ class SharedClock(MovableClock):
         return max(self._floor, super().now())
 
     def adopt(self, setting: ClockSetting) -> None:
-        # Whoever resumed it has another idea of the base, by some milliseconds.
+        # The base of the process that resumed the clock differs by some milliseconds.
         self._floor = max(self._floor, self._frozen or 0.0)
         super().adopt(setting)
 
@@ -208,7 +209,7 @@ class SharedClock(MovableClock):
         return _TrialWithMargin(self._base, self.setting, self._FREEZE_MARGIN)
 
     def advance_to_at_least(self, floor: float) -> None:
-        """Nothing to do: the store holds the database's clock to what was shown before."""
+        """Does nothing: the store keeps the database's clock from going back."""
 
 
 class _TrialWithMargin(MovableClock):
@@ -225,7 +226,7 @@ class _TrialWithMargin(MovableClock):
 
 
 class FollowingClock:
-    """Shows what a shared clock shows, and cannot be moved."""
+    """Shows the time of a shared clock, and cannot be moved."""
 
     def __init__(self, followed: SharedClock) -> None:
         self._followed = followed
@@ -240,4 +241,4 @@ class FollowingClock:
         self._followed.advance_to_at_least(floor)
 
     def held_until(self) -> None:
-        """Never, as the one that it follows."""
+        """None, like the clock it follows."""

@@ -1,4 +1,4 @@
-"""Frozen values that cross layers: databases, containers, item rows, pages."""
+"""Immutable values that all layers use: databases, containers, item rows, storage usage."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from perseid.charges import IndexPaths
 from perseid.partition import KeyDefinition, Range
 from perseid.ttl import Policy, PurgeHold
 
-# An item's number is its address and its age: physical range, LSN of the creating transaction,
-# position within that transaction. So number order is creation order, and a range's items are one
-# interval. 12 + 40 + 8 bits: what a `_rid` has room for.
+# An item's number consists of its physical range, the LSN of the transaction that created it, and
+# the position in that transaction. So the order of numbers is the order of creation, and the items
+# of a range are one interval. 12 + 40 + 8 bits, as many as a `_rid` has room for.
 RANGE_SHIFT: Final = 48
 LSN_SHIFT: Final = 8
 
@@ -32,7 +32,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container with everything derived from its definition, worked out once."""
+    """A container with everything that is derived from its definition."""
 
     number: int
     id: str
@@ -45,7 +45,7 @@ class Container:
     ranges: tuple[Range, ...]
     policy: Policy
     purge_hold: PurgeHold
-    age_at_final_expiry: int  # how old inheriting items became that an earlier policy has killed
+    age_at_final_expiry: int  # age of items that expired under an earlier default
     guard: str | None  # the container's own limit for mass expiry: "500" or "10%"
     # each unique key as its paths, each path as its tokens
     unique_keys: tuple[tuple[tuple[str, ...], ...], ...]
@@ -53,20 +53,18 @@ class Container:
     docs_link: str  # "dbs/{rid}/colls/{rid}/docs/", the start of each item's `_self`
     path: str  # "dbs/{id}/colls/{id}"
     retention: int = 0  # seconds for which all versions are kept; 0: the latest ones only
-    catalog_generation: int = (
-        0  # of the reading of the metadata that it is from: see store.protocol
-    )
+    catalog_generation: int = 0  # which reading of the metadata it is from: see store.protocol
 
 
 class ItemKey(NamedTuple):
-    """Where an item lives: its logical partition as canonical bytes, and its id in there."""
+    """Identifies an item: its logical partition as canonical bytes, and its id there."""
 
     pk: bytes
     id: str
 
 
 class Row(NamedTuple):
-    """An item at rest. `body` is the text a client gets, or b"" where only the rest was asked."""
+    """A stored item. `body` is the JSON text; b"" if the caller asked for the other columns."""
 
     number: int
     pk: bytes
@@ -89,7 +87,7 @@ class Row(NamedTuple):
         return ItemKey(self.pk, self.id)
 
 
-# By place, which takes half as long as by name: a page asks for them row by row.
+# By index, which takes half as long as by name; pages read them for every row.
 size_of: Final = itemgetter(Row._fields.index("size"))
 body_of: Final = itemgetter(Row._fields.index("body"))
 
@@ -108,10 +106,10 @@ class Offer:
 
 
 class StorageUsage(NamedTuple):
-    """What a range holds: items and bytes of the living, and of the dead not yet removed.
+    """What a range holds: items and bytes that are live, and that are expired and not purged yet.
 
-    Then what was ever removed for being dead, and how many of those only the latest change of
-    policy at that time had killed.
+    Then everything ever purged, and how many of those items only the latest policy change before
+    their purge had expired.
     """
 
     items: int

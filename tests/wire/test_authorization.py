@@ -19,7 +19,7 @@ import pytest
 from perseid import clock
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import Forbidden, Unauthorized
-from perseid.http import admin
+from perseid.http.admin import routes as admin
 from perseid.http.request import Exchange, Request
 from perseid.http.signatures import SignatureVerifier
 from tests.support.builders import PARTITION_KEY

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.http import admin
+from perseid.http.admin import routes as admin
 from perseid.http.routes import ROUTES
 from perseid.partition import effective, parse_definition, point_interval, prefix_interval
 from tests.support.builders import PARTITION_KEY

@@ -28,7 +28,9 @@ from perseid.errors import (
     ServiceUnavailable,
     StaleCatalog,
 )
-from perseid.http import admin, metering, portal_files, wire
+from perseid.http import metering, portal_files, wire
+from perseid.http.admin import routes as admin_routes
+from perseid.http.admin.context import AdminContext
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
@@ -175,7 +177,7 @@ class App:
         catalog = account.catalog
         try:
             if request.path[:2] == "/_":  # Perseid's own, outside the service's URL space
-                if request.path.startswith(admin.PREFIX):
+                if request.path.startswith(admin_routes.PREFIX):
                     return await self._administer(request, exchange)
                 if portal_files.is_portal(request.path):
                     return portal_files.serve(request)
@@ -245,8 +247,8 @@ class App:
         return [header for header in headers if header[0] != CHARGE]
 
     async def _administer(self, request: Request, exchange: Exchange) -> Response:
-        context = admin.AdminContext(self._account, self._sweeper)
-        matched_route = admin.route(context, request, exchange)
+        context = AdminContext(self._account, self._sweeper)
+        matched_route = admin_routes.route(context, request, exchange)
         if not matched_route.is_open:
             if request.now > self._account.durable_clock_limit:
                 request = await self._persist_clock(request)

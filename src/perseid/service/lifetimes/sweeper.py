@@ -1,9 +1,9 @@
-"""Removes the dead, and partitions that were cleared. Correctness never waits for it: reads do not
-see what it has yet to remove.
+"""Purges expired items and cleared partitions in the background.
 
-Small steps, the longest dead first, one range after the other. Between steps it rests while
-requests arrive, so that they hardly notice; when nobody asks for anything it works without rest.
-Where throughput is enforced it lives on what the seconds before have left over.
+Reads filter them out already, so nothing depends on when this runs. It works in small steps, one
+range after the other, earliest expiry first. While requests arrive it pauses between steps, so
+that they are hardly delayed; while none arrive it does not pause. Where throughput is enforced it
+spends the request units that requests left over in the seconds before.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.lifetimes import policies
 from perseid.service.throughput import enforcement
-from perseid.store.types import PurgedItem, PurgeLeaseTaken, PurgeRequest
+from perseid.store.types import PurgeLeaseTaken, PurgeRequest, PurgeResult
 from perseid.ttl import Cutoff, Policy
 
 log = logging.getLogger(__name__)
 
-SMALL_STEP: Final = 64  # items in one transaction: about a millisecond
-LARGE_STEP: Final = 4000  # while nobody asks for anything
-DRAIN_STEP: Final = 20_000  # when someone waits for the end of it
+SMALL_STEP: Final = 64  # items in one transaction: takes about a millisecond
+LARGE_STEP: Final = 4000  # while no requests arrive
+DRAIN_STEP: Final = 20_000  # while an administrator waits for the result
 _TICK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.1
 _SIZE_AND_TERMS: Final = attrgetter("size", "terms")
-_ALARM_KEY: Final = "clock_alarm"  # under which name the alarm is kept with the data
-_PAGES_PER_STEP: Final = 1024  # given back to the file system in one go: four megabytes
+_ALARM_KEY: Final = "clock_alarm"  # the name under which the alarm is stored
+_PAGES_PER_STEP: Final = 1024  # freed in one step: four megabytes
 
 
 @dataclass(slots=True)
 class Sweeper:
-    """One for each account. `run` is the background task, the rest is for administrators."""
+    """One per account. `run` is the background task; the rest is for administrators."""
 
     account: Account
     readings: Callable[[], Readings] = clock.readings
     is_paused: bool = False
     pace: float | None = None  # share of the time while requests arrive; None: as configured
-    alarm: str | None = None  # why purging has stopped by itself
-    # Request units that removing has cost since the start, by container rid; paid by nobody.
+    alarm: str | None = None  # why purging stopped by itself, if it did
+    # Request units of purging since the start, by container rid. No budget pays for them.
     charges: dict[str, float] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _last_readings: Readings | None = None
-    _saved_alarm: str | None = None  # as it is kept with the data
+    _saved_alarm: str | None = None  # as it is stored
     _requests_at_last_pause: int = 0
     _requests_at_last_step: int = 0
     _requests_at_clock_persist: int = 0
     _idle_ranges: dict[tuple[str, int], Policy] = field(default_factory=dict)
-    _rate: float | None = None  # items a second, in the last step and its rest
+    _rate: float | None = None  # items per second, in the last step and the pause after it
 
     def wake(self) -> None:
-        """Look now: the clock was moved, a policy changed."""
+        """Starts the next tick now, because the clock was moved or a policy changed."""
         self._wake.set()
 
     def pause(self) -> None:
@@ -74,13 +74,13 @@ class Sweeper:
         self.wake()
 
     async def confirm_clock(self) -> None:
-        """The leap was meant: go on removing what is dead by the new time."""
+        """Accepts a clock jump: purges what has expired by the new time."""
         self.alarm = None
         await self._save_alarm()
         self.wake()
 
     async def load_alarm(self) -> None:
-        """At the start: a restart confirms nothing."""
+        """Called at the start: a restart does not confirm a clock jump."""
         self.alarm = self._saved_alarm = await self.account.stores.values.get(_ALARM_KEY) or None
         if self.alarm is not None:
             log.error(self.alarm)
@@ -92,10 +92,10 @@ class Sweeper:
             self._saved_alarm = saved
 
     async def run(self) -> None:
-        """Until cancelled. An error is logged and the next tick tries again."""
+        """Ticks until cancelled. An error is logged, and the next tick tries again."""
         while True:
-            # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes with a wake-up,
-            # and a server that stops would wait for this loop for ever.
+            # Not `wait_for`: up to Python 3.11 it loses a cancellation that arrives together with a
+            # wake-up, and a server that stops would wait for this loop forever.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
                     await self._wake.wait()
@@ -103,66 +103,68 @@ class Sweeper:
             try:
                 await self.tick()
             except NOT_WRITTEN_ERRORS as exc:
-                log.warning("nothing is removed for the moment: %s", exc.message)
+                log.warning("purging is paused: %s", exc.message)
             except Exception:
-                log.exception("removing dead items failed; trying again")
+                log.exception("purging failed; the next tick tries again")
 
     async def tick(self) -> None:
-        """One look at everything: the clock's health, its high-water mark, the dead."""
+        """Checks and persists the clock, then purges everything that may be purged."""
         await self.account.retry_if_stale(self.account.stores.metadata.check_catalog_version)
         await self.watch_clock()
         await self.persist_clock_early()
         total = 0
-        while not self.is_paused and self.alarm is None and (removed := await self._purge_round()):
-            total += removed
-            await self.persist_clock_early()  # a long sweep must not make requests wait for it
+        while self._may_purge() and (purged := await self._purge_round()):
+            total += purged
+            await self.persist_clock_early()  # a long tick must not make requests wait for it
         if total and self.account.budgets is not None:
-            self._rate = total / _TICK_SECONDS  # more is not to be had in a second
-        if not self.is_paused and self.alarm is None:
+            self._rate = total / _TICK_SECONDS  # the budgets of a second allow no more
+        if self._may_purge():
             await self._trim_change_logs()
-        while (
-            await self._purge_cleared_partitions()
-        ):  # whatever the clock does: a client wanted this
+        # A client cleared these partitions, so a clock alarm does not stop their purge.
+        while await self._purge_cleared_partitions():
             await self.persist_clock_early()
         while await self.account.stores.expiry.free_disk_space(_PAGES_PER_STEP):
             await self._pause_between_steps(0.002)
 
+    def _may_purge(self) -> bool:
+        return not self.is_paused and self.alarm is None
+
     async def drain(self, container: Container | None = None) -> dict[str, int]:
-        """Removes everything that may be removed now, paused or not; counts by container path."""
-        if self.account.background:  # a policy change is still being counted
+        """Purges everything that may be purged now, paused or not; counts by container path."""
+        if self.account.background:  # what a policy change expired is still being counted
             await asyncio.wait(self.account.background)
         counts: dict[str, int] = {}
         while await self.account.stores.expiry.purge_cleared(DRAIN_STEP):
             pass
-        for candidate, part in self._purgeable_ranges():
+        for candidate, range_index in self._purgeable_ranges():
             if container is None or candidate.rid == container.rid:
-                while purged_items := await self._purge_step(
-                    candidate.rid, part, DRAIN_STEP, ignores_allowance=True
+                while purged := await self._purge_step(
+                    candidate.rid, range_index, DRAIN_STEP, is_drain=True
                 ):
-                    counts[candidate.path] = counts.get(candidate.path, 0) + len(purged_items)
+                    counts[candidate.path] = counts.get(candidate.path, 0) + purged
         await self._trim_change_logs()
-        self.wake()  # to give the space back, which nobody need wait for
+        self.wake()  # to free disk space, which the caller need not wait for
         return counts
 
     async def free_disk_space(self, seconds: float) -> None:
-        """At the end: returns free space to the file system, as far as the time allows."""
+        """Called at the end: returns free space to the file system while the time allows."""
         deadline = time.monotonic() + seconds
         try:
             while time.monotonic() < deadline and await self.account.stores.expiry.free_disk_space(
                 _PAGES_PER_STEP
             ):
                 pass
-        except NOT_WRITTEN_ERRORS as exc:  # it is there for the next start
-            log.warning("free space could not be given back: %s", exc.message)
+        except NOT_WRITTEN_ERRORS as exc:  # the next start can do it
+            log.warning("disk space was not freed: %s", exc.message)
 
     def drain_seconds(self, pending_purge: int) -> float | None:
-        """How long removing so many items would take at the pace of the last step, if known."""
+        """How long purging so many items takes at the rate of the last step, if known."""
         if not pending_purge:
             return 0.0
         return None if self._rate is None else round(pending_purge / self._rate, 3)
 
     async def watch_clock(self) -> None:
-        """Stops purging when wall time leaps ahead of the steady clock: a leap kills for good."""
+        """Stops purging if wall time jumps ahead of the monotonic clock: purges are final."""
         current = self.readings()
         if self._last_readings is not None and self.alarm is None:
             jump = (current.wall - self._last_readings.wall) - (
@@ -170,22 +172,22 @@ class Sweeper:
             )
             if jump > self.account.settings.clock_jump:
                 self.alarm = (
-                    f"the system's clock leapt ahead by {jump:.0f} seconds; nothing is removed"
-                    " until this is confirmed"
+                    f"the system clock jumped ahead by {jump:.0f} seconds; purging is paused until"
+                    " the jump is confirmed"
                 )
                 log.error(self.alarm)
         self._last_readings = current
         await self._save_alarm()
 
     async def persist_clock_early(self) -> None:
-        """Moves the clock's durable mark on before requests reach it, as long as there are any."""
+        """Raises the durable clock limit before requests reach it, while requests arrive."""
         account = self.account
         if account.requests != self._requests_at_clock_persist:
             self._requests_at_clock_persist = account.requests
             await account.persist_clock(account.clock.now(), early=1)
 
     async def _trim_change_logs(self) -> None:
-        """Removes change records that are older than their container's retention."""
+        """Removes change records that are older than the retention of their container."""
         for container in self.account.catalog.containers():
             started = time.perf_counter()
             while await change_feed.trim_change_log(
@@ -195,120 +197,125 @@ class Sweeper:
                 started = time.perf_counter()
 
     async def _purge_round(self) -> int:
-        """A step for each range that has dead items; how many were removed in all."""
-        removed = 0
-        for container, part in self._purgeable_ranges():
-            if self.is_paused or self.alarm is not None:
+        """One step for each range with expired items; returns how many items were purged."""
+        total = 0
+        for container, range_index in self._purgeable_ranges():
+            if not self._may_purge():
                 break
             started = time.perf_counter()
-            is_idle = (
-                self.account.requests == self._requests_at_last_step
-            )  # nobody since the last step
-            self._requests_at_last_step = self.account.requests
-            purged_items = await self._purge_step(
-                container.rid, part, LARGE_STEP if is_idle else SMALL_STEP
-            )
-            if purged_items:
-                removed += len(purged_items)
+            purged = await self._purge_step(container.rid, range_index, self._step_size())
+            if purged:
+                total += purged
                 await self._pause_between_steps(time.perf_counter() - started)
-                self._rate = len(purged_items) / (time.perf_counter() - started)
-        return removed
+                self._rate = purged / (time.perf_counter() - started)
+        return total
 
     async def _purge_cleared_partitions(self) -> bool:
-        """A step through the partitions that were cleared; whether there are more."""
+        """One step through the cleared partitions; True if there are more."""
         started = time.perf_counter()
-        is_idle = self.account.requests == self._requests_at_last_step
-        self._requests_at_last_step = self.account.requests
-        has_more = await self.account.stores.expiry.purge_cleared(
-            LARGE_STEP if is_idle else SMALL_STEP
-        )
+        has_more = await self.account.stores.expiry.purge_cleared(self._step_size())
         if has_more:
             await self._pause_between_steps(time.perf_counter() - started)
         return has_more
 
+    def _step_size(self) -> int:
+        """Large if no request arrived since the last step."""
+        is_idle = self.account.requests == self._requests_at_last_step
+        self._requests_at_last_step = self.account.requests
+        return LARGE_STEP if is_idle else SMALL_STEP
+
     async def _purge_step(
-        self, rid: str, part: int, limit: int, *, ignores_allowance: bool = False
-    ) -> list[PurgedItem]:
-        """Removes some of the dead of a range: `is_free`, or with what requests have left over."""
+        self, rid: str, range_index: int, limit: int, *, is_drain: bool = False
+    ) -> int:
+        """Purges items of a range in one transaction; returns how many.
+
+        A drain ignores the clock alarm, the purge allowance and the lease of another process.
+        """
         try:
             return await self.account.retry_if_stale(
-                lambda: self._purge_range(rid, part, limit, ignores_allowance=ignores_allowance)
+                lambda: self._purge_range(rid, range_index, limit, is_drain=is_drain)
             )
         except PurgeLeaseTaken:
-            return []
+            return 0
 
-    async def _purge_range(
-        self, rid: str, part: int, limit: int, *, ignores_allowance: bool
-    ) -> list[PurgedItem]:
+    async def _purge_range(self, rid: str, range_index: int, limit: int, *, is_drain: bool) -> int:
         account = self.account
-        # Under the lock that policy changes take: what an undo brings back is not swept away.
+        # Under the lock that policy changes take, so that no item is purged that an undo restores.
         async with account.metadata_lock:
             container = account.catalog.container_by_rid(rid)
-            if container is None or any(
-                rid == pending_rid for pending_rid, _ in account.pending_audit_counts
-            ):
-                return []
+            is_counting = any(rid == counted for counted, _ in account.pending_audit_counts)
+            if container is None or is_counting:
+                return 0
             now = account.clock.now()
-            # Behind that: a leap that this has seen is never missed, however long a sweep takes.
+            # After reading the time: a clock jump that `now` contains is always noticed.
             await self.watch_clock()
-            if self.alarm is not None and not ignores_allowance:
-                return []
             cutoff = policies.purge_cutoff(account, container, now)
-            if cutoff.expires_nothing:
-                return []
-            purge_allowance = None
-            if account.budgets is not None and not ignores_allowance:
-                purge_allowance = enforcement.open_purge_allowance(account, container, part, now)
-                if purge_allowance is None:
-                    return []
-                limit = min(limit, purge_allowance.limit)
+            if cutoff.expires_nothing or (self.alarm is not None and not is_drain):
+                return 0
+            allowance = None
+            if account.budgets is not None and not is_drain:
+                allowance = enforcement.open_purge_allowance(account, container, range_index, now)
+                if allowance is None:
+                    return 0
+                limit = min(limit, allowance.limit)
             result = await account.stores.expiry.purge(
                 PurgeRequest(
                     container,
-                    part,
+                    range_index,
                     cutoff,
                     limit,
                     policies.expiry_ages(container),
                     policies.previous_cutoff(account, container, now),
-                    None if purge_allowance is None else purge_allowance.credit,
-                    take_over_lease=ignores_allowance,
+                    None if allowance is None else allowance.credit,
+                    take_over_lease=is_drain,
                 )
             )
-            # Many items have the same size and number of terms, and so the same charge.
-            kinds = Counter(map(_SIZE_AND_TERMS, result.items))
-            item_charges = [(charges.delete(*kind), count) for kind, count in kinds.items()]
-            if purge_allowance is not None:
-                spent = sum(hundredths(charge) * count for charge, count in item_charges)
-                next_charge = result.next_charge
-                enforcement.charge_purge(
-                    account, container, part, now, spent=spent, next_charge=next_charge
-                )
-            self._mark_idle(container, part, is_empty=not result.candidates, cutoff=cutoff)
+            self._charge(container, range_index, result, now, is_metered=allowance is not None)
+            self._mark_idle(container, range_index, is_empty=not result.candidates, cutoff=cutoff)
+        return len(result.items)
+
+    def _charge(
+        self,
+        container: Container,
+        range_index: int,
+        result: PurgeResult,
+        now: float,
+        *,
+        is_metered: bool,
+    ) -> None:
+        # Many items have the same size and number of terms, and so the same charge.
+        groups = Counter(map(_SIZE_AND_TERMS, result.items))
+        item_charges = [(charges.delete(*group), count) for group, count in groups.items()]
+        if is_metered:
+            spent = sum(hundredths(charge) * count for charge, count in item_charges)
+            enforcement.charge_purge(
+                self.account, container, range_index, now,
+                spent=spent, next_charge=result.next_charge,
+            )  # fmt: skip
         if result.items:
             charge = sum(charge * count for charge, count in item_charges)
-            self.charges[rid] = self.charges.get(rid, 0.0) + charge
-            if enforcement.is_purge_metered(account):
-                enforcement.record_purge_charge(account, container, charge)
-        return result.items
+            self.charges[container.rid] = self.charges.get(container.rid, 0.0) + charge
+            if enforcement.is_purge_metered(self.account):
+                enforcement.record_purge_charge(self.account, container, charge)
 
     def _mark_idle(
-        self, container: Container, part: int, *, is_empty: bool, cutoff: Cutoff
+        self, container: Container, range_index: int, *, is_empty: bool, cutoff: Cutoff
     ) -> None:
-        """With TTL off nobody dies any more: once its dead are gone, a range is left alone."""
+        """With TTL off no more items expire: once a range is purged, it is skipped."""
         is_all = cutoff == self.account.cutoff(container, self.account.clock.now())
         if is_empty and is_all and container.policy.default_ttl is None:
-            self._idle_ranges[container.rid, part] = container.policy
+            self._idle_ranges[container.rid, range_index] = container.policy
 
     def _purgeable_ranges(self) -> Iterator[tuple[Container, int]]:
         for container in self.account.catalog.containers():
             if container.policy.cutoff(0).expires_nothing:
                 continue
-            for part in container.ranges:
-                if self._idle_ranges.get((container.rid, part.index)) != container.policy:
-                    yield container, part.index
+            for key_range in container.ranges:
+                if self._idle_ranges.get((container.rid, key_range.index)) != container.policy:
+                    yield container, key_range.index
 
     async def _pause_between_steps(self, busy: float) -> None:
-        """Leaves requests their share of the time; none arriving, goes on at once."""
+        """Leaves requests their share of the time; returns at once if none arrive."""
         requests = self.account.requests
         await asyncio.sleep(0)
         if requests == self._requests_at_last_pause:
@@ -316,7 +323,7 @@ class Sweeper:
         self._requests_at_last_pause = requests
         paused = 0.0
         while True:
-            # Asked again and again: a rest at a small pace is long, and the pace may be changed.
+            # In short sleeps: at a small pace the pause is long, and the pace may be changed.
             share = self.pace or self.account.settings.sweep_pace
             pause_left = busy * (1 - share) / share - paused
             if pause_left <= 0:

@@ -1,6 +1,6 @@
-"""Throughput enforcement: who pays for a container, who is admitted, what the sweeper may spend.
+"""Throughput enforcement: which budget a container uses, admission, and purge allowances.
 
-Only with --enforce-throughput: an account without budgets never comes here.
+Only with --enforce-throughput: without it the account has no budgets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perseid.service.throughput.budgets import (
 )
 from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, SERVERLESS_RATE
 
-# What metrics show while nothing is metered; then there is always something left over.
+# The metrics without enforcement. No second is exhausted then.
 UNMETERED: Final[dict[str, Any]] = {
     "consumedTotal": None,
     "throttledTotal": None,
@@ -45,11 +45,12 @@ def wait_ms(
 ) -> int:
     """0 if a request over these ranges is admitted, else in how many milliseconds it would be.
 
-    It needs something left in each of them.
+    A request is admitted if something is left in each of the ranges.
     """
     budgets = _budgets(account)
     seconds = max(
-        _budget(account, container, part, now).wait(is_low=is_low) for part in range_indexes
+        _budget(account, container, range_index, now).wait(is_low=is_low)
+        for range_index in range_indexes
     )
     if not seconds:
         return 0
@@ -60,8 +61,11 @@ def wait_ms(
 def allowance(
     account: Account, container: Container, range_indexes: Sequence[int], now: float
 ) -> float:
-    """The request units that each of the ranges has left in this second."""
-    return min(_budget(account, container, part, now).balance for part in range_indexes) / UNIT
+    """The request units that every one of the ranges has left in this second."""
+    return (
+        min(_budget(account, container, range_index, now).balance for range_index in range_indexes)
+        / UNIT
+    )
 
 
 def book(
@@ -73,50 +77,54 @@ def book(
     *,
     is_low: bool,
 ) -> None:
-    """Takes what a request has cost from the ranges it has touched, in equal shares."""
+    """Charges a request to the ranges it has touched, in equal shares."""
     amount = hundredths(charge)
-    for part, share in zip(range_indexes, split_evenly(amount, len(range_indexes)), strict=True):
-        _budget(account, container, part, now).spend(share, is_low=is_low)
+    for range_index, share in zip(
+        range_indexes, split_evenly(amount, len(range_indexes)), strict=True
+    ):
+        _budget(account, container, range_index, now).spend(share, is_low=is_low)
     _budgets(account).meter(container.rid).consumed += amount
 
 
 def open_purge_allowance(
-    account: Account, container: Container, part: int, now: float
+    account: Account, container: Container, range_index: int, now: float
 ) -> PurgeAllowance | None:
-    """What the sweeper may spend on the dead of a range now; None: it is another's turn."""
-    return _budget(account, container, part, now).purge_allowance((container.rid, part))
+    """What the sweeper may use for a range now; None while another container is waiting."""
+    return _budget(account, container, range_index, now).purge_allowance(
+        (container.rid, range_index)
+    )
 
 
 def charge_purge(
     account: Account,
     container: Container,
-    part: int,
+    range_index: int,
     now: float,
     *,
     spent: int,
     next_charge: int | None,
 ) -> None:
     """Books what a purge step cost, in hundredths. Requests never pay for it."""
-    budget = _budget(account, container, part, now)
-    budget.charge_purge((container.rid, part), spent, next_charge)
+    budget = _budget(account, container, range_index, now)
+    budget.charge_purge((container.rid, range_index), spent, next_charge)
 
 
 def is_purge_metered(account: Account) -> bool:
-    """In a serverless account removing the dead is metered like deleting; elsewhere it is free."""
+    """In a serverless account a purge is metered like a delete; elsewhere it is free."""
     return account.budgets is not None and account.settings.serverless
 
 
 def record_purge_charge(account: Account, container: Container, charge: float) -> None:
-    """The dead were removed where that is metered, by the sweeper or by a request."""
+    """Adds a metered purge, by the sweeper or by a request, to the consumption."""
     _budgets(account).meter(container.rid).consumed += hundredths(charge)
 
 
 def throughput_metrics(account: Account, container: Container, now: float) -> dict[str, Any]:
-    """What the container's requests have consumed, and what its throughput comes to."""
+    """What the requests of a container have consumed, and its throughput."""
     if account.budgets is None:
         return UNMETERED
     payer = _payer(account, container)
-    ranges = [_budget(account, container, part.index, now) for part in container.ranges]
+    ranges = [_budget(account, container, key_range.index, now) for key_range in container.ranges]
     meter = account.budgets.meter(container.rid)
     return {
         "consumedTotal": meter.consumed / UNIT,
@@ -129,27 +137,27 @@ def throughput_metrics(account: Account, container: Container, now: float) -> di
 
 
 def exhausted_seconds_total(account: Account, now: float) -> int:
-    """Of all budgets together, each of which counts once, whoever shares it."""
+    """The exhausted seconds of all budgets; a shared budget counts once."""
     if account.budgets is None:
         return 0
     for container in account.catalog.containers():
-        for part in container.ranges:
-            _budget(account, container, part.index, now)
+        for key_range in container.ranges:
+            _budget(account, container, key_range.index, now)
     return sum(budget.exhausted_seconds for budget in account.budgets.ranges.values())
 
 
 def _budgets(account: Account) -> Budgets:
-    assert account.budgets is not None  # noqa: S101  (the callers looked)
+    assert account.budgets is not None  # noqa: S101  (checked by the callers)
     return account.budgets
 
 
-def _budget(account: Account, container: Container, part: int, now: float) -> Budget:
+def _budget(account: Account, container: Container, range_index: int, now: float) -> Budget:
     """The budget of a range, in the second of `now`."""
     payer = _payer(account, container)
     ranges = _budgets(account).ranges
-    budget = ranges.get((payer.rid, part))
+    budget = ranges.get((payer.rid, range_index))
     if budget is None:
-        budget = ranges[payer.rid, part] = Budget(payer.rate, int(now), payer.rate)
+        budget = ranges[payer.rid, range_index] = Budget(payer.rate, int(now), payer.rate)
     budget.advance_to(int(now))
     if budget.rate != payer.rate:
         budget.change_rate(payer.rate)
@@ -169,7 +177,7 @@ def _find_payer(account: Account, container: Container) -> Payer:
         return Payer(container.rid, None, SERVERLESS_RATE * UNIT)
     own = offers.throughput_of(account, container.rid)
     shared = offers.throughput_of(account, container.database.rid) if own is None else None
-    if shared is not None:  # all its containers have one range, and share one budget
+    if shared is not None:  # such containers have one range each and share one budget
         return Payer(container.database.rid, shared, shared.ceiling * UNIT)
     used = own or DEFAULT_THROUGHPUT
     return Payer(container.rid, used, used.ceiling * UNIT // len(container.ranges))

@@ -1,6 +1,6 @@
-"""Provisioned throughput: which figures are allowed, and how a database or container changes them.
+"""Provisioned throughput: which values are allowed, and how an offer changes them.
 
-Pure. Where offers are kept, and who is slowed down when one is used up, is decided elsewhere.
+Pure. `offers.py` stores offers, `enforcement.py` refuses requests that exceed them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import orjson
 from perseid.service.definitions.json_types import as_object, as_whole, invalid, malformed
 
 LARGEST: Final = 1_000_000
-SERVERLESS_RATE: Final = 5000  # what each range of a serverless account serves in a second
+SERVERLESS_RATE: Final = 5000  # RU/s of each range of a serverless account
 MANUAL_STEP: Final = 100
 AUTOSCALE_STEP: Final = 1000
-# A shared database holds this many containers before each further one raises its minimum.
+# In a database with shared throughput each further container raises the minimum.
 CONTAINERS_INCLUDED: Final = 25
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
@@ -25,11 +25,11 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What a database or container may spend in a second.
+    """What a database or container may use in a second.
 
-    Under autoscale `throughput` is the floor, a tenth of `autoscale_max`. `increment_percent` is
-    the automatic raise a client asked for, None if it never did; the difference shows in offers.
-    `highest_ever` keeps the minimum up after a reduction.
+    With autoscale `throughput` is the lowest value, a tenth of `autoscale_max`. `increment_percent`
+    is the automatic increase that a client requested; None, which offers show differently from 0,
+    if none did. `highest_ever` determines the minimum after a reduction.
     """
 
     throughput: int
@@ -39,30 +39,30 @@ class Throughput:
 
     @property
     def ceiling(self) -> int:
-        """The most it can reach: the figure partitions and minimums are worked out from."""
+        """The highest RU/s; partitions and minimums are derived from it."""
         return self.throughput if self.autoscale_max is None else self.autoscale_max
 
 
 def manual(throughput: int, *, highest_ever: int = 0) -> Throughput:
-    """Manual throughput that remembers the highest figure so far."""
+    """Manual throughput that records the highest value so far."""
     return Throughput(throughput, highest_ever=max(highest_ever, throughput))
 
 
 def autoscale(
     most: int, increment_percent: int | None = None, *, highest_ever: int = 0
 ) -> Throughput:
-    """Autoscale throughput up to `most` that remembers the highest figure so far."""
+    """Autoscale throughput up to `most` that records the highest value so far."""
     return Throughput(most // 10, most, increment_percent, max(highest_ever, most))
 
 
 DEFAULT_THROUGHPUT: Final = manual(400)
-"""What a container gets that asks for nothing and shares nothing."""
+"""Of a container that was created without throughput in a database without it."""
 
 
 def minimum(
     highest_ever: int, *, is_autoscale: bool, stored_gb: float = 0, containers: int = 0
 ) -> int:
-    """The least manual throughput, or the least autoscale maximum, that may be asked for.
+    """The lowest manual throughput, or the lowest autoscale maximum, that may be requested.
 
     `containers` counts those that share the throughput of a database; 0 for a container.
     """
@@ -76,7 +76,7 @@ def minimum(
 def throughput_from_headers(
     offer_throughput: str | None, autopilot: str | None
 ) -> Throughput | None:
-    """The throughput that the headers of a create ask for, or None if they do not.
+    """The throughput that the headers of a create request, or None without such headers.
 
     `offer_throughput` is the value of x-ms-offer-throughput, `autopilot` that of
     x-ms-cosmos-offer-autopilot-settings.
@@ -86,13 +86,13 @@ def throughput_from_headers(
     if offer_throughput is not None:
         if not _NUMBER.fullmatch(offer_throughput.strip()):
             raise malformed("x-ms-offer-throughput", "a whole number")
-        figure = int(offer_throughput.strip())
-        _check_figure(figure, minimum(0, is_autoscale=False), MANUAL_STEP)
-        return manual(figure)
+        throughput = int(offer_throughput.strip())
+        _check_value(throughput, minimum(0, is_autoscale=False), MANUAL_STEP)
+        return manual(throughput)
     if autopilot is not None:
         settings = _decoded(autopilot)
         most, percent = _autopilot_settings(settings)
-        _check_figure(most, minimum(0, is_autoscale=True), AUTOSCALE_STEP)
+        _check_value(most, minimum(0, is_autoscale=True), AUTOSCALE_STEP)
         return autoscale(most, percent)
     return None
 
@@ -108,57 +108,60 @@ def replaced_throughput(
 ) -> Throughput:
     """The throughput after a replace of its offer with this body.
 
-    Changing the mode takes a migration header, and then the service picks the figure and ignores
-    those in the body; the next replace can change it.
+    A change of the mode needs a migration header. The service then chooses the value and ignores
+    the body; the next replace can change it.
     """
     content = as_object(as_object(body, "body").get("content"), "content")
-    settings = content.get("offerAutopilotSettings")
+    is_autoscale = old.autoscale_max is not None
     if migrate_to_autopilot and migrate_to_manual:
         raise invalid("An offer cannot migrate to autoscale and to manual throughput at once.")
-    if migrate_to_autopilot:
-        least = minimum(
-            old.highest_ever, is_autoscale=True, stored_gb=stored_gb, containers=containers
-        )
-        start = max(least, _rounded_up(old.ceiling, AUTOSCALE_STEP))
-        return autoscale(start, old.increment_percent, highest_ever=old.highest_ever)
     if migrate_to_manual:
         return manual(old.ceiling, highest_ever=old.highest_ever)
-
-    is_autoscale = old.autoscale_max is not None
-    if is_autoscale and settings is None:
-        raise invalid(
-            "x-ms-cosmos-migrate-offer-to-manual-throughput must be supplied"
-            " for migration from autoscale to manual throughput."
-        )
-    if settings is not None and not is_autoscale:
+    least = minimum(
+        old.highest_ever,
+        is_autoscale=is_autoscale or migrate_to_autopilot,
+        stored_gb=stored_gb,
+        containers=containers,
+    )
+    if migrate_to_autopilot:
+        start = max(least, _rounded_up(old.ceiling, AUTOSCALE_STEP))
+        return autoscale(start, old.increment_percent, highest_ever=old.highest_ever)
+    if is_autoscale:
+        return _replaced_autoscale(old, content, least)
+    if content.get("offerAutopilotSettings") is not None:
         raise invalid(
             "x-ms-cosmos-migrate-offer-to-autopilot must be supplied and offercontent must not"
             " contain autopilotSettings for migration from manual throughput to autoscale."
         )
-    least = minimum(
-        old.highest_ever, is_autoscale=is_autoscale, stored_gb=stored_gb, containers=containers
-    )
-    if is_autoscale:
-        most, percent = _autopilot_settings(settings)
-        _check_figure(most, least, AUTOSCALE_STEP)
-        given = content.get("offerThroughput")
-        if most == old.autoscale_max and given not in (None, old.throughput):
-            raise invalid(
-                "The throughput of this offer scales by itself, up to"
-                f" content.offerAutopilotSettings.maxThroughput, which is {most}: replace that, or"
-                " supply x-ms-cosmos-migrate-offer-to-manual-throughput to leave autoscale."
-                " content.offerThroughput cannot be set."
-            )
-        # clients reach into the policy they have read, so it never vanishes
-        percent = old.increment_percent if percent is None else percent
-        return autoscale(most, percent, highest_ever=old.highest_ever)
-    figure = as_whole(content.get("offerThroughput"), "content.offerThroughput")
-    _check_figure(figure, least, MANUAL_STEP)
-    return manual(figure, highest_ever=old.highest_ever)
+    throughput = as_whole(content.get("offerThroughput"), "content.offerThroughput")
+    _check_value(throughput, least, MANUAL_STEP)
+    return manual(throughput, highest_ever=old.highest_ever)
+
+
+def _replaced_autoscale(old: Throughput, content: dict[str, Any], least: int) -> Throughput:
+    settings = content.get("offerAutopilotSettings")
+    if settings is None:
+        raise invalid(
+            "x-ms-cosmos-migrate-offer-to-manual-throughput must be supplied"
+            " for migration from autoscale to manual throughput."
+        )
+    most, percent = _autopilot_settings(settings)
+    _check_value(most, least, AUTOSCALE_STEP)
+    given = content.get("offerThroughput")
+    if most == old.autoscale_max and given not in (None, old.throughput):
+        raise invalid(
+            "The throughput of this offer scales by itself, up to"
+            f" content.offerAutopilotSettings.maxThroughput, which is {most}: replace that, or"
+            " supply x-ms-cosmos-migrate-offer-to-manual-throughput to leave autoscale."
+            " content.offerThroughput cannot be set."
+        )
+    # Clients modify the policy that they have read, so it must not disappear.
+    percent = old.increment_percent if percent is None else percent
+    return autoscale(most, percent, highest_ever=old.highest_ever)
 
 
 def check_provisioned(throughput: Throughput | None, *, is_serverless: bool) -> None:
-    """400 for throughput that is asked of a serverless account, which has none to give."""
+    """400 if throughput is requested in a serverless account."""
     if throughput is not None and is_serverless:
         raise invalid(
             "Setting offer throughput or autopilot on container is not supported for serverless"
@@ -216,19 +219,19 @@ def _autopilot_settings(value: Any) -> tuple[int, int | None]:
     return most, percent
 
 
-def _check_figure(figure: int, least: int, step: int) -> None:
-    if least <= figure <= LARGEST and figure % step == 0:
+def _check_value(value: int, least: int, step: int) -> None:
+    if least <= value <= LARGEST and value % step == 0:
         return
     text = (
         f"The offer should have valid throughput values between {least} and {LARGEST} inclusive"
         f" in increments of {step}."
     )
-    if figure < least:
-        text += f" Requested throughput {figure} is less than required minimum throughput {least}."
-    elif figure > LARGEST:
-        text += f" Requested throughput {figure} is more than the maximum throughput {LARGEST}."
+    if value < least:
+        text += f" Requested throughput {value} is less than required minimum throughput {least}."
+    elif value > LARGEST:
+        text += f" Requested throughput {value} is more than the maximum throughput {LARGEST}."
     raise invalid(text)
 
 
-def _rounded_up(figure: float, step: int) -> int:
-    return int(-(-figure // step)) * step
+def _rounded_up(value: float, step: int) -> int:
+    return int(-(-value // step)) * step
