@@ -1,7 +1,7 @@
-"""Reads of many items on PostgreSQL: chooses between indexes and scans.
+"""Items by condition on PostgreSQL: chooses the access path and runs the statements.
 
-Statements run on the server while the event loop goes on; if nobody waits for one any longer, the
-driver cancels it there too. A page is bounded in bytes by the statement itself.
+If a client disconnects, the driver cancels its statement on the server. The statement itself limits
+a page in bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from perseid.store.types import (
 
 
 class PostgresQueries:
-    """See `store.protocol.Store`, whose methods of these names this is."""
+    """See `store.protocol.QueryStore`."""
 
     def __init__(self, pool: Pool, freshness: CatalogVersion) -> None:
         self._pool = pool
@@ -51,7 +51,7 @@ class PostgresQueries:
         return QueryTarget(self._pool, self._catalog_version, container)
 
     async def drop_container(self, number: int) -> None:
-        """After a container is gone."""
+        """Drops the indexes of a dropped container."""
         await self._indexes.drop_disallowed(number, lambda _: False)
 
     async def search(self, container: Container, search: Search) -> SearchPage:
@@ -125,7 +125,7 @@ class PostgresQueries:
         return await choose_access(search, find, count)
 
     async def _index(self, container: Container, path: PropertyPath) -> str | None:
-        """The index over a path, made now if the container is large enough to need one."""
+        """The index over a path; it is created if the container is large enough to need it."""
         name = await self._indexes.find(container.number, path)
         if name is not None:
             return name

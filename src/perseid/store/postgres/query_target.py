@@ -1,4 +1,4 @@
-"""A container's items for one request: every look at them makes sure of the metadata as well."""
+"""The container of one query; every statement checks the catalog version as well."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class QueryTarget(NamedTuple):
     container: Container
 
     def check_catalog_version(self, version: int) -> None:
-        """StaleCatalog unless the version, read with the items, is the one in memory."""
+        """StaleCatalog unless the version read with the items is the one in memory."""
         self.freshness.check(version, self.container)

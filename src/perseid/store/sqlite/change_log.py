@@ -49,7 +49,7 @@ class SqliteChanges:
 
 
 def _has_changes_to_trim(db: apsw.Connection, number: int, trimmed_until: int) -> bool:
-    """Whether the log of a container, if it has one, begins with the second `lost` or before."""
+    """True if the container has a log that begins in the second `trimmed_until` or before."""
     with db:  # one snapshot: a log may come and go
         if db.execute("SELECT 1 FROM change_logs WHERE container = ?", (number,)).get is None:
             return False

@@ -1,4 +1,4 @@
-"""Counts items, and the combinations of values that they have at a few paths."""
+"""Counts items, and the combinations of values that they have at some paths."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _decoded(rank: int, value: Any) -> Any:
 
 
 def put(document: dict[str, Any], path: PropertyPath, value: Any) -> None:
-    """No path is the beginning of another, so what is in between is made of objects."""
+    """Puts a value at a path. No path is a prefix of another, so the steps between are objects."""
     for name in path[:-1]:
         document = document.setdefault(str(name), {})
     document[str(path[-1])] = value
