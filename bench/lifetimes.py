@@ -216,7 +216,7 @@ class LargeServer:
         request = self.target.request("PUT", _path(name), body)
         sample = send_all(self.server.port, [request], 200)
         deadline = time.monotonic() + _TIMEOUT
-        while self._last_event(name) != "figures":
+        while self._last_event(name) != "counts":
             if time.monotonic() > deadline:
                 raise BenchError(f"a change of {name} was not counted in {_TIMEOUT:.0f} s")
             time.sleep(0.01)
