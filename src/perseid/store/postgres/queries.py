@@ -24,8 +24,8 @@ from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.storable_filters import storable_filter
 from perseid.store.sql.candidates import IndexCandidate, required_ids
 from perseid.store.sql.choose_access import Access, choose_access
+from perseid.store.sql.group_documents import put_value
 from perseid.store.sqlite import indexes
-from perseid.store.sqlite.group_counts import put
 from perseid.store.types import (
     NOT_ORDERED,
     AccessPath,
@@ -39,9 +39,9 @@ from perseid.store.types import (
 class PostgresQueries:
     """See `store.protocol.QueryStore`."""
 
-    def __init__(self, pool: Pool, freshness: CatalogVersion) -> None:
+    def __init__(self, pool: Pool, catalog_version: CatalogVersion) -> None:
         self._pool = pool
-        self._catalog_version = freshness
+        self._catalog_version = catalog_version
         self._indexes = PropertyIndexes(pool)
 
     async def close(self) -> None:
@@ -146,5 +146,5 @@ def _group_count(
     document: dict[str, Any] = {}
     for path, value in zip(paths, values, strict=True):
         if value is not None:
-            put(document, path, orjson.loads(value))
+            put_value(document, path, orjson.loads(value))
     return GroupCount(items, document)

@@ -11,9 +11,9 @@ from perseid.store.postgres.pool import Pool
 
 class QueryTarget(NamedTuple):
     pool: Pool
-    freshness: CatalogVersion
+    catalog_version: CatalogVersion
     container: Container
 
     def check_catalog_version(self, version: int) -> None:
         """StaleCatalog unless the version read with the items is the one in memory."""
-        self.freshness.check(version, self.container)
+        self.catalog_version.check(version, self.container)

@@ -61,9 +61,11 @@ class _Job:
 class PostgresWriter:
     """All writes to items of this process."""
 
-    def __init__(self, pool: Pool, freshness: CatalogVersion, now: Callable[[], float]) -> None:
+    def __init__(
+        self, pool: Pool, catalog_version: CatalogVersion, now: Callable[[], float]
+    ) -> None:
         self._pool = pool
-        self._catalog_version = freshness
+        self._catalog_version = catalog_version
         self._now = now
         self._waiting: dict[str, deque[_Job]] = {}  # by range
         self._tasks: set[asyncio.Task[None]] = set()
@@ -238,11 +240,11 @@ def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _missing(freshness: CatalogVersion, version: int, container: Container) -> BaseException:
+def _missing(catalog_version: CatalogVersion, version: int, container: Container) -> BaseException:
     """Why a range is missing: the container was dropped, by this or another process."""
     try:
-        freshness.check(version, container)
-        freshness.check_write(container)
+        catalog_version.check(version, container)
+        catalog_version.check_write(container)
     except Exception as exc:
         return exc
     return OwnerNotFound(_OWNER_MISSING)

@@ -9,7 +9,7 @@ import orjson
 
 from perseid.clock import ClockSetting
 from perseid.store.sqlite import schema
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.writer import client_errors
 from perseid.store.types import (
     AuditEntry,
@@ -24,7 +24,7 @@ from perseid.store.types import (
 class SqliteValues:
     """See `store.protocol.NamedValues`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def get(self, name: str) -> str | None:
@@ -57,7 +57,7 @@ class SqliteMetadata:
 
     generation = 0  # no other process writes to the file, so the metadata is read once
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def check_catalog_version(self) -> None:
