@@ -28,7 +28,7 @@ from perseid.store.postgres import store as postgres_store
 from perseid.store.postgres.items import PostgresItems
 from perseid.store.postgres.pool import Pool
 from perseid.store.sqlite import store as sqlite_store
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.files import DATABASE_FILE
 from perseid.store.sqlite.items import SqliteItems
 from tests.support import postgres
@@ -87,7 +87,7 @@ async def open_store(settings: Settings, now: Callable[[], float] = time.time) -
     return sqlite_store.open_stores(settings.data / DATABASE_FILE, durability="off", now=now)
 
 
-def sqlite_database(stores: protocol.Stores) -> Database:
+def sqlite_database(stores: protocol.Stores) -> SqliteDatabase:
     """The open file behind the stores."""
     assert isinstance(stores.items, SqliteItems)
     return stores.items._database

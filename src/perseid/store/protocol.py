@@ -1,9 +1,9 @@
 """The seam between the service and the stores: small protocols by purpose.
 
-A store keeps rows and moves counters; what a row means is up to the service. A write is a pure
-decision over the rows it touches: the store reads them under its lock, calls the decision, and
-applies what it returns in one transaction. So the rules exist once, whatever the database. Every
-method may be called from many tasks at once.
+A store keeps rows and counters; the service knows what a row means. A write is a pure decision over
+rows: the store reads them under its lock, calls the decision, and applies the result in one
+transaction. So the rules exist once, for every database. Two callbacks cross this seam: `decide` of
+a write and `on_groups` of a group count. All methods may be called concurrently.
 """
 
 from __future__ import annotations
@@ -47,53 +47,52 @@ class MetadataStore(Protocol):
 
     @property
     def generation(self) -> int:
-        """Which reading of the metadata `resources` has given last; containers carry it."""
+        """The number of the reading that `resources` returned last; containers carry it."""
         ...
 
     async def check_catalog_version(self) -> None:
-        """StaleCatalog unless the metadata, and the clock, are as `resources` gave them last.
+        """StaleCatalog unless the metadata and the clock are as `resources` returned them last.
 
-        What looks at items finds out by itself; this is for requests that do not.
+        Methods that read or write items check this themselves; this is for other requests.
         """
         ...
 
     async def publish_clock(self, setting: ClockSetting) -> None:
-        """The clock was moved: other front ends show the same time from now on."""
+        """Stores a new setting of the clock, which other server processes adopt."""
         ...
 
     async def next_number(self, series: str) -> int:
-        """A number that the series has not given before; for naming resources."""
+        """A number that the series has not returned before; for naming resources."""
         ...
 
     async def resources(self) -> list[Resource]:
-        """All of them, in order of creation."""
+        """All resources in order of creation."""
         ...
 
     async def change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
-        """All or nothing; StaleResource if a row is not what the caller said.
+        """Applies all changes or none; StaleResource if a row is not what the caller expects.
 
-        Putting a new container makes room for its items, removing one drops them. As long as its
-        state has a true `keeps_versions`, every change of its items is logged, in the transaction
-        that makes it.
+        Putting a new container creates the tables for its items, removing it drops them. While its
+        state has a true `keeps_versions`, each transaction logs its changes of the items.
         """
         ...
 
     async def audit_entries(
         self, container: str | None, after: int, limit: int
     ) -> list[tuple[int, AuditEntry]]:
-        """The audit log behind line `after`, of one container or of all."""
+        """The audit log after line `after`, of one container or of all."""
         ...
 
 
 class NamedValues(Protocol):
-    """Single values that are kept with the data."""
+    """Single values, stored with the data."""
 
     async def get(self, name: str) -> str | None: ...
 
     async def put(self, name: str, value: str) -> None: ...
 
     async def put_if_absent(self, name: str, value: str) -> str:
-        """Puts a value unless there is one; the one that counts."""
+        """Stores the value unless there is one; returns the stored one."""
         ...
 
 
@@ -103,7 +102,7 @@ class ItemStore(Protocol):
     async def read(
         self, container: Container, range_index: int, key: ItemKey
     ) -> tuple[Row | None, int]:
-        """The item, dead or alive, and the range's LSN, which is never ahead of what was read."""
+        """The item, expired or not, and the LSN of its range, which is never ahead of the item."""
         ...
 
     async def read_number(self, container: Container, number: int) -> Row | None: ...
@@ -123,12 +122,12 @@ class ItemStore(Protocol):
     ) -> T:
         """Decides and applies in one transaction of one range; returns when that is durable.
 
-        A heavy decision takes so long that nobody else should wait for it.
+        A heavy decision takes so long that it must not run on the event loop.
         """
         ...
 
     async def usage(self, container: Container, range_index: int, cutoff: Cutoff) -> StorageUsage:
-        """What the items of a range take up; costs no look at the living."""
+        """The items and bytes of a range; does not read live items."""
         ...
 
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
@@ -143,9 +142,10 @@ class ItemStore(Protocol):
         cutoff: Cutoff,
         previous_cutoff: Cutoff | None = None,
     ) -> Cleared:
-        """Removes all items of a logical partition at once, the dead too, whatever its size.
+        """Removes all items of a logical partition in one transaction, including expired ones.
 
-        A large one is hidden in one step, durably, and removed by `reap`. `spare` is as in `purge`.
+        A large partition may be hidden first; `ExpiryStore.purge_cleared` then removes its items.
+        `previous_cutoff` is as in PurgeRequest.
         """
         ...
 
@@ -199,18 +199,18 @@ class ChangeStore(Protocol):
     """Items and logged changes in the order of their transactions."""
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
-        """The live items written behind a position, each once, as they are now."""
+        """The live items written after a position, each once, in its latest version."""
         ...
 
     async def versions(
         self, container: Container, search: ChangeSearch, trimmed_until: int
     ) -> ChangePage:
-        """The logged changes behind a position; those of the second `lost` and before count as
-        no longer kept."""
+        """The logged changes after a position. Changes up to the second `trimmed_until` count as
+        trimmed already."""
         ...
 
     async def trim(self, container: Container, trimmed_until: int, limit: int) -> int:
-        """Removes up to `limit` logged changes of the second `lost` and before; how many."""
+        """Removes up to `limit` logged changes up to the second `trimmed_until`; how many."""
         ...
 
 
@@ -225,11 +225,11 @@ class ExpiryStore(Protocol):
         ...
 
     async def purge_cleared(self, limit: int) -> bool:
-        """Removes up to `limit` items that were hidden by `clear`; False if there were none."""
+        """Removes up to `limit` hidden items of cleared partitions; False if there were none."""
         ...
 
     async def free_disk_space(self, pages: int) -> int:
-        """Gives up to that many free pages back to the file system; how many are still free."""
+        """Returns up to that many free pages to the file system; how many remain free."""
         ...
 
     async def count(
@@ -239,7 +239,7 @@ class ExpiryStore(Protocol):
     async def histogram(
         self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
-        """Items and bytes by (base - origin - 1) // width, for the buckets that are not empty."""
+        """Items and bytes by (base - origin - 1) // width; empty buckets are left out."""
         ...
 
     async def sample(
@@ -249,7 +249,7 @@ class ExpiryStore(Protocol):
         ...
 
     async def count_invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
-        """Live items that carry a `ttl` which counts as absent."""
+        """How many live items have an invalid `ttl`, which counts as absent."""
         ...
 
 

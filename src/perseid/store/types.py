@@ -26,7 +26,7 @@ class StoreError(StartError):
 
 
 class PurgeLeaseTaken(Exception):
-    """Another front end removes the dead of the range; it is not for this one to do."""
+    """Another server process holds the purge lease of the range."""
 
 
 class Resource(NamedTuple):
@@ -53,13 +53,13 @@ class RemoveResource(NamedTuple):
 
 
 class StaleResource(Exception):
-    """A metadata row was not as the caller believed; read again and decide again."""
+    """A metadata row is not what the caller expected; it reads the row again and retries."""
 
 
 class Put(NamedTuple):
-    """Writes an item; `replaces` is the row it takes the place of, if any.
+    """Writes an item; `replaces` is the row that it replaces, if any.
 
-    `unique` are the entries it claims in the unique-key index.
+    `unique` are the entries that it reserves in the unique-key index.
     """
 
     row: Row
@@ -68,8 +68,8 @@ class Put(NamedTuple):
 
 
 class Remove(NamedTuple):
-    """Removes an item; `expired` tells the change feed that time, not a client, ended it, and
-    `spared` that the policy before the last change would not have."""
+    """Removes an item. `expired`: it expired, no client deleted it. `expired_by_change`: under the
+    policy before the last change it would be live."""
 
     row: Row
     expired: bool = False
@@ -195,20 +195,20 @@ class AccessPath(NamedTuple):
 class ChangeSearch(NamedTuple):
     """Which changes of one range to list, in the order of their transactions.
 
-    `scope` says of which items, and how much fits on a page; a page ends between two transactions,
-    so it may hold a little more, and at least one of them.
+    `scope` selects the items and limits the page. A page holds whole transactions, at least one, so
+    it may exceed the limit a little.
     """
 
     scope: Search
     range_index: int
-    after: int  # LSN to continue behind
-    since: int = BEFORE_ANY_TS  # of what was written in an earlier second nothing is listed
+    after: int  # LSN to continue after
+    since: int = BEFORE_ANY_TS  # changes of earlier seconds are left out
 
 
 class LatestPage(NamedTuple):
     """Items in the order in which they were last written.
 
-    `lsn` is where to go on: that of the last item, or of the range if there is no more.
+    `lsn` is the position to continue from: that of the last item, or of the range at the end.
     """
 
     rows: list[Row]
@@ -216,7 +216,7 @@ class LatestPage(NamedTuple):
 
 
 class LoggedChange(NamedTuple):
-    """One line of the log that a container keeps of all its changes.
+    """An entry of the change log of a container.
 
     `body` is what was written, or for a delete by a client what was removed.
     """
@@ -233,7 +233,7 @@ class LoggedChange(NamedTuple):
 class ChangePage(NamedTuple):
     """Changes in the order in which they were made; `lsn` as in LatestPage.
 
-    Not `is_complete` when changes behind the position asked for are no longer kept.
+    Not `is_complete` if changes after the requested position have been trimmed.
     """
 
     changes: list[LoggedChange]
@@ -287,9 +287,9 @@ NOTHING_PURGED: Final = PurgeResult([], 0, None)
 
 
 class Cleared(NamedTuple):
-    """A logical partition that was emptied: the LSN of that, who lived in it and who was dead.
+    """A cleared logical partition: the LSN, and its live and expired items.
 
-    Both as groups of one size: the size, how many items, how many index terms.
+    Items of one size form a group: the size, how many items, how many index terms.
     """
 
     lsn: int
@@ -298,7 +298,7 @@ class Cleared(NamedTuple):
 
     @classmethod
     def of(cls, lsn: int, groups: Iterable[tuple[int, int, int, int]]) -> Cleared:
-        """From groups of both, each with a mark before it that tells whether they lived."""
+        """From groups that start with a flag, true for live items."""
         live: list[tuple[int, int, int]] = []
         expired: list[tuple[int, int, int]] = []
         for is_live, size, items, terms in groups:

@@ -134,10 +134,10 @@ def foreign(path: Path, *statements: str) -> bytes:
 @pytest.mark.parametrize(
     ("statements", "text"),
     [
-        (["CREATE TABLE theirs (a)"], "somebody else's"),
+        (["CREATE TABLE theirs (a)"], "another program"),
         (["CREATE TABLE theirs (a)", f"PRAGMA user_version = {schema.VERSION}"], None),
         (["CREATE TABLE theirs (a)", "PRAGMA user_version = 99"], None),
-        (["CREATE TABLE meta (a)", "PRAGMA application_id = 1"], "somebody else's"),
+        (["CREATE TABLE meta (a)", "PRAGMA application_id = 1"], "another program"),
         (["PRAGMA application_id = 0x50455253", "PRAGMA user_version = 99"], "newer release"),
     ],
 )

@@ -1,7 +1,7 @@
-"""The change feed on PostgreSQL: who was written last, and the log of all versions.
+"""The change feed on PostgreSQL: the latest versions of items, and the log of all versions.
 
-Writes to a range come one after the other, so whoever sees one sees all before it; nothing here
-needs a snapshot of more than one range.
+Writes to a range are ordered, so a reader that sees one sees all before it; no snapshot spans more
+than one range.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perseid.ttl import LIVE_SQL
 
 T = TypeVar("T")
 
-_CHUNK: Final = 64  # rows of the first look; each further one is twice as large
+_CHUNK: Final = 64  # rows of the first chunk; each further one is twice as large
 
 
 class PostgresChanges:
@@ -116,7 +116,7 @@ async def _read_versions(
 
 
 async def _trim(pool: Pool, container: Container, trimmed_until: int, limit: int) -> int:
-    """Removes the oldest lines of each range; from then on its log begins behind them."""
+    """Removes the oldest entries of each range; its log begins after them."""
     removed = 0
     for each in container.ranges:
         part = range_key(container.number, each.index)
@@ -131,8 +131,8 @@ async def _trim(pool: Pool, container: Container, trimmed_until: int, limit: int
 
 
 async def _trim_range(part: str, trimmed_until: int, limit: int, db: DatabaseConnection) -> int:
-    # Lines are in the order of commits, which is that of time but for requests that overtake each
-    # other within a moment: one that is not due yet holds the others back.
+    # Entries are in the order of commits. Their times may be slightly out of order, so the first
+    # entry that is too new ends the trimming.
     lock, found = await pipelined(
         db,
         ("BEGIN", ()),
@@ -160,7 +160,7 @@ async def _trim_range(part: str, trimmed_until: int, limit: int, db: DatabaseCon
 async def _begin(
     db: DatabaseConnection, catalog_version: CatalogVersion, container: Container, part: str
 ) -> tuple[int, int | None]:
-    """Takes one look at the range for all that follows; its LSN, and where its log begins."""
+    """Begins a snapshot; the LSN of the range, and where its log begins."""
     await db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     ((lsn, floor, version),) = await execute(
         db,
@@ -181,7 +181,7 @@ async def _chunks(
     make: Callable[[tuple[Any, ...]], T],
     position_of: Callable[[tuple[Any, ...]], dict[str, int]],
 ) -> AsyncIterator[list[T]]:
-    """The rows behind a place, some at a time: nobody knows how large they are."""
+    """The rows after a position in chunks, because their sizes are unknown."""
     limit = _CHUNK
     while True:
         rows = await execute(db, *positional(sql, values | position | {"limit": limit}))

@@ -21,7 +21,7 @@ from perseid.store.sql.range_state import RangeState
 from perseid.store.types import Cleared
 from perseid.ttl import EXPIRED_BY_CHANGE_SQL, LIVE_SQL, Cutoff
 
-# The items of a partition, counted by size where they are: it may hold more than fits in memory.
+# Counted by size in the database: a partition may hold more items than fit in memory.
 _DELETE_PARTITION: Final = (
     "WITH gone AS (DELETE FROM items WHERE part = :part AND pk = :pk"
     f" RETURNING size, terms, {LIVE_SQL} AS is_live, {EXPIRED_BY_CHANGE_SQL} AS is_by_change)"
@@ -105,7 +105,7 @@ class PartitionClearing:
         return Cleared.of(range_state.lsn, size_groups)
 
     def _clearing_log_rows(self, rows: Sequence[Row], lsn: int, cutoff: Cutoff) -> list[LogRow]:
-        """As many transactions to the reader as it takes for each to fit on a page."""
+        """Log rows in as many transactions as it takes for each to fit on a page."""
         ts = int(self._now())
         lines = []
         for at, row in enumerate(rows):
@@ -119,7 +119,7 @@ class PartitionClearing:
 
 
 class _SizeGroup(NamedTuple):
-    """Items of one size, all living or all dead: how many, and how many index terms."""
+    """Items of one size, all live or all expired: how many, and how many index terms."""
 
     is_live: bool
     is_expired_by_change: bool

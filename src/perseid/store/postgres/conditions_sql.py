@@ -1,11 +1,10 @@
-"""Conditions as SQL over `doc`, the jsonb copy of an item, and what property indexes are made of.
+"""Conditions as SQL over `doc`, the jsonb copy of an item, and the expressions of property indexes.
 
 An index holds four expressions: the rank of the type; the number, or for a text whether it is cut
-off; the beginning of the text; the item's number. What a value does not have is 0 and '', so one
-value is one stretch of the index in the order of creation, and all values are in the order of
-ORDER BY. Texts are cut because an index entry must fit into a third of a page: whoever asks an
-index for texts asks for the whole text as well. An index serves exactly the expressions it was made
-with, so they are written here and nowhere else.
+off; the prefix of the text; the item's number. Missing parts are 0 and '', so one value is one
+range of the index in creation order, and all values are in the order of ORDER BY. Texts are cut
+because an index entry must fit into a third of a page; a search for texts compares the whole text
+as well. An index serves exactly the expressions it was created with, so they are written only here.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def mark(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def json_sql(path: PropertyPath) -> str:
-    """What the path leads to; NULL if that is nothing."""
+    """The value at the path; NULL if there is none."""
     found = "doc"
     for step in path:
         if isinstance(step, int):
@@ -73,7 +72,7 @@ def json_sql(path: PropertyPath) -> str:
 
 @lru_cache(maxsize=4096)
 def rank_sql(path: PropertyPath) -> str:
-    """The rank of the type of what the path leads to."""
+    """The rank of the type of the value at the path."""
     found = json_sql(path)
     return (
         f"(CASE jsonb_typeof({found}) WHEN 'number' THEN {NUMBER} WHEN 'string' THEN {STRING}"
@@ -186,7 +185,7 @@ condition_sql: Final = ConditionWriter(_Postgres()).write
 
 @lru_cache(maxsize=1024)
 def candidate_sql(candidate: IndexCandidate) -> str:
-    """Where an index over the path has the items of a lead, and perhaps a few others."""
+    """The range of the index with the items of a candidate, and perhaps a few others."""
     return _narrowed(candidate.term)
 
 

@@ -1,10 +1,9 @@
-"""The dead of a range on PostgreSQL: counted, removed, and by one front end at a time.
+"""Expired items on PostgreSQL: counts and purges them, one server process per range at a time.
 
-A lease says who removes them. It is part of the range's own row, which a removal locks anyway, so
-it is taken and renewed by what it is for. It ends by the database's own clock, not by the test
-clock: it is about processes that live and die in real time, and a clock that a test has frozen
-must not keep the dead one in office. That nobody is removed twice does not depend on it; the lock
-on the range sees to that.
+A purge lease in the row of the range says which process purges it; each purge, which locks that row
+anyway, takes or renews the lease. It ends by the database's clock, not by the test clock: if its
+process stops, a frozen test clock must not keep the lease alive. Correctness does not depend on the
+lease, because the lock on the range orders all purges.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _LEASE: Final = "SELECT purge_lease_holder, purge_lease_until FROM positions WHE
 _PURGE_ITEMS: Final = (
     "DELETE FROM items WHERE part = $1 AND number = ANY($2) RETURNING number, lsn, pk, id, epk"
 )
-# Tried, never waited for: one is enough, and the others have something else to do.
+# Tried without waiting: one process is enough.
 _TRY_PURGE_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({0x7065727365696402})"
 _PURGE_DROPPED: Final = tuple(
     f"DELETE FROM {table} WHERE part = $1 AND ({key}) IN"
@@ -77,7 +76,7 @@ def _candidates(part: str, request: PurgeRequest, limit: int) -> Statement:
 
 
 class PostgresExpiry:
-    """What the store does about time, for one front end."""
+    """See `store.protocol.ExpiryStore`."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class PostgresExpiry:
         self._now = now
         self._database_time = database_time
         self._name = name
-        # A drain beside the sweeper takes turns with it rather than leave the work to it.
+        # A drain and the sweeper take turns.
         self._purging_dropped = asyncio.Lock()
 
     # Removing
@@ -172,7 +171,7 @@ class PostgresExpiry:
                 )
         except PurgeLeaseTaken:
             return False
-        if is_empty:  # and stays so: nobody writes to a range without counters
+        if is_empty:  # and stays empty: a range without counters is not written
             await self._drop_indexes(int(part.partition(":")[0]))
             await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
         return True
@@ -242,10 +241,10 @@ class PostgresExpiry:
 
 
 async def _purge_dropped_range(db: DatabaseConnection, part: str, limit: int) -> bool:
-    """Removes some of what is left of a dropped range; whether that was all.
+    """Removes some rows of a dropped range; True if those were the last.
 
-    PurgedElsewhere if another front end does so: of two who remove the same rows the second would
-    wait, find them gone, and take that for the end.
+    PurgeLeaseTaken if another process does so: of two processes that remove the same rows, the
+    second would wait, find none, and take the range for empty.
     """
     (turn,) = await pipelined(db, ("BEGIN", ()), (_TRY_PURGE_LOCK, ()))
     if turn != [(True,)]:
@@ -254,5 +253,5 @@ async def _purge_dropped_range(db: DatabaseConnection, part: str, limit: int) ->
         gone = await execute(db, sql, (part, limit))
         if len(gone) == limit:
             break
-    await commit(db, is_writing=False)  # it may well be done twice
+    await commit(db, is_writing=False)  # repeating it does no harm
     return len(gone) < limit

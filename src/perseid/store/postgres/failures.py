@@ -1,4 +1,4 @@
-"""What the database's failures mean to a client, told by SQLSTATE."""
+"""Translates the database's errors, by SQLSTATE, into errors for the client."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from perseid.errors import (
     ServiceUnavailable,
 )
 
-# Others got in the way; the transaction was undone, and the same again may well succeed.
+# A conflict with another transaction; this one was rolled back and may succeed when retried.
 _CONFLICTS: Final = frozenset(("40001", "40P01", "55P03"))
-# The server or one of its nodes has gone away.
+# The server or one of its nodes is gone.
 _GONE: Final = ("08", "57P")
-# Nobody could be asked; whoever waited for that has waited long enough.
+# No connection was available in time.
 _UNREACHABLE: Final = (PoolTimeout, PoolClosed, TooManyRequests)
 _VALUE_REJECTED: Final = ("22", "54")
 
@@ -31,7 +31,7 @@ _UNSTORABLE: Final = (
 
 
 def is_retryable(exc: BaseException) -> bool:
-    """Whether a transaction that failed so, before COMMIT was sent, is worth another try."""
+    """True if a transaction that failed before COMMIT was sent may be retried."""
     if not isinstance(exc, psycopg.Error) or isinstance(exc, _UNREACHABLE):
         return False
     state = exc.sqlstate
@@ -41,20 +41,20 @@ def is_retryable(exc: BaseException) -> bool:
 
 
 def may_have_committed(exc: psycopg.OperationalError) -> bool:
-    """Whether a failure of what was sent with COMMIT leaves open if that was done: the server
-    went away. Every other answer comes instead of the COMMIT's."""
+    """True if it is unknown whether the COMMIT succeeded: the server is gone. Any other error
+    means that it did not."""
     if isinstance(exc, _UNREACHABLE):  # nothing was sent
         return False
     return exc.sqlstate is None or exc.sqlstate.startswith(_GONE)
 
 
 def is_single_write_error(exc: BaseException) -> bool:
-    """Whether one write of a group is to blame for its failure: for its values, or its key."""
+    """True if the values or the key of one write made the whole group fail."""
     return is_value_rejected(exc) or isinstance(exc, psycopg.IntegrityError)
 
 
 def is_value_rejected(exc: BaseException) -> bool:
-    """Whether the values themselves were refused."""
+    """True if the database rejected the values."""
     return (
         isinstance(exc, psycopg.Error)
         and exc.sqlstate is not None
@@ -74,7 +74,7 @@ def unknown_outcome() -> CosmosError:
 
 
 def as_client_error(exc: BaseException) -> BaseException:
-    """Driver errors in the client's terms, without details of the server; others as they are."""
+    """A driver error as an error for the client, without server details; others as they are."""
     if isinstance(exc, _UNREACHABLE):
         return _caused(ServiceUnavailable("The database cannot be reached at the moment."), exc)
     if not isinstance(exc, psycopg.Error):

@@ -1,9 +1,9 @@
-"""Indexes over properties on PostgreSQL, made when a query first asks for one.
+"""Indexes over properties on PostgreSQL, created when a query first needs one.
 
-They are made and dropped without a lock that reads or writes would wait for, by one front end at a
-time. Such an index is not part of any transaction: if making it fails, what is left is no index
-that the database would use, and it is dropped. Its comment is its path, written when it is ready,
-so the database itself says which ones there are.
+They are created and dropped CONCURRENTLY, so that reads and writes do not wait, by one server
+process at a time. That is no part of a transaction: an index that failed is invalid, and is
+dropped. The comment of an index is its path, written when it is ready, so the database lists the
+indexes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from perseid.store.sqlite import indexes
 
 log = logging.getLogger(__name__)
 
-# A query waits so many seconds for its index, which may have to wait for transactions of others.
+# Seconds that a query waits for its index, which may have to wait for other transactions.
 _INDEX_WAIT: Final = 5.0
-# What other front ends made or dropped is noticed after so many seconds.
+# After so many seconds the list of indexes is read again: other processes change it, too.
 _REREAD_INTERVAL: Final = 5.0
-_LOCK_POLL_INTERVAL: Final = 0.02  # seconds between two looks whether it is our turn
-_LOCK: Final = 0x7065727365696401  # of the front end that makes or drops indexes
+_LOCK_POLL_INTERVAL: Final = 0.02  # seconds between two attempts to get the lock
+_LOCK: Final = 0x7065727365696401  # of the process that creates or drops indexes
 
 _LIST: Final = (
     "SELECT class.relname, indisvalid AND indisready, obj_description(class.oid, 'pg_class')"
@@ -42,7 +42,7 @@ _LIST: Final = (
 
 
 class PropertyIndexes:
-    """The indexes there are, by container and path, and when each was last asked for."""
+    """The existing indexes by container and path, and when each was last used."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -50,21 +50,21 @@ class PropertyIndexes:
         self._read_at: float | None = None
         self._uses: dict[str, int] = {}
         self._turn = itertools.count(1)
-        # By name: what waits for the index, and since when it is being made.
+        # By name: a future for the queries that wait, and when the build began.
         self._building: dict[str, tuple[asyncio.Future[None], float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[str, float] = {}
-        # One connection for all that wait for their turn: requests need the others.
+        # One connection for all builds: requests need the others.
         self._queue = asyncio.Lock()
 
     async def close(self) -> None:
-        """Ends what is being built; the statement on the server as well."""
+        """Cancels the builds, with their statements on the server."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def find(self, number: int, path: PropertyPath) -> str | None:
-        """The name of the index over a path, which counts as a use of it."""
+        """The name of the index over a path; counts as a use of it."""
         if self._read_at is None or _now() - self._read_at > _REREAD_INTERVAL:
             await self.read()
         name = self._known.get(number, {}).get(path)
@@ -82,7 +82,7 @@ class PropertyIndexes:
             self._remember(await _listed(db))
 
     async def make(self, number: int, path: PropertyPath) -> str | None:
-        """Makes the index; None if that fails or takes too long, when it may come later."""
+        """Creates the index; None if that fails, or takes longer than the query waits."""
         name = _name(number, path)
         failed = self._failed.get(name)
         if failed is not None and _now() - failed < indexes.RETRY_DELAY:
@@ -94,16 +94,17 @@ class PropertyIndexes:
             task = asyncio.ensure_future(self._build(number, path, name, ready))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        # Others may wait for it when this client has gone, so it goes on.
+        # It goes on if this client disconnects: other queries may wait for it.
         await asyncio.wait((ready,), timeout=max(0.0, since + _INDEX_WAIT - _now()))
         return await self.find(number, path) if ready.done() else None
 
     async def drop_disallowed(
         self, number: int, is_allowed: Callable[[PropertyPath], bool]
     ) -> None:
-        """Drops the indexes over paths that are not wanted, and what is left of failed ones.
+        """Drops the indexes over disallowed paths, and invalid ones.
 
-        If others are at it for long it is done later: nothing wrong comes of an index too many.
+        If another process holds the lock for long, that happens later: an index too many does no
+        harm.
         """
         task = asyncio.ensure_future(self._drop(number, is_allowed))
         self._tasks.add(task)
@@ -136,12 +137,12 @@ class PropertyIndexes:
                 self._remember(await _listed(db))
         except psycopg.Error as exc:
             self._failed[name] = _now()
-            log.warning("an index could not be made: %s", exc.sqlstate or type(exc).__name__)
+            log.warning("an index could not be created: %s", exc.sqlstate or type(exc).__name__)
         finally:
             self._end(name, ready)
 
     def _end(self, name: str, ready: asyncio.Future[None]) -> None:
-        """Lets those who wait for the index go on."""
+        """Wakes the queries that wait for the index."""
         if not ready.done():
             self._building.pop(name, None)
             ready.set_result(None)
@@ -166,11 +167,13 @@ class PropertyIndexes:
             except BaseException:
                 await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
                 raise
-            if not await _is_there(db, number):  # who removes its items may have been here before
+            if not await _is_there(
+                db, number
+            ):  # its items may have been purged before the index existed
                 await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
                 return
-            # Without knowing how many items the container has, the database might sort them all
-            # rather than take the first few from the index.
+            # Without statistics about the container, the database might sort all its items rather
+            # than take the first few from the index.
             await db.execute("ANALYZE items (container, part, number)")
         if text is None:
             comment = orjson.dumps(path).decode().replace("'", "''")
@@ -189,7 +192,7 @@ def _now() -> float:
 
 
 def _name(number: int, path: PropertyPath) -> str:
-    """Names have room for 63 bytes, paths are of any length."""
+    """A digest: names are limited to 63 bytes, paths are not."""
     digest = hashlib.blake2b(orjson.dumps(path), digest_size=12).hexdigest()
     return f"items_{number}_by_{digest}"
 
@@ -203,7 +206,7 @@ def _path_of(comment: str) -> PropertyPath:
 
 
 async def _is_there(db: DatabaseConnection, number: int) -> bool:
-    """Whether the container has not been dropped: its ranges have their counters."""
+    """True unless the container was dropped: then its ranges have no counters."""
     return await _is_true(db, f"SELECT true FROM positions WHERE part = '{range_key(number, 0)}'")
 
 
@@ -213,9 +216,9 @@ async def _listed(db: DatabaseConnection) -> list[tuple[Any, ...]]:
 
 @asynccontextmanager
 async def _index_lock(db: DatabaseConnection) -> AsyncIterator[None]:
-    """No other front end makes or drops indexes meanwhile, and the time limit is off.
+    """Keeps other processes from creating or dropping indexes, and lifts the time limit.
 
-    Whoever waited for the lock within a statement would be waited for by the one who builds.
+    The lock is polled: a statement that waits for it would block the index that is being built.
     """
     while not await _is_true(db, f"SELECT pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110
         await asyncio.sleep(_LOCK_POLL_INTERVAL)

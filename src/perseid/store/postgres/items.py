@@ -39,7 +39,7 @@ class PostgresItems:
         self, container: Container, range_index: int, key: ItemKey
     ) -> tuple[Row | None, int]:
         part = range_key(container.number, range_index)
-        # An id that cannot be stored is not there; the range's LSN is wanted all the same.
+        # No item has an id that cannot be stored; the LSN of the range is needed all the same.
         values = (part, *key) if is_storable_key(key) else (part, key.pk, "")
         return await self._read_row(container, statements.READ, values)
 
@@ -52,7 +52,7 @@ class PostgresItems:
         self, container: Container, sql: str, values: tuple[Any, ...]
     ) -> tuple[Row | None, int]:
         found = await fetch_one(self._pool, sql, values)
-        if found is None:  # dropped a moment ago, here or elsewhere
+        if found is None:  # just dropped, by this or another process
             version = await metadata.version(self._pool)
             self._catalog_version.check(version, container)
             raise OwnerNotFound()
@@ -115,7 +115,7 @@ class PostgresItems:
         rows = await fetch_all(self._pool, *positional(sql, values)) or [
             (*row, *(0,) * 7) for row in await fetch_all(self._pool, statements.VERSION)
         ]
-        # Queries count through this: who else would notice that the horizon is an old one?
+        # Queries count through this, so it checks that the cutoff belongs to the current policy.
         version, items, size, *purged, gone, gone_size = rows[0]
         self._catalog_version.check(version, container)
         return StorageUsage(items - gone, size - gone_size, gone, gone_size, *purged)

@@ -1,8 +1,8 @@
-"""The account's metadata on PostgreSQL: named values, numbers, resources, the audit log.
+"""The account's metadata on PostgreSQL: resources, numbers, the audit log.
 
-Every change moves the version that front ends compare with theirs (see `freshness`), in the same
-transaction; and it holds the ranges of the containers it changes, so that no write decided by the
-old definition becomes durable after it.
+Every change increments the version that server processes compare with theirs (see
+`catalog_version`), in the same transaction. It also locks the ranges of the containers it changes,
+so that no write that was decided with the old definition commits after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
 
 
 class Reading(NamedTuple):
-    """All metadata at one moment, and the clock's setting then."""
+    """A snapshot of all metadata and of the clock's setting."""
 
     version: int
     resources: list[Resource]
@@ -64,7 +64,7 @@ class PostgresMetadata:
 
     async def resources(self) -> list[Resource]:
         reading = await read_all(self._pool)
-        # At once with what the caller makes of them: nothing is awaited in between.
+        # Nothing is awaited between this and the caller's use of the resources.
         self._catalog_version.adopt(reading.version)
         self._clock.adopt(reading.clock)
         return reading.resources
@@ -74,8 +74,8 @@ class PostgresMetadata:
         made = await _change(
             self._pool, self._catalog_version.version, changes, self._process_name, until
         )
-        # At once with what the caller makes of it: nothing is awaited behind this. A later version
-        # may have been read meanwhile, with this change in it.
+        # Nothing is awaited between this and the caller's use of it. A later version, which
+        # includes this change, may have been read meanwhile.
         self._catalog_version.version = max(self._catalog_version.version, made)
         for each in changes:
             if not isinstance(each, AuditEntry) and each.resource.kind == "container":
@@ -108,7 +108,7 @@ async def version(pool: Pool) -> int:
 
 
 async def read_all(pool: Pool) -> Reading:
-    """Resources in the order of their creation, and everything that goes with that state."""
+    """Resources in order of creation, with the version and clock setting that belong to them."""
     rows = await fetch_all(
         pool,
         "SELECT shared.version, clock_offset, clock_frozen,"
@@ -137,7 +137,7 @@ async def _audit_entries(
 
 
 async def _publish_clock(pool: Pool, known_version: int, setting: ClockSetting) -> int:
-    """Stores the setting; the version that this makes. StaleCatalog if it was not `known`."""
+    """Stores the setting; returns the new version. StaleCatalog if the version is not as known."""
 
     async def work(db: DatabaseConnection) -> int:
         await db.execute("BEGIN")
@@ -152,7 +152,7 @@ async def _publish_clock(pool: Pool, known_version: int, setting: ClockSetting) 
         await commit(db)
         return int(rows[0][0])
 
-    # Not again once it may have been done: who moves the clock on would move it twice.
+    # Not retried once it may have been committed: the clock would move twice.
     try:
         return await transact(pool, work)
     except psycopg.Error as exc:
@@ -165,10 +165,10 @@ Changes = Sequence[PutResource | RemoveResource | AuditEntry]
 async def _change(
     pool: Pool, known_version: int, changes: Changes, lease_holder: str, until: float
 ) -> int:
-    """Makes all the changes or none; the version after them.
+    """Applies all changes or none; returns the version after them.
 
-    Whoever changes a container also becomes the one who removes its dead, until then: nobody
-    removes what this front end is about to count.
+    The process that changes a container takes its purge lease until then, so that no other process
+    purges the items that it is about to count.
     """
 
     async def work(db: DatabaseConnection) -> int:
@@ -195,7 +195,7 @@ def _created_id(changes: Changes) -> str:
 
 
 class _Change:
-    """One transaction over metadata."""
+    """The transaction of a metadata change."""
 
     def __init__(self, db: DatabaseConnection, lease_holder: str, until: float) -> None:
         self._db = db
@@ -207,7 +207,7 @@ class _Change:
         return await execute(self._db, sql, values)
 
     async def lock_ranges(self, changes: Changes) -> None:
-        """Waits for the writes to the containers that change, and lets no others begin."""
+        """Waits for writes to the changed containers, and keeps others from starting."""
         for part in sorted(
             part
             for each in changes
@@ -218,7 +218,9 @@ class _Change:
 
     async def begin(self, known_version: int, changes: Changes) -> int:
         lines = len(changes)
-        if all(isinstance(each, AuditEntry) for each in changes):  # what is in memory stays right
+        if all(
+            isinstance(each, AuditEntry) for each in changes
+        ):  # the metadata in memory stays valid
             (found,) = await self._run(
                 "UPDATE shared SET line = line + $1 RETURNING version, line", (lines,)
             )
@@ -270,8 +272,8 @@ class _Change:
             await self._update_change_log(change)
 
     async def _insert_range_states(self, change: PutResource) -> None:
-        # LSNs go on from those of dropped containers: a client that still holds a session token of
-        # a container of the same name is not told to wait for a future that never comes.
+        # LSNs continue from those of dropped containers: a client may still hold a session token of
+        # a dropped container of the same name, and with lower LSNs its reads would fail.
         found = await self._run("SELECT value FROM meta WHERE name = $1", (_HIGHEST_DROPPED,))
         range_state = EMPTY_RANGE._replace(lsn=int(found[0][0]) if found else 0)
         for part in _range_keys(change):
@@ -281,7 +283,7 @@ class _Change:
             )
 
     async def _update_change_log(self, change: PutResource) -> None:
-        """Begins a log or drops it, as the container's state says."""
+        """Creates or drops the change log of the container."""
         is_wanted = change.resource.state.get("keeps_versions", False)
         for part in _range_keys(change):
             await self._run(

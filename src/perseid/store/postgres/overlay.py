@@ -1,5 +1,4 @@
-"""What a transaction that several writes share looks like to the next of them, before any of it
-is sent to the database. Pure."""
+"""The state that the writes of a shared transaction see before any of it is sent. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 class LogRow(NamedTuple):
-    """A line of the log; the order is that of the table behind `part`."""
+    """A row of the change log, in the order of the columns after `part`."""
 
     lsn: int
     entry: int
@@ -31,17 +30,17 @@ class LogRow(NamedTuple):
 
 
 class Overlay:
-    """The rows of a range as the writes so far have left them, and what that changes."""
+    """The rows of a range with the changes of the writes so far."""
 
     def __init__(self, range_state: RangeState, found: Iterable[Row]) -> None:
         self.range_state = range_state
         self.log: list[LogRow] = []
-        self.is_sent = False  # some of it is in the database already
+        self.is_sent = False  # some changes are in the database already
         self._stored: dict[ItemKey, Row] = {row.key: row for row in found}
-        self._rows: dict[ItemKey, Row | None] = {}  # what is not as it is stored
-        self._reserved: dict[bytes, int] = {}  # entries of the unique-key index, by what was put
-        self._touched: set[int] = set()  # items whose stored entries no longer count
-        self._unique: dict[int, tuple[bytes, ...]] = {}  # the entries of what was put
+        self._rows: dict[ItemKey, Row | None] = {}  # rows that differ from the stored ones
+        self._reserved: dict[bytes, int] = {}  # unique-key entries and the items that reserve them
+        self._touched: set[int] = set()  # items whose stored entries are released
+        self._unique: dict[int, tuple[bytes, ...]] = {}  # entries by new item
 
     @property
     def is_changed(self) -> bool:
@@ -51,7 +50,7 @@ class Overlay:
         return self._rows[key] if key in self._rows else self._stored.get(key)
 
     def unique_key_owner(self, entry: bytes, stored: Row | None) -> Row | None:
-        """Who holds the entry, given who holds it in the database."""
+        """The owner of the entry, given its owner in the database."""
         number = self._reserved.get(entry)
         if number is not None:
             return next(
@@ -98,7 +97,7 @@ class Overlay:
     # What to send
 
     def gone(self) -> list[Row]:
-        """Stored rows to remove, those included that another item takes the place of."""
+        """Stored rows to remove, including those that another item replaces."""
         return [
             stored
             for key, row in self._rows.items()
@@ -107,7 +106,7 @@ class Overlay:
         ]
 
     def written(self) -> tuple[list[Row], list[Row]]:
-        """Rows that are new, and those that take the place of an earlier version."""
+        """New rows, and rows that replace an earlier version."""
         new: list[Row] = []
         changed: list[Row] = []
         for key, row in self._rows.items():
@@ -118,14 +117,14 @@ class Overlay:
         return new, changed
 
     def released(self) -> list[int]:
-        """Items whose entries are to be removed from the unique-key index."""
+        """Items whose entries are removed from the unique-key index."""
         return [*self._touched]
 
     def reserved(self) -> list[tuple[bytes, int]]:
         return [*self._reserved.items()]
 
     def sent(self) -> None:
-        """All of it is in the database now, though not durable yet."""
+        """All changes were sent to the database, but are not durable yet."""
         self.is_sent = True
         for key, row in self._rows.items():
             if row is None:
@@ -160,13 +159,13 @@ def _logged(lsn: int, entry: int, ts: int, change: Put | Remove) -> LogRow:
 
 
 def check_storable(row: Row) -> None:
-    """400 for a body that PostgreSQL's JSON has no room for.
+    """400 for a body that PostgreSQL's JSON cannot hold.
 
-    Told here, because a database that finds out itself undoes what others have written with it.
+    Checked here, because an error of the database would roll back the other writes of the group.
     """
     if b"\\u" not in row.body:
         return
-    high = False  # the first half of a pair has just gone by
+    high = False  # the previous escape was the first half of a surrogate pair
     end = 0
     for escape in _ESCAPE.finditer(row.body):
         code = -1 if escape[1] is None else int(escape[1], 16)

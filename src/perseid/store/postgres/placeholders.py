@@ -1,4 +1,4 @@
-"""SQL whose values have names, as it is shared between stores, for PostgreSQL."""
+"""Translates SQL with named values, which both databases share, for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-# A name behind one colon; two of them are a cast.
+# A name after one colon; two colons are a cast.
 _NAME: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 
 

@@ -1,11 +1,11 @@
-"""Connections to PostgreSQL: where to, how they are set up, and what is told when they fail."""
+"""Connections to PostgreSQL: their address, their settings, and the errors when they fail."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
@@ -26,10 +26,10 @@ Cursor: TypeAlias = AsyncRawCursor[Any]
 
 _made: Final[WeakKeyDictionary[Pool, WeakSet[DatabaseConnection]]] = WeakKeyDictionary()
 _CONNECTIONS: Final = 16
-_CONNECT_TIMEOUT: Final = 5.0  # seconds in which a connection must come about
+_CONNECT_TIMEOUT: Final = 5.0  # seconds for opening a connection
 _STATEMENT_SECONDS: Final = 30
-# A machine or a network that falls silent looks like a statement that takes long: who is asked
-# for a sign of life and gives none for so long is gone. The address may say otherwise.
+# A machine or network that stops answering looks like a long statement. Keepalive packets detect
+# it; the DSN may set other values.
 _KEEPALIVE_OPTIONS: Final[dict[str, Any]] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -40,7 +40,7 @@ _SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
 
 
 def dsn_without_secrets(dsn: str) -> str:
-    """Where a DSN leads to, without its password or anything else that is secret."""
+    """The address in a DSN, without its password or other secrets."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -55,11 +55,11 @@ def dsn_without_secrets(dsn: str) -> str:
 
 
 async def connect(dsn: str, durability: str) -> Pool:
-    """A pool of connections to a database whose tables are there; StoreError if that fails."""
+    """A pool of connections to a database, whose tables it creates; StoreError if that fails."""
     check(dsn)
     given = conninfo_to_dict(dsn)
     kwargs = {name: each for name, each in _KEEPALIVE_OPTIONS.items() if name not in given}
-    # A schema that the address names itself is as good as ours.
+    # The DSN may name a schema of its own.
     path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
 
     made: WeakSet[DatabaseConnection] = WeakSet()
@@ -74,6 +74,35 @@ async def connect(dsn: str, durability: str) -> Pool:
             " SET TimeZone TO 'UTC'; SET jit TO off"
         )
 
+    await _prepare(dsn, kwargs, configure)
+    pool: Pool = AsyncConnectionPool(
+        dsn,
+        kwargs={"autocommit": True, **kwargs},
+        configure=configure,
+        min_size=2,
+        max_size=_CONNECTIONS,
+        timeout=_CONNECT_TIMEOUT,
+        reconnect_timeout=_CONNECT_TIMEOUT,  # then the next request tries again
+        name="perseid",
+        open=False,
+    )
+    _made[pool] = made
+    try:
+        await pool.open(wait=True, timeout=2 * _CONNECT_TIMEOUT)
+    except PoolTimeout:
+        await pool.close()
+        raise StoreError(
+            f"{dsn_without_secrets(dsn)} gives only one connection; perseid needs some"
+        ) from None
+    return pool
+
+
+async def _prepare(
+    dsn: str,
+    kwargs: dict[str, Any],
+    configure: Callable[[DatabaseConnection], Awaitable[None]],
+) -> None:
+    """Creates or migrates the tables over a first connection."""
     try:
         first: DatabaseConnection = await AsyncConnection.connect(
             dsn, autocommit=True, connect_timeout=int(_CONNECT_TIMEOUT), **kwargs
@@ -90,31 +119,10 @@ async def connect(dsn: str, durability: str) -> Pool:
     finally:
         await first.close()
 
-    pool: Pool = AsyncConnectionPool(
-        dsn,
-        kwargs={"autocommit": True, **kwargs},
-        configure=configure,
-        min_size=2,
-        max_size=_CONNECTIONS,
-        timeout=_CONNECT_TIMEOUT,
-        reconnect_timeout=_CONNECT_TIMEOUT,  # then whoever asks next makes it try again
-        name="perseid",
-        open=False,
-    )
-    _made[pool] = made
-    try:
-        await pool.open(wait=True, timeout=2 * _CONNECT_TIMEOUT)
-    except PoolTimeout:
-        await pool.close()
-        raise StoreError(
-            f"{dsn_without_secrets(dsn)} gives only one connection; perseid needs some"
-        ) from None
-    return pool
-
 
 def abort_connections(pool: Pool) -> None:
-    """Ends all connections as a network would: whoever waits for an answer is told that none
-    comes. To be cancelled does not help them, since they ask the database to stop and wait."""
+    """Shuts down the sockets of all connections, so that statements in progress fail. Cancelling
+    them would not help: a cancelled statement waits for the database to stop it."""
     for db in [*_made.get(pool, ())]:
         if not db.closed:
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as link:
@@ -122,7 +130,7 @@ def abort_connections(pool: Pool) -> None:
 
 
 def check(dsn: str) -> None:
-    """StoreError unless the text is one that PostgreSQL's clients understand."""
+    """StoreError unless the text is a valid DSN."""
     try:
         conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -133,7 +141,7 @@ def check(dsn: str) -> None:
 
 
 def _reason(exc: psycopg.Error, dsn: str) -> str:
-    """The driver's words in one line, without the password should they quote it."""
+    """The driver's message in one line, without the password."""
     text = " ".join(str(exc).split()) or type(exc).__name__
     password = conninfo_to_dict(dsn).get("password")
     return text.replace(str(password), "***") if password else text
@@ -141,9 +149,9 @@ def _reason(exc: psycopg.Error, dsn: str) -> str:
 
 @asynccontextmanager
 async def pooled_connection(pool: Pool) -> AsyncIterator[DatabaseConnection]:
-    """A connection for a while; one that is left in a transaction is cleaned by the pool.
+    """A connection from the pool, which ends a transaction that is left open.
 
-    The driver's errors leave as what the client is to be told.
+    Raises the driver's errors as errors for the client.
     """
     try:
         async with pool.connection() as db:
@@ -162,7 +170,7 @@ async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tu
     except psycopg.OperationalError as exc:
         if not may_have_committed(exc):
             raise as_client_error(exc) from exc
-        await pool.check()  # what was cut with this connection is not to be met again
+        await pool.check()  # other connections may have been cut with this one
     except psycopg.Error as exc:
         raise as_client_error(exc) from exc
     try:

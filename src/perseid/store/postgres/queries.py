@@ -1,7 +1,7 @@
-"""Reads of many items on PostgreSQL: chooses between indexes and scans.
+"""Items by condition on PostgreSQL: chooses the access path and runs the statements.
 
-Statements run on the server while the event loop goes on; if nobody waits for one any longer, the
-driver cancels it there too. A page is bounded in bytes by the statement itself.
+If a client disconnects, the driver cancels its statement on the server. The statement itself limits
+a page in bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.storable_filters import storable_filter
 from perseid.store.sql.candidates import IndexCandidate, required_ids
 from perseid.store.sql.choose_access import Access, choose_access
+from perseid.store.sql.group_documents import put_value
 from perseid.store.sqlite import indexes
-from perseid.store.sqlite.group_counts import put
 from perseid.store.types import (
     NOT_ORDERED,
     AccessPath,
@@ -37,11 +37,11 @@ from perseid.store.types import (
 
 
 class PostgresQueries:
-    """See `store.protocol.Store`, whose methods of these names this is."""
+    """See `store.protocol.QueryStore`."""
 
-    def __init__(self, pool: Pool, freshness: CatalogVersion) -> None:
+    def __init__(self, pool: Pool, catalog_version: CatalogVersion) -> None:
         self._pool = pool
-        self._catalog_version = freshness
+        self._catalog_version = catalog_version
         self._indexes = PropertyIndexes(pool)
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class PostgresQueries:
         return QueryTarget(self._pool, self._catalog_version, container)
 
     async def drop_container(self, number: int) -> None:
-        """After a container is gone."""
+        """Drops the indexes of a dropped container."""
         await self._indexes.drop_disallowed(number, lambda _: False)
 
     async def search(self, container: Container, search: Search) -> SearchPage:
@@ -125,7 +125,7 @@ class PostgresQueries:
         return await choose_access(search, find, count)
 
     async def _index(self, container: Container, path: PropertyPath) -> str | None:
-        """The index over a path, made now if the container is large enough to need one."""
+        """The index over a path; it is created if the container is large enough to need it."""
         name = await self._indexes.find(container.number, path)
         if name is not None:
             return name
@@ -146,5 +146,5 @@ def _group_count(
     document: dict[str, Any] = {}
     for path, value in zip(paths, values, strict=True):
         if value is not None:
-            put(document, path, orjson.loads(value))
+            put_value(document, path, orjson.loads(value))
     return GroupCount(items, document)

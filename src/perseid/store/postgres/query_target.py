@@ -1,4 +1,4 @@
-"""A container's items for one request: every look at them makes sure of the metadata as well."""
+"""The container of one query; every statement checks the catalog version as well."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from perseid.store.postgres.pool import Pool
 
 class QueryTarget(NamedTuple):
     pool: Pool
-    freshness: CatalogVersion
+    catalog_version: CatalogVersion
     container: Container
 
     def check_catalog_version(self, version: int) -> None:
-        """StaleCatalog unless the version, read with the items, is the one in memory."""
-        self.freshness.check(version, self.container)
+        """StaleCatalog unless the version read with the items is the one in memory."""
+        self.catalog_version.check(version, self.container)

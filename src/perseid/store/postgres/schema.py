@@ -86,7 +86,7 @@ async def _version(db: AsyncConnection[Any]) -> int:
     found = await cursor.fetchone()
     if found is None:
         raise StoreError(
-            f"the database has a schema '{await _schema(db)}' with somebody else's tables;"
+            f"the database has a schema '{await _schema(db)}' with tables of another program;"
             " choose another database"
         )
     return int(found[0])

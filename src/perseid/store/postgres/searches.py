@@ -1,7 +1,7 @@
-"""Statements that list, count and combine the items of one container.
+"""Statements that list and count the items of one container.
 
-A container's number is written into them, not bound: only so can the database know that a property
-index, which is about one container, has what is asked for.
+A container's number is written into them, not bound: otherwise the database could not know that a
+property index, which covers one container, serves the statement.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from perseid.store.types import NOT_ORDERED, Search, SearchPage
 from perseid.ttl import LIVE_SQL
 
 _LIVE: Final = LIVE_SQL.replace(":inherited", mark("inherited")).replace(":own", mark("own"))
-# Combinations that are fetched, and given to whoever takes them, together.
+# Groups that are fetched together.
 _BATCH: Final = 2000
 
 
 class ScopeSql(NamedTuple):
-    """What is asked of an item besides the condition, as SQL, and the values of both."""
+    """The scope of a search as SQL, with the values of scope and condition."""
 
     sql: str
     values: dict[str, Any]
 
 
 def scope_of(container: Container, search: Search) -> ScopeSql:
-    """The scope of a scan by its ranges and whatever it says of keys and numbers.
+    """The scope of a scan: ranges, keys and numbers.
 
-    One range is told by equality with its part, which on a cluster finds its node.
+    One range is selected by equality with its part, which on a Citus cluster finds its node.
     """
     text, values = scope.scope_sql(search, mark, _LIVE)
     if search.range_index is None:
@@ -67,7 +67,7 @@ def scope_of(container: Container, search: Search) -> ScopeSql:
 
 
 def candidate_scope(container: Container, search: Search, candidate: str) -> ScopeSql:
-    """The scope of a scan for which one property index is to be used, by what it is asked for."""
+    """The scope of a search that uses one property index."""
     text, values = scope.scope_sql(search, mark, _LIVE)
     where = f"container = {container.number:d} AND {candidate}"
     if search.range_index is not None:
@@ -107,7 +107,7 @@ async def scan_items(source: QueryTarget, search: Search) -> SearchPage:
 async def search_by_index(
     source: QueryTarget, search: Search, candidate: IndexCandidate
 ) -> SearchPage:
-    """A page of the items that meet the condition, found by the index of a lead."""
+    """A page of the items that meet the condition, found by the index of a candidate."""
     sql, values = candidate_scope(source.container, search, candidate_sql(candidate))
     if candidate.selectivity == "value":
         page = PageBuilder(search)
@@ -130,7 +130,7 @@ async def count(
     candidate: IndexCandidate | None = None,
     most: int | None = None,
 ) -> int:
-    """How many live items meet the condition, as far as `most`."""
+    """How many live items meet the condition, counted up to `most`."""
     sql, values = _scope(source.container, search, candidate)
     return await _count(source, _where(sql, search), values, most)
 
@@ -138,7 +138,7 @@ async def count(
 async def count_candidate(
     source: QueryTarget, search: Search, candidate: IndexCandidate, most: int | None
 ) -> int:
-    """How many items the lead has."""
+    """How many items the candidate has, counted up to `most`."""
     sql, values = candidate_scope(source.container, search, candidate_sql(candidate))
     return await _count(source, sql, values, most)
 
@@ -162,7 +162,7 @@ async def ordered_search(source: QueryTarget, search: Search, order: Order) -> S
         source, _ordered_search_sql(order, _where(sql, search)), values
     ):
         if _is_nested(rank, measure):
-            return NOT_ORDERED  # written a moment ago
+            return NOT_ORDERED  # written after the check
         if not page.add_columns(columns):
             value = from_numeric(measure) if rank == NUMBER else head
             position = OrderPosition(rank, value if rank >= NUMBER else None, columns[0])
@@ -184,7 +184,7 @@ async def combinations(
         f"SELECT count(*), min(number), {columns} FROM items WHERE {_where(sql, search)}"
         f" GROUP BY {groups} ORDER BY 2"
     )
-    # A cursor of the server: there may be as many combinations as items.
+    # A server-side cursor: there may be as many groups as items.
     async with (
         pooled_connection(source.pool) as db,
         db.transaction(),
@@ -226,7 +226,7 @@ async def _count(source: QueryTarget, where: str, values: dict[str, Any], most: 
 
 
 def _parts(container: Container, search: Search) -> Iterable[int]:
-    """The ranges that have items behind the position of a scan; their order is that of numbers."""
+    """The ranges that may have items after the position of a search, in number order."""
     if search.range_index is not None:
         return (search.range_index,)
     first = max(search.after, 0) >> RANGE_SHIFT
@@ -244,8 +244,8 @@ def _scope(container: Container, search: Search, candidate: IndexCandidate | Non
 def _where(scope: str, search: Search) -> str:
     """The scope and the condition.
 
-    The condition is wrapped: no index is to be chosen for its parts besides the one that leads,
-    and the database is not to believe that hardly anything meets it, of which it knows nothing.
+    The condition is wrapped in CASE: the database must not choose another index for its parts, nor
+    estimate that hardly any item meets it.
     """
     if search.where is None:
         return scope
@@ -274,7 +274,7 @@ def _ordered_search_sql(order: Order, where: str) -> str:
 
 
 def _from_sql(order: Order, start: OrderPosition | None) -> str:
-    """The stretch of the index from `start` on."""
+    """The range of the index from `start` on."""
     if start is None:
         return "true"
     found = ", ".join(index_parts(order.path))
@@ -284,7 +284,7 @@ def _from_sql(order: Order, start: OrderPosition | None) -> str:
 
 @lru_cache(maxsize=1024)
 def _last_sql(number: int, path: PropertyPath) -> str:
-    """The end of an index, where it has all values whose order it does not tell."""
+    """The last entry of an index, which is one whose order it does not know, if there are any."""
     return (
         f"SELECT {rank_sql(path)}, {measure_sql(path)} FROM items WHERE container = {number:d}"
         f" ORDER BY {_ordered(index_parts(path), is_descending=True)} LIMIT 1"
@@ -292,7 +292,8 @@ def _last_sql(number: int, path: PropertyPath) -> str:
 
 
 def _is_nested(rank: int, measure: Decimal) -> bool:
-    """Arrays and objects have an order of their own; of long texts an index has the beginning."""
+    """True for values whose order an index does not know: arrays, objects, and long texts, of which
+    it holds a prefix."""
     return rank >= ARRAY or (rank == STRING and measure == 1)
 
 
@@ -301,10 +302,10 @@ def _ordered(columns: Sequence[str], is_descending: bool) -> str:
 
 
 def _bounded_sql(select: str, columns: str, order: str) -> str:
-    """The first rows of a statement, `limit` of them, that have room on a page.
+    """The first rows of a statement, at most `limit`, that fit on a page.
 
-    That takes the first two, whatever they weigh, and all before which there is room: the last one
-    may be that which no longer fits and tells that there is more. Weighing costs no look at bodies.
+    Returns the first two rows in any case, and each row before which there is room: the last one
+    may no longer fit, which shows that there are more. Computing sizes does not read bodies.
     """
     weight = "octet_length(body)"
     ordered = f"OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING)"

@@ -1,4 +1,4 @@
-"""Conditions that PostgreSQL can hold: its texts have no NUL, and none comes after all others.
+"""Filters that PostgreSQL can evaluate: its texts have no NUL and no greatest text.
 
 No stored text has a NUL, so one with a NUL is equal to none; it has its place in the order right
 behind the part before the NUL.
@@ -66,6 +66,6 @@ def _storable(
         case TextMatch(_, _, value) | ArrayContains(_, _, value) if value in with_nul:
             return NEVER
         case TextMatch(path, "start", value) if value in open_ended:
-            return Comparison(path, STRING, ">=", value)  # nothing comes behind those
+            return Comparison(path, STRING, ">=", value)  # no text is greater
         case _:
             return condition

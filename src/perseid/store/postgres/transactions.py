@@ -1,4 +1,4 @@
-"""Transactions on PostgreSQL: few round trips, and again only if nothing was done for certain."""
+"""Transactions on PostgreSQL: few round trips, retried only if surely nothing was committed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ATTEMPTS: Final = 5
 
 
 class _OutcomeUnknown(Exception):
-    """COMMIT was sent and its answer did not come."""
+    """COMMIT was sent, but its result did not arrive."""
 
 
 async def transact(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
-    """Does work that begins a transaction, and ends it by `commit` or leaves it to be undone.
+    """Runs work that begins a transaction and calls `commit`; otherwise it is rolled back.
 
-    It is done again if others were in the way or the connection was lost, as long as COMMIT was
-    not sent. Raises the driver's errors as they are; 503 where nobody knows what has happened.
+    It is retried after conflicts and lost connections, as long as COMMIT was not sent. Raises the
+    driver's errors as they are; 503 if it is unknown whether the transaction was committed.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -45,8 +45,8 @@ async def transact(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]
         except psycopg.Error as exc:
             if attempt == _ATTEMPTS or not is_retryable(exc):
                 raise
-            log.info("a transaction is tried again: %s", exc.sqlstate or "connection lost")
-            await pool.check()  # what was cut with this connection is not to be met again
+            log.info("retrying a transaction: %s", exc.sqlstate or "connection lost")
+            await pool.check()  # other connections may have been cut with this one
     raise AssertionError("unreachable")
 
 
@@ -79,7 +79,7 @@ async def execute(db: DatabaseConnection, sql: str, values: Sequence[Any] = ()) 
 
 
 async def pipelined(db: DatabaseConnection, *sent: Statement) -> list[ResultRows]:
-    """Runs statements in one round trip; the rows of each that gives any."""
+    """Runs statements in one round trip; the rows of each that returns rows."""
     cursors: list[Cursor] = []
     async with db.pipeline():
         for sql, values in sent:

@@ -1,9 +1,9 @@
-"""Writes: whatever waits for one range shares its next transaction.
+"""Writes on PostgreSQL: the writes that wait for a range share its next transaction.
 
-A range's counter is one row, and each transaction that writes to the range holds it until it is
-durable; so writes to a range come one after the other, on all front ends together. To make the
-most of it, each front end collects what waits for a range, reads all rows these writes ask for in
-one go, decides one after the other in memory, and sends all changes together with the COMMIT.
+The counters of a range are one row, which each writing transaction locks until it is durable; so
+transactions on a range are ordered across all server processes. Each process collects the writes
+that wait for a range, reads all their rows at once, decides one after the other in memory, and
+sends all changes together with the COMMIT.
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ class _Job:
 
 
 class PostgresWriter:
-    """All writes to items through this front end."""
+    """All writes to items of this process."""
 
-    def __init__(self, pool: Pool, freshness: CatalogVersion, now: Callable[[], float]) -> None:
+    def __init__(
+        self, pool: Pool, catalog_version: CatalogVersion, now: Callable[[], float]
+    ) -> None:
         self._pool = pool
-        self._catalog_version = freshness
+        self._catalog_version = catalog_version
         self._now = now
-        self._waiting: dict[str, deque[_Job]] = {}  # by range; those that are being served
+        self._waiting: dict[str, deque[_Job]] = {}  # by range
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def write(
@@ -96,7 +98,7 @@ class PostgresWriter:
             await asyncio.wait(self._tasks)
 
     async def _write_range(self, part: str) -> None:
-        """Until nobody waits for the range."""
+        """Runs groups until no write waits for the range."""
         waiting = self._waiting[part]
         while waiting:
             group = [waiting.popleft()]
@@ -120,7 +122,7 @@ class PostgresWriter:
         except psycopg.Error as exc:
             if len(group) == 1 or not is_single_write_error(exc):
                 raise
-            # The database has refused what one of them writes; the others are not to suffer.
+            # The database rejected one of the writes; each runs again alone.
             for job in group:
                 try:
                     await self._try(part, [job])
@@ -149,7 +151,7 @@ class PostgresWriter:
             return
         *counters, floor, _lease_holder, _until = lock[0]
         overlay = Overlay(RangeState._make(counters), map(Row._make, found))
-        unique_key_owners: dict[bytes, Row | None] = {}  # as they are in the database
+        unique_key_owners: dict[bytes, Row | None] = {}  # in the database
         for job in group:
             try:
                 self._catalog_version.check(version[0][0], job.container)
@@ -220,7 +222,7 @@ async def _read_owners(
 
 def _answer(group: Iterable[_Job]) -> None:
     for job in group:
-        if job.future.done():  # the client has gone; the write stands
+        if job.future.done():  # the client disconnected; the write stands
             continue
         if job.error is not None:
             job.future.set_exception(job.error)
@@ -229,7 +231,7 @@ def _answer(group: Iterable[_Job]) -> None:
 
 
 def is_storable_key(key: ItemKey) -> bool:
-    """Whether there can be an item with that key: text has neither NUL nor half characters."""
+    """True if an item can have that key: PostgreSQL's text has neither NUL nor lone surrogates."""
     return "\0" not in key.id and (key.id.isascii() or not _has_surrogates(key.id))
 
 
@@ -237,11 +239,11 @@ def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _missing(freshness: CatalogVersion, version: int, container: Container) -> BaseException:
-    """Why a range is not there: the container was dropped, here or by another front end."""
+def _missing(catalog_version: CatalogVersion, version: int, container: Container) -> BaseException:
+    """Why a range is missing: the container was dropped, by this or another process."""
     try:
-        freshness.check(version, container)
-        freshness.check_write(container)
+        catalog_version.check(version, container)
+        catalog_version.check_write(container)
     except Exception as exc:
         return exc
     return OwnerNotFound()
@@ -254,7 +256,7 @@ def _find(part: str, keys: Sequence[ItemKey]) -> Statement:
 
 
 def _statements(part: str, container: Container, overlay: Overlay) -> list[Statement]:
-    """What makes the database look like the overlay; nothing if nothing was changed."""
+    """The statements that apply the changes of the overlay."""
     if not overlay.is_changed:
         return []
     sent: list[Statement] = []

@@ -16,7 +16,7 @@ T = TypeVar("T", Row, LoggedChange)
 
 
 class TransactionPageBuilder(Generic[T]):
-    """A page on its way."""
+    """Fills a list with whole transactions."""
 
     def __init__(self, page: list[T], scope: Search) -> None:
         self._page: list[T] = page
@@ -24,7 +24,7 @@ class TransactionPageBuilder(Generic[T]):
         self._room = scope.max_bytes
 
     def add_transactions(self, found: Iterable[T]) -> bool:
-        """Takes whole transactions until the page is full; whether there was more."""
+        """Adds whole transactions until the page is full; True if there are more."""
         page = self._page
         for each in found:
             size = len(each.body or b"")

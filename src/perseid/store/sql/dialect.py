@@ -1,7 +1,7 @@
-"""Conditions as SQL, for any database: what they are made of, each dialect spells itself.
+"""Conditions as SQL for either database; a dialect supplies the parts that differ.
 
-SQL compares as the language does only between values of one type, so each comparison asks for the
-type as well.
+SQL compares values like the query language only if they have the same type, so each comparison
+checks the type as well.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from perseid.conditions import (
     is_equality,
 )
 
-# Paths with the ranks of their types, and the places of the values that they are to have.
+# Paths with the ranks of their types, and the positions of the values they are compared with.
 Columns: TypeAlias = tuple[tuple[PropertyPath, int], ...]
 ValueRows: TypeAlias = list[tuple[int, ...]]
 
 
 class Dialect(Protocol):
-    """The parts of SQL that databases spell differently. `place` is that of a bound value."""
+    """The parts of SQL that differ between databases."""
 
     true: str
     false: str
 
     def mark(self, name: str) -> str:
-        """Where the value of that name is bound."""
+        """The placeholder for the value of a name."""
         ...
 
     def rank(self, path: PropertyPath) -> str:
-        """The rank of the type of what the path leads to."""
+        """The rank of the type of the value at the path."""
         ...
 
     def value(self, path: PropertyPath, rank: int) -> str:
-        """Its value, if that is a number or a string as the rank says; else whatever."""
+        """The value at the path if the rank says number or string; undefined otherwise."""
         ...
 
     def matches(
@@ -52,12 +52,12 @@ class Dialect(Protocol):
     ) -> str: ...
     def holds(self, path: PropertyPath, rank: int, value_index: int | None) -> str: ...
     def among(self, columns: Columns, rows: ValueRows) -> str:
-        """That what the paths lead to, of these types, is one of the rows of values."""
+        """The condition that the values at the paths are one of the rows of values."""
         ...
 
 
 class ConditionWriter:
-    """Writes conditions as SQL that is true or false of each row, never NULL.
+    """Writes conditions as SQL that is true or false for each row, never NULL.
 
     The values are bound as v0, v1, …
     """
@@ -88,8 +88,8 @@ class ConditionWriter:
         return f"({rank} = {term.rank} AND {value} {term.operator} {wanted})"
 
     def _alternatives(self, terms: tuple[Condition, ...]) -> list[str]:
-        """The terms as SQL; values that one path is compared with become a list, and so do the
-        rows of values that several are."""
+        """The terms as SQL. Values compared with one path become a list, and so do rows of values
+        compared with several paths."""
         lists, others = equalities(terms)
         tables, others = combinations(others)
         parts = [self.write(term) for term in others]
@@ -106,7 +106,7 @@ class ConditionWriter:
 
 
 def typed_sql(rank: str, ranks: tuple[int, ...]) -> str:
-    """That the rank is one of these."""
+    """The condition that the rank is one of these."""
     if len(ranks) == 1:
         return f"{rank} = {ranks[0]}"
     return f"{rank} IN ({', '.join(map(str, ranks))})"
@@ -115,7 +115,7 @@ def typed_sql(rank: str, ranks: tuple[int, ...]) -> str:
 def equalities(
     terms: tuple[Condition, ...],
 ) -> tuple[dict[tuple[PropertyPath, int], list[int]], list[Condition]]:
-    """The places of values that a path of a type is to equal, and the other terms."""
+    """The positions of values that a path is compared with for equality, and the other terms."""
     lists: dict[tuple[PropertyPath, int], list[int]] = {}
     others = []
     for term in terms:
@@ -127,8 +127,8 @@ def equalities(
 
 
 def combinations(terms: list[Condition]) -> tuple[dict[Columns, ValueRows], list[Condition]]:
-    """The places of values that several paths of a type are to equal together, where there is a
-    choice of such rows, and the other terms."""
+    """The positions of values that several paths are compared with together, as rows, and the other
+    terms."""
     tables: dict[Columns, ValueRows] = {}
     others = []
     for term in terms:
@@ -143,7 +143,7 @@ def combinations(terms: list[Condition]) -> tuple[dict[Columns, ValueRows], list
 
 
 def joined(operator: str, parts: list[str]) -> str:
-    """The parts in brackets of two: there may only be so many levels, and a chain has one each."""
+    """The parts as a balanced tree of brackets: databases limit the depth of expressions."""
     while len(parts) > 1:
         parts = [
             f"({operator.join(parts[first : first + 2])})" for first in range(0, len(parts), 2)
@@ -152,7 +152,7 @@ def joined(operator: str, parts: list[str]) -> str:
 
 
 def prefix_indexes(found: Filter) -> tuple[int, ...]:
-    """The places of values that texts are to begin with."""
+    """The positions of values that texts are compared with as a prefix."""
     return _prefix_indexes(found.condition)
 
 
@@ -171,7 +171,7 @@ def _prefix_indexes(condition: Condition) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def tables(condition: Condition) -> tuple[ValueRows, ...]:
-    """All rows of places that are written as tables."""
+    """All rows of positions that are written as tables."""
     if isinstance(condition, Not):
         return tables(condition.term)
     if not isinstance(condition, AllOf | AnyOf):
@@ -183,7 +183,7 @@ def tables(condition: Condition) -> tuple[ValueRows, ...]:
 
 
 def text_after_prefix(start: str) -> str | None:
-    """The first text behind all that begin so; None if there is none."""
+    """The first text after all texts with this prefix; None if there is none."""
     for at in range(len(start) - 1, -1, -1):
         code = ord(start[at]) + 1
         if code <= 0x10FFFF:

@@ -1,4 +1,4 @@
-"""Fills a page with rows until it has as many, or as many bytes, as it may."""
+"""Builds pages that are limited in rows and in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perseid.store.types import Search, SearchPage
 
 
 def complete_page(search: Search, rows: list[Row]) -> SearchPage | None:
-    """A page out of rows that are there already; None if its bytes may not suffice for them."""
+    """A page of rows in memory; None if they may exceed its limit of bytes."""
     shown = rows[: search.limit]
     if sum(map(len, map(body_of, shown))) > search.max_bytes:
         return None
@@ -18,7 +18,7 @@ def complete_page(search: Search, rows: list[Row]) -> SearchPage | None:
 
 
 class PageBuilder:
-    """A page while rows are put on it: it takes its first one, and more while there is room."""
+    """A page under construction: takes its first row in any case, more while there is room."""
 
     __slots__ = ("_limit", "room", "rows")
 
@@ -29,11 +29,11 @@ class PageBuilder:
 
     @property
     def rows_to_fetch(self) -> int:
-        """How many rows to ask for; the last one only tells that there are more."""
+        """How many rows to fetch; one more than fits shows whether there are more."""
         return self._limit + 1 - len(self.rows)
 
     def add_columns(self, columns: Iterable[Any]) -> bool:
-        """Puts the row on the page; False if it is full."""
+        """Adds the row; False if the page is full."""
         return self.add(Row._make(columns))
 
     def add(self, row: Row) -> bool:
@@ -44,5 +44,5 @@ class PageBuilder:
         return True
 
     def fill(self, found: Iterable[Any]) -> SearchPage:
-        """A page out of what a statement gives; one row more tells that there are others."""
+        """A page of the rows of a statement, which has one more if there are more."""
         return SearchPage(self.rows, not all(map(self.add_columns, found)))

@@ -1,4 +1,4 @@
-"""How far a physical range has come: its counters, moved by each transaction."""
+"""The counters of a physical range, which each transaction updates."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perseid.ttl import Cutoff
 
 
 class RangeState(NamedTuple):
-    """How far a range has come: its last LSN, and the items it holds, dead ones included.
+    """The last LSN of a range, and its items including expired ones.
 
-    Then what was ever removed because it was dead, and how many of those the policy of that moment
-    killed but the one before it would have spared.
+    Then all items that were purged so far, and how many of them were live under the policy before
+    the last change.
     """
 
     lsn: int = 0
@@ -25,7 +25,7 @@ class RangeState(NamedTuple):
     expired_by_change: int = 0
 
     def after_write(self, changes: Sequence[Put | Remove]) -> RangeState:
-        """After one more transaction."""
+        """After a transaction with these changes."""
         lsn, items, size, purged_items, purged_size, expired_by_change = self
         for change in changes:
             if isinstance(change, Remove):
@@ -42,7 +42,7 @@ class RangeState(NamedTuple):
     def after_purge(
         self, items_purged: Sequence[PurgedItem], previous_cutoff: Cutoff | None
     ) -> RangeState:
-        """After the removal of the dead; `spare` is the horizon of the policy before."""
+        """After a purge; the cutoff is that of the policy before the last change."""
         size = sum(purged_item.size for purged_item in items_purged)
         expired_by_change = 0
         if previous_cutoff is not None:
@@ -69,8 +69,8 @@ class RangeState(NamedTuple):
         expired_by_change: int,
         steps: int,
     ) -> RangeState:
-        """Without so many items of a partition that was cleared; the dead among them count as
-        removed for that. `steps` is how many transactions this is, if it clears the partition."""
+        """After items of a cleared partition were removed; the expired ones count as purged.
+        `steps` is the number of transactions, 0 if no reader sees the removal."""
         return RangeState(
             self.lsn + steps,
             self.items - items,

@@ -13,7 +13,7 @@ import apsw
 from perseid.model import RANGE_SHIFT, Container, Row
 from perseid.store.sql.change_pages import TransactionPageBuilder, in_transaction_order
 from perseid.store.sqlite import schema
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.scans import COLUMNS, key_sql
 from perseid.store.sqlite.writer import client_errors
 from perseid.store.types import ChangePage, ChangeSearch, LatestPage, LoggedChange
@@ -23,7 +23,7 @@ from perseid.ttl import LIVE_SQL
 class SqliteChanges:
     """See `store.protocol.ChangeStore`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
@@ -49,7 +49,7 @@ class SqliteChanges:
 
 
 def _has_changes_to_trim(db: apsw.Connection, number: int, trimmed_until: int) -> bool:
-    """Whether the log of a container, if it has one, begins with the second `lost` or before."""
+    """True if the container has a log that begins in the second `trimmed_until` or before."""
     with db:  # one snapshot: a log may come and go
         if db.execute("SELECT 1 FROM change_logs WHERE container = ?", (number,)).get is None:
             return False

@@ -13,7 +13,7 @@ from perseid.store.types import PurgedItem, Put, Remove
 
 
 class ChangeLogs:
-    """Which containers keep a log, and the writing of it; for the writing connection alone."""
+    """Which containers keep a change log, and its entries; for the writing connection only."""
 
     def __init__(self, db: apsw.Connection, now: Callable[[], float]) -> None:
         self._db = db
@@ -21,12 +21,12 @@ class ChangeLogs:
         self.logged_containers = self.read()
 
     def read(self) -> frozenset[int]:
-        """Those that keep one according to the file: what `kept` is to be when that is durable."""
+        """The containers with a log in the file; `logged_containers` once that is durable."""
         found = self._db.execute("SELECT DISTINCT container FROM change_logs")
         return frozenset(number for (number,) in found)
 
     def set_logging(self, number: int, is_wanted: bool) -> None:
-        """Begins a log or drops it, as the container's state says."""
+        """Creates or drops the log of a container."""
         if is_wanted and number not in self.logged_containers:
             schema.create_log(self._db, number)
         elif not is_wanted and number in self.logged_containers:
@@ -38,7 +38,7 @@ class ChangeLogs:
         """Logs a change that is about to be applied."""
         row = change.row
         if isinstance(change, Remove):
-            # What is removed is read here: nobody else needs to have fetched its body.
+            # The removed body is read here, because the decision may not have fetched it.
             kind, body = (
                 ("expire", "NULL") if change.expired else ("delete", "CAST(json(body) AS BLOB)")
             )
@@ -58,12 +58,12 @@ class ChangeLogs:
     def log_purge(
         self, number: int, range_index: int, lsn: int, purged_items: Sequence[PurgedItem]
     ) -> None:
-        """Logs the removal of the dead, in the order in which they died."""
+        """Logs a purge, in the order of expiry."""
         self._db.execute(
             f"INSERT INTO changes_{number}"
             " SELECT NULL, ?, ?, ?, 'expire', items.lsn, items.pk, items.id, items.epk, NULL"
-            f" FROM json_each(?) AS dead CROSS JOIN items_{number} AS items"
-            " ON items.number = dead.value ORDER BY dead.key",
+            f" FROM json_each(?) AS purged CROSS JOIN items_{number} AS items"
+            " ON items.number = purged.value ORDER BY purged.key",
             (
                 range_index,
                 lsn,
@@ -75,7 +75,7 @@ class ChangeLogs:
     def clear(
         self, number: int, range_index: int, lsn: int, ts: int, items: Sequence[HiddenItem]
     ) -> None:
-        """Logs the removal of items with their partition; the dead among them had expired."""
+        """Logs the removal of a partition's items: live ones as deleted, the others as expired."""
         self._db.execute(
             f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?,"
             " CASE WHEN gone.value ->> 1 THEN 'delete' ELSE 'expire' END,"
@@ -92,11 +92,11 @@ class ChangeLogs:
         )
 
     def trim(self, number: int, trimmed_until: int, limit: int) -> int:
-        """Removes the oldest entries; from then on the log begins behind them."""
+        """Removes the oldest entries; the log begins after them."""
         if number not in self.logged_containers:
             return 0
-        # Entries are in the order of commits, which is that of time but for requests that
-        # overtake each other within a moment: one that is not due yet holds the others back.
+        # Entries are in the order of commits. Their times may be slightly out of order, so the
+        # first entry that is too new ends the trimming.
         entries: list[tuple[int, int, int]] = []
         for entry, part, lsn, ts in self._db.execute(
             f"SELECT entry, range, lsn, ts FROM changes_{number} ORDER BY entry LIMIT ?", (limit,)

@@ -1,4 +1,4 @@
-"""Looks at a database file without changing it: for `perseid check`."""
+"""Reads a database file without changing it, for `perseid check`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_FINDINGS: Final = 100
 
 
 class RangeContents(NamedTuple):
-    """What a range of a container really holds."""
+    """The actual contents of a range."""
 
     items: int
     size: int
@@ -31,14 +31,14 @@ class RangeContents(NamedTuple):
 
 
 class Snapshot:
-    """One state of a file, however much a server goes on writing meanwhile."""
+    """One snapshot of a file, while a server may go on writing."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self._names = names_of(db.pragma("user_version"))
 
     def damage(self, *, is_quick: bool) -> list[str]:
-        """What SQLite itself finds wrong with the file."""
+        """The problems that SQLite finds in the file."""
         pragma = "quick_check" if is_quick else "integrity_check"
         found = [str(text) for (text,) in self._db.execute(f"PRAGMA {pragma}({_MOST_FINDINGS})")]
         return [] if found == ["ok"] else found
@@ -83,14 +83,14 @@ class Snapshot:
         return {item: str(id_) for item, id_ in self._db.execute(sql)}
 
     def entries(self, number: int) -> dict[int, set[bytes]]:
-        """The entries in the unique-key index by the item that claims them."""
+        """The entries in the unique-key index by the item that owns them."""
         found: dict[int, set[bytes]] = {}
         for item, entry in self._db.execute(f"SELECT number, entry FROM unique_{number}"):
             found.setdefault(item, set()).add(entry)
         return found
 
     def hidden(self, number: int) -> set[int]:
-        """The numbers of items that were cleared with their partition and are yet to be removed."""
+        """The numbers of items of cleared partitions that are pending purge."""
         view = self._names.visible
         if number not in self.tables(view):  # the layouts before 3 have none
             return set()
@@ -98,7 +98,7 @@ class Snapshot:
         return {item for (item,) in self._db.execute(sql)}
 
     def logs(self) -> set[int]:
-        """The numbers of the containers that keep a log, in a file of a layout that has views."""
+        """The numbers of the containers that keep a change log; none in a layout without views."""
         return self.tables("changes") & self.tables(self._names.visible)
 
     def logged(self, number: int) -> Iterator[tuple[str, bytes | None]]:
@@ -106,7 +106,7 @@ class Snapshot:
         yield from self._db.execute(f"SELECT id, body FROM changes_{number}")
 
     def log_problems(self, number: int) -> Iterator[str]:
-        """Where a log contradicts the items or the counters."""
+        """Contradictions between a log and the items or the counters."""
         log, visible = f"changes_{number} AS logged", f"{self._names.visible}_{number}"
         # The others go from an item or an entry to the log of its range.
         floors = f"change_logs ON change_logs.container = {number} AND change_logs.range ="
@@ -142,7 +142,7 @@ class Snapshot:
 
 
 def state_at_rest(path: Path) -> tuple[int, int] | None:
-    """Changes with the file; None if there is a log, so that a server may be using it."""
+    """Changes with the file; None if there is a write-ahead log, as a server may be using it."""
     log, shared = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
     if log.exists() and (log.stat().st_size or shared.exists()):
         return None
@@ -152,10 +152,10 @@ def state_at_rest(path: Path) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot]:
-    """Opens a file for reading; StoreError if that is impossible or it is somebody else's."""
+    """Opens a file for reading; StoreError if that fails or another program owns it."""
     if not path.exists():
         raise StoreError(f"there is no database at {path}")
-    # A file without a log is complete by itself, and reading it so leaves no trace beside it.
+    # A file without a write-ahead log is complete; read as immutable, it gets no files next to it.
     mode = "mode=ro" if state_at_rest(path) is None else "mode=ro&immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:

@@ -8,7 +8,7 @@ from perseid.model import Container
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.sql.range_state import EMPTY_RANGE
 from perseid.store.sqlite import tombstones
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.tombstones import Tombstone
 from perseid.store.types import Cleared
 from perseid.ttl import Cutoff
@@ -20,7 +20,7 @@ MAX_IMMEDIATE_REMOVALS: Final = 1000
 class PartitionClearing:
     """Shared by the item store, which clears partitions, and the expiry store, which purges."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self._state = database.state
 

@@ -50,7 +50,7 @@ _ONLY_VALUES: Final = {UNDEFINED: "IS NULL", NULL: "IS NULL", FALSE: "= 0", TRUE
 
 @lru_cache(maxsize=4096)
 def rank_sql(path: PropertyPath) -> str:
-    """The rank of the type of what the path leads to."""
+    """The rank of the type of the value at the path."""
     return f"(CASE json_type(body, {_literal(path)}) {_RANKS} ELSE {UNDEFINED} END)"
 
 
@@ -67,7 +67,7 @@ def bindings(found: Filter | None) -> dict[str, Any]:
     named = dict(zip(_names(len(found.values)), found.values, strict=True))
     for value_index in prefix_indexes(found):
         upper = text_after_prefix(found.values[value_index])
-        # SQLite has every blob behind every text.
+        # SQLite sorts every blob after every text.
         named[f"u{value_index}"] = b"" if upper is None else upper
     return named
 
@@ -78,7 +78,7 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def equality_sql(path: PropertyPath, rank: int) -> str:
-    """That the path leads to the only value of a type, so that an index has it in one stretch."""
+    """The condition that the path has the only value of a type, as one range of an index."""
     return f"{rank_sql(path)} = {rank} AND {value_sql(path)} {_ONLY_VALUES[rank]}"
 
 

@@ -28,7 +28,7 @@ _DISPLACED: Final = "was moved, removed or replaced while the server had it open
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
 
-class Database:
+class SqliteDatabase:
     """One SQLite file, which this process alone has open."""
 
     def __init__(self, path: Path, durability: str, now: Callable[[], float]) -> None:

@@ -12,7 +12,7 @@ from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sqlite import expiry_sql, schema
 from perseid.store.sqlite.clearing import PartitionClearing
-from perseid.store.sqlite.database import BUSY_TIMEOUT, Database
+from perseid.store.sqlite.database import BUSY_TIMEOUT, SqliteDatabase
 from perseid.store.sqlite.writer import client_errors
 from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, PurgeResult
 from perseid.ttl import Cutoff, ExpirySpan
@@ -26,7 +26,7 @@ _CHECKPOINT_WAIT: Final = 1000  # milliseconds, for each time that the log has t
 class SqliteExpiry:
     """See `store.protocol.ExpiryStore`."""
 
-    def __init__(self, database: Database, clearing: PartitionClearing) -> None:
+    def __init__(self, database: SqliteDatabase, clearing: PartitionClearing) -> None:
         self._database = database
         self._clearing = clearing
         self._log_file = database.path.with_name(f"{database.path.name}-wal")

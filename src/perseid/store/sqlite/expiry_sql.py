@@ -1,7 +1,6 @@
-"""The dead and those about to die, as the indexes over lifetimes show them, without the living.
+"""Counts and finds expired and expiring items with the indexes over expiry, without live items.
 
-An item without a ttl is found by the second of its last write, one with a ttl by that plus its ttl:
-see `ttl.py` for what either has to do with death.
+An item without a ttl is found by its `_ts`, one with a ttl by `_ts + ttl`: see `ttl.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from perseid.ttl import (
 
 
 def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) -> StorageUsage:
-    """What a range holds, living and dead."""
+    """The live and expired items of a range."""
     with db:  # one snapshot: a purge that commits in between would be counted by half
         items, size, purged, purged_size, expired_by_change = db.execute(
             "SELECT items, bytes, purged_items, purged_bytes, purged_since_change FROM positions"
@@ -34,7 +33,7 @@ def usage(db: apsw.Connection, number: int, range_index: int, cutoff: Cutoff) ->
         counts = [_count(db, number, range_index, span) for span in expired_spans(cutoff)]
         hidden = tombstones.hidden_usage(db, number, range_index)
     expired, expired_size = (sum(column) for column in zip(*counts, strict=True))
-    # Nobody sees whether what is hidden has been removed yet.
+    # Hidden items count as removed, whether they are purged yet or not.
     return StorageUsage(
         items - hidden.items - expired,
         size - hidden.size - expired_size,
@@ -60,19 +59,18 @@ def purge_candidates(db: apsw.Connection, request: PurgeRequest, limit: int) -> 
     """The first expired items of a range in the order of their expiry, from both indexes."""
     number = request.container.number
     part = f"number >> {RANGE_SHIFT} = :range"
-    # All in one row: each row fetched is a moment in which this thread asks the event loop's for
-    # the interpreter.
+    # All in one row: for each row fetched this thread would wait for the interpreter lock.
     sql = (
-        "SELECT json_group_array(json_array(number, kind, base, ended, size, terms)) FROM ("
+        "SELECT json_group_array(json_array(number, kind, base, expired_at, size, terms)) FROM ("
         "SELECT * FROM ("
         " SELECT * FROM (SELECT number, 'inheriting' AS kind, ts AS base,"
-        f" {inherited_expired_at_sql(':until', ':before', ':after')} AS ended, size, terms"
+        f" {inherited_expired_at_sql(':until', ':before', ':after')} AS expired_at, size, terms"
         f" FROM visible_{number} WHERE {part} AND ttl IS NULL AND ts <= :inherited"
         " ORDER BY ts LIMIT :limit)"
         " UNION ALL SELECT * FROM (SELECT number, 'own', ts + ttl, ts + ttl, size, terms"
         f" FROM visible_{number} WHERE {part} AND ttl > 0 AND ts + ttl <= :own"
         " ORDER BY ts + ttl LIMIT :limit)"
-        ") ORDER BY ended LIMIT :limit)"
+        ") ORDER BY expired_at LIMIT :limit)"
     )
     values = request.expiry_ages._asdict() | request.cutoff._asdict()
     values |= {"range": request.range_index, "limit": limit}
@@ -88,7 +86,7 @@ def count(db: apsw.Connection, number: int, range_index: int, span: ExpirySpan) 
 def histogram(
     db: apsw.Connection, number: int, range_index: int, span: ExpirySpan, origin: int, width: int
 ) -> dict[int, tuple[int, int]]:
-    """Items and bytes by the step of `width` seconds from `origin` on in which they end."""
+    """Items and bytes by buckets of `width` seconds from `origin` on."""
     sql = _span_sql(
         number,
         span,
@@ -110,7 +108,7 @@ def sample(
 
 
 def count_invalid_ttls(db: apsw.Connection, number: int, cutoff: Cutoff) -> int:
-    """How many live items have a `ttl` that is none."""
+    """How many live items have an invalid `ttl`."""
     sql = (
         f"SELECT COUNT(*) FROM visible_{number} WHERE ttl IS NULL AND {LIVE_SQL}"
         " AND json_type(body, '$.ttl') IS NOT NULL"

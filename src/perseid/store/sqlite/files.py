@@ -1,4 +1,4 @@
-"""The data directory: one server at a time, and throw-away directories for --memory."""
+"""The data directory: one server at a time, and temporary directories for --memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DataDirectory:
     def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
         self.path = path
         self.is_temporary = is_temporary
-        _refuse_no_text(path)  # SQLite would, when the directory is there
+        _refuse_no_text(path)  # SQLite would refuse it, too, after the directory was created
         try:
             path.mkdir(parents=True, exist_ok=True)
             # Opened for appending, so a second server does not wipe the first one's process id.
@@ -74,14 +74,14 @@ class DataDirectory:
 def memory_directory() -> DataDirectory:
     """A directory in memory where the system has such a place, else in the temporary folder.
 
-    What a killed server left behind is removed by the next one: its lock is free.
+    The next start removes the directories of killed servers: their locks are free.
     """
     shared = Path("/dev/shm")  # noqa: S108
     parent = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
     for leftover in parent.glob(f"{_MEMORY_PREFIX}*"):
         with contextlib.suppress(StoreError, OSError):
             DataDirectory(leftover, is_temporary=True).release()
-    # Under another name until it is locked, or someone else's cleaning would take it for left over.
+    # Under another name until it is locked, so that another start does not remove it.
     made = Path(tempfile.mkdtemp(prefix="perseid-new-", dir=parent))
     directory = DataDirectory(made, is_temporary=True)
     directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
@@ -106,8 +106,8 @@ def _in_use(path: Path, owner_pid: str) -> StoreError:
 
 
 def _hold_folder(database: Path) -> int | None:
-    """Locks the folder in which the database file really is, where systems can: somebody may have
-    removed the lock file of a running server, or have linked its database to another directory."""
+    """Locks the folder that contains the database file, where the system can: the lock file of a
+    running server may have been removed, or its database linked to another directory."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -132,7 +132,7 @@ def _hold_folder(database: Path) -> int | None:
 
 
 def _refuse_second_name(database: Path) -> None:
-    """Each name of a file gets a write-ahead log of its own: what one has, the other lacks."""
+    """Each name of a file gets its own write-ahead log, so two names would damage the data."""
     with contextlib.suppress(OSError):  # there is no file yet
         if database.stat().st_nlink > 1:
             raise StoreError(

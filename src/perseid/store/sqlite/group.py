@@ -1,8 +1,8 @@
-"""The open group of writes: what it has read and what it will write, many items to a statement.
+"""The open group of writes: what it has read and what it will write, many items per statement.
 
-A statement gives the interpreter away while SQLite works, and under load getting it back takes
-longer than the work. So the rows that a group's decisions need are read together, later decisions
-see what earlier ones have made of them, and what has come of it is written together at the end.
+A statement releases the interpreter lock while SQLite works, and under load getting it back takes
+longer than the work. So the rows of all decisions of a group are read together, later decisions see
+the changes of earlier ones, and all changes are written together at the end.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from perseid.store.types import Put, Remove
 
 NeededKeys = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
 
-# The others are for texts and bodies of a damaged file that are none.
+# The last two come from texts and bodies in a damaged file.
 DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError, json.JSONDecodeError)
 _LARGEST: Final = 64  # items in one statement
 
 
 class Group:
-    """Rows as the decisions of a group see them, and the changes that were put off."""
+    """Rows as the decisions of a group see them, and the deferred changes."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -38,7 +38,7 @@ class Group:
         self._removed: dict[int, list[int]] = {}
 
     def read(self, needed: Iterable[NeededKeys]) -> None:
-        """Reads what the decisions to come will ask for, as far as that is possible."""
+        """Reads the rows that the decisions need, as far as possible."""
         keys: dict[int, dict[ItemKey, None]] = {}
         for number, item_keys in needed:
             keys.setdefault(number, {}).update(dict.fromkeys(item_keys))
@@ -48,12 +48,12 @@ class Group:
             except DRIVER_ERRORS:
                 if not self._db.in_transaction:
                     raise
-                continue  # a dropped container, a damaged item: each will be told when it asks
+                continue  # a dropped container or a damaged item: `row` raises the error again
             for key in distinct:
                 self._known[number, key] = found.get(key)
 
     def row(self, number: int, key: ItemKey) -> Row | None:
-        """The item as the group has left it."""
+        """The item as the group has changed it."""
         cache_key = (number, key)
         if cache_key not in self._known:
             self.flush()
@@ -61,8 +61,8 @@ class Group:
         return self._known[cache_key]
 
     def defer(self, number: int, changes: Iterable[Put | Remove]) -> None:
-        """Takes changes that leave the ids of items as they are. What was put off and cannot be
-        made is the whole group's failure."""
+        """Takes changes that keep the ids of items. If a deferred change fails, the whole group
+        fails."""
         puts = self._puts.setdefault(number, {})
         for change in changes:
             row = change.row
@@ -74,19 +74,19 @@ class Group:
             self._record(number, change)
 
     def write(self, number: int, change: Put | Remove) -> None:
-        """Makes a change at once; nothing may be put off at that time."""
+        """Writes a change at once; there must be no deferred changes."""
         if isinstance(change, Put):
             self._db.execute(_put_sql(number, 1), change.row)
         else:
             schema.remove_items(self._db, number, [change.row.number], has_unique_keys=False)
 
     def record_all(self, number: int, changes: Iterable[Put | Remove]) -> None:
-        """Hears of changes that were made and will stay."""
+        """Records changes that were written."""
         for change in changes:
             self._record(number, change)
 
     def flush(self) -> None:
-        """Makes the changes that were put off. Removals first, since they make room."""
+        """Writes the deferred changes, removals first, because they free ids."""
         if self._removed:
             for number, removed_numbers in self._removed.items():
                 schema.remove_items(self._db, number, removed_numbers, has_unique_keys=False)
@@ -103,7 +103,7 @@ class Group:
             self._puts.clear()
 
     def clear(self) -> None:
-        """Forgets everything: the group has ended, one way or the other."""
+        """Drops everything: the group was committed or rolled back."""
         self._known.clear()
         self._puts.clear()
         self._removed.clear()
@@ -112,7 +112,8 @@ class Group:
         found = {}
         for start in range(0, len(keys), _LARGEST):
             part = keys[start : start + _LARGEST]
-            # To a round number, so that there are few statements: the same key twice is harmless.
+            # Rounded up to a power of two, so that there are few statements; a repeated key is
+            # harmless.
             size = 1 << (len(part) - 1).bit_length()
             part += part[-1:] * (size - len(part))
             for columns in self._db.execute(_read_sql(number, size), (*chain.from_iterable(part),)):
@@ -133,8 +134,8 @@ class Group:
 
 @lru_cache(maxsize=1024)
 def _read_sql(number: int, size: int) -> str:
-    # From the view, so that nobody sees partitions that were cleared. Keys first, whatever the
-    # planner thinks of it.
+    # From the view, which leaves out cleared partitions. CROSS JOIN makes SQLite start with the
+    # keys.
     return (
         f"SELECT {COLUMNS} FROM (VALUES {','.join(['(?,?)'] * size)}) AS wanted"
         f" CROSS JOIN visible_{number} WHERE pk = wanted.column1 AND id = wanted.column2"

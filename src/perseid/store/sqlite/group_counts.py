@@ -1,4 +1,4 @@
-"""Counts items, and the combinations of values that they have at a few paths."""
+"""Counts items, and the combinations of values that they have at some paths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import apsw
 import orjson
 
 from perseid.conditions import ARRAY, FALSE, NULL, TRUE, UNDEFINED, PropertyPath
+from perseid.store.sql.group_documents import put_value
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sql, value_sql
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import scope_sql
@@ -45,7 +46,7 @@ def _group_count(
     document: dict[str, Any] = {}
     for path, rank, value in zip(paths, columns[0::2], columns[1::2], strict=True):
         if rank != UNDEFINED:
-            put(document, path, _decoded(rank, value))
+            put_value(document, path, _decoded(rank, value))
     return GroupCount(items, document)
 
 
@@ -66,10 +67,3 @@ def _decoded(rank: int, value: Any) -> Any:
     if rank >= ARRAY:
         return orjson.loads(value)
     return _CONSTANTS.get(rank, value)
-
-
-def put(document: dict[str, Any], path: PropertyPath, value: Any) -> None:
-    """No path is the beginning of another, so what is in between is made of objects."""
-    for name in path[:-1]:
-        document = document.setdefault(str(name), {})
-    document[str(path[-1])] = value

@@ -10,7 +10,7 @@ from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
 from perseid.store.sqlite import expiry_sql, tombstones
 from perseid.store.sqlite.clearing import PartitionClearing
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.group import DRIVER_ERRORS
 from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.sqlite.writer import as_client_error
@@ -50,7 +50,7 @@ def _statements(number: int) -> _Statements:
 class SqliteItems:
     """See `store.protocol.ItemStore`."""
 
-    def __init__(self, database: Database, clearing: PartitionClearing) -> None:
+    def __init__(self, database: SqliteDatabase, clearing: PartitionClearing) -> None:
         self._database = database
         self._clearing = clearing
         self._state = database.state

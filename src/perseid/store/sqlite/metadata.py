@@ -1,4 +1,4 @@
-"""Databases, containers and all else that is not an item, in the SQLite file; and the audit log."""
+"""Metadata in SQLite: resources, the audit log, and single named values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 from perseid.clock import ClockSetting
 from perseid.store.sqlite import schema
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.writer import client_errors
 from perseid.store.types import (
     AuditEntry,
@@ -24,7 +24,7 @@ from perseid.store.types import (
 class SqliteValues:
     """See `store.protocol.NamedValues`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def get(self, name: str) -> str | None:
@@ -57,7 +57,7 @@ class SqliteMetadata:
 
     generation = 0  # no other process writes to the file, so the metadata is read once
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def check_catalog_version(self) -> None:
@@ -117,7 +117,7 @@ def _next_number(db: apsw.Connection, series: str) -> int:
 
 
 def resources(db: apsw.Connection) -> list[Resource]:
-    """All of them, in the order of their making; StoreError if one cannot be read."""
+    """All resources in order of creation; StoreError if one cannot be read."""
     found = []
     for *columns, state in db.execute(
         "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
@@ -133,7 +133,7 @@ def resources(db: apsw.Connection) -> list[Resource]:
 def _audit_entries(
     db: apsw.Connection, container: str | None, after: int, limit: int
 ) -> list[tuple[int, AuditEntry]]:
-    """Lines of the audit log, of one container or of all."""
+    """Lines of the audit log of one container or of all."""
     rows = db.execute(
         "SELECT line, ts, container, entry FROM audit"
         " WHERE line > ? AND container = COALESCE(?, container) ORDER BY line LIMIT ?",
@@ -143,8 +143,8 @@ def _audit_entries(
 
 
 def _apply(db: apsw.Connection, change: PutResource | RemoveResource | AuditEntry) -> None:
-    """Makes a change, with the tables of a container that comes or goes; StaleResource if somebody
-    else was first."""
+    """Applies a change, with the tables of a new or removed container; StaleResource if the
+    resource is not what the caller expects."""
     if isinstance(change, PutResource):
         _put_resource(db, change)
     elif isinstance(change, RemoveResource):

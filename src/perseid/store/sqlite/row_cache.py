@@ -1,8 +1,7 @@
-"""Rows that were read lately, so that reading them again need not ask the database.
+"""Recently read rows, so that reading them again does not use the database.
 
-Lives on one thread: the event loop's. A row is put in by the read that fetched it, and every
-commit drops what it changed before anyone is told of it, so a reader never gets a version older
-than one that was acknowledged.
+Used on the event loop only. A read adds the row that it fetched, and every commit drops the rows it
+changed before it is acknowledged, so a reader never gets a version older than an acknowledged one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 
 from perseid.model import ItemKey, Row
 
-_OVERHEAD: Final = 600  # bytes of a row's objects beside its text
+_OVERHEAD: Final = 600  # bytes of a row's objects besides its text
 
 
 class RowCache:
@@ -37,13 +36,13 @@ class RowCache:
         return row
 
     def get_numbered(self, container: int, numbers: Sequence[int]) -> list[Row | None]:
-        """The rows of these numbers, as far as they are here; does not keep them from ageing."""
+        """The cached rows of these numbers; does not count as a use of them."""
         return [*map(self._numbered.get, zip(repeat(container), numbers))]
 
     def put(self, container: int, row: Row) -> None:
-        """Takes in a row whose key is not there yet.
+        """Adds a row whose key is not cached.
 
-        Its item may be, under the id that it had before: the cache has yet to hear of the commit.
+        Its item may be, under its former id, until the commit is known here.
         """
         self.drop(container, row.number)
         key = row.key
@@ -56,14 +55,14 @@ class RowCache:
             self._room += len(oldest.body) + _OVERHEAD
 
     def drop(self, container: int, number: int) -> None:
-        """Forgets the item of that number, whatever its id was."""
+        """Drops the item of that number, whatever its id was."""
         row = self._numbered.pop((container, number), None)
         if row is not None:
             del self._rows[container, row.key]
             self._room += len(row.body) + _OVERHEAD
 
     def drop_partition(self, container: int, pk: bytes) -> None:
-        """Forgets all items of a logical partition."""
+        """Drops all items of a logical partition."""
         for number in [
             row.number
             for (owner, key), row in self._rows.items()

@@ -16,8 +16,9 @@ from perseid.ttl import LIVE_ALTERNATIVES_SQL, LIVE_SQL
 
 # A row of an item as SQL; the order is that of model.Row.
 COLUMNS: Final = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, CAST(json(body) AS BLOB)"
-# A scan that executes so many steps of SQLite's machine without a row, some thousand dead items,
-# asks the indexes where to go on; a few times, since each such leap looks at all the living.
+# After so many steps of SQLite's virtual machine without a row, which is some thousand expired
+# items, a scan asks the indexes over expiry for the next live item; a few times only, since each
+# such query reads all live items.
 _STEPS_WITHOUT_ROW: Final = 20_000
 _MAX_SKIPS: Final = 2
 
@@ -25,8 +26,8 @@ _MAX_SKIPS: Final = 2
 def scan_items(db: apsw.Connection, number: int, search: Search) -> SearchPage:
     """A page of live items in the order of their numbers.
 
-    The dead that lie in between are stepped over one by one, unless there are too many in a row:
-    then the indexes over lifetimes tell where the next live item is.
+    Expired items are skipped one by one, unless there are too many in a row: then the indexes over
+    expiry find the next live item.
     """
     sql, values = _search_sql(number, search)
     page = PageBuilder(search)
@@ -52,7 +53,7 @@ def scan_items(db: apsw.Connection, number: int, search: Search) -> SearchPage:
 
 
 class _StuckDetector:
-    """Stops a statement that has stepped over many rows without giving one."""
+    """Interrupts a statement that has skipped many rows without returning one."""
 
     def __init__(self, rows: list[Row]) -> None:
         self._rows = rows
@@ -65,7 +66,7 @@ class _StuckDetector:
 
 
 def _next_live(db: apsw.Connection, number: int, search: Search, after: int) -> int | None:
-    """The number of the first live item behind `after`, from the indexes over lifetimes."""
+    """The number of the first live item after `after`, from the indexes over expiry."""
     table = f"visible_{number}"
     if search.range_index is None:
         highest = db.execute(f"SELECT MAX(number) FROM {table}").get
@@ -94,12 +95,12 @@ def _next_live(db: apsw.Connection, number: int, search: Search, after: int) -> 
 
 
 def scope_sql(search: Search) -> tuple[str, dict[str, Any]]:
-    """What a scan asks of an item besides its condition on the body, and the values for it."""
+    """The scope of a search as SQL, and its values."""
     return scope.scope_sql(search, ":{}".format, LIVE_SQL)
 
 
 def key_sql(search: Search, values: dict[str, Any]) -> str:
-    """The logical partition, key prefix or interval of hashes that a scan is about."""
+    """The logical partition, key prefix or interval of hashes of a search."""
     return scope.key_sql(search, values, ":{}".format)
 
 
@@ -110,7 +111,7 @@ def _search_sql(number: int, search: Search) -> tuple[str, dict[str, Any]]:
         scope = f"{scope} AND {condition_sql(search.where.condition)}"
         values |= bindings(search.where)
         if ids := required_ids(search):
-            # The index over keys finds them; not asked for its order, which is another.
+            # The index over keys finds them; `+` keeps SQLite from scanning in number order.
             scope += f" AND id IN ({', '.join(f':v{value_index}' for value_index in ids)})"
             order = "+number"
     return (

@@ -1,4 +1,4 @@
-"""The present layout of the SQLite file; sqlite_migrations brings older files to it."""
+"""The present layout of the SQLite file; `migrations` brings older files to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def check(db: apsw.Connection) -> None:
     version, owner = db.pragma("user_version"), db.pragma("application_id")
     has_tables = db.execute("SELECT COUNT(*) FROM sqlite_schema").get
     if has_tables and owner != APPLICATION_ID:
-        raise StoreError("the database file holds somebody else's tables; choose another --data")
+        raise StoreError(
+            "the database file contains tables of another program; choose another --data"
+        )
     if version > VERSION:
         raise StoreError(
             f"the database file has layout {version}, this perseid knows up to {VERSION};"
@@ -83,13 +85,17 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
         CREATE INDEX unique_{number}_number ON unique_{number} (number);
         """
     )
-    # The order of last writes. The index alone tells whether an item has expired, belongs to other
+    # The order of last writes. The index alone shows whether an item has expired, belongs to other
     # partition keys or was written before a point in time, so the change feed skips such items
     # without reading them.
     db.execute(
         f"CREATE INDEX {table}_changes ON {table} (number >> {RANGE_SHIFT}, lsn, ts, ttl, epk)"
     )
     create_visible_items_view(db, number)
+    _add_range_states(db, number, ranges)
+
+
+def _add_range_states(db: apsw.Connection, number: int, ranges: int) -> None:
     # LSNs continue from those of dropped containers. A client may still hold a session token of a
     # dropped container of the same name; with lower LSNs its reads would fail for a long time.
     db.executemany(

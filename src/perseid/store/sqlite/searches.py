@@ -1,8 +1,7 @@
-"""Finds the items that meet a condition, through an index where there is one.
+"""Searches that use a property index, as SQL.
 
-A lead is a part of the condition that an index over one path can answer. Items come in the order
-of their numbers all the same: an index has equal values in that order, and what a stretch of
-values leads to is sorted, unless it is so much that a plain scan finds a page sooner.
+Without an order, items come by number: an index has equal values in that order, and the items of a
+range of values are sorted, unless there are so many that a plain scan finds a page sooner.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from perseid.store.types import Search, SearchPage
 
 
 def candidate_sql(candidate: IndexCandidate) -> str:
-    """The lead as SQL that its index serves."""
+    """The candidate as SQL that its index serves."""
     if isinstance(candidate.term, HasType) and len(candidate.term.ranks) == 1:
         rank = candidate.term.ranks[0]
         if has_single_value(rank):
@@ -55,7 +54,7 @@ def count_up_to(
     index: str,
     most: int,
 ) -> int:
-    """How many items the lead has, as far as `most`."""
+    """How many items the candidate has, counted up to `most`."""
     scope, values = _conditions(number, search)
     sql = (
         f"SELECT COUNT(*) FROM (SELECT 1 FROM items_{number} {indexed_by(index)}"
@@ -68,7 +67,7 @@ def search_by_index(
     db: apsw.Connection, number: int, search: Search, candidate: IndexCandidate, index: str
 ) -> SearchPage:
     """A page of the items that meet the condition, in the order of their numbers."""
-    assert search.where is not None  # noqa: S101  # there would be no lead
+    assert search.where is not None  # noqa: S101  # else there is no candidate
     condition = search.where.condition
     if candidate.selectivity == "value":
         scope, values = _conditions(number, search)
@@ -90,8 +89,8 @@ def find(
     *,
     has_tombstones: bool = True,
 ) -> list[int] | None:
-    """The numbers of all live items that the lead leads to, or as many of the first as a page may
-    need; None if there are so many that a scan is the shorter way."""
+    """The numbers of the live items of a candidate, all or as many as a page needs; None if there
+    are so many that a scan is faster."""
     scope, values = _conditions(number, search, has_tombstones=has_tombstones)
     sql = _search_by_index_sql("number", number, None, candidate, index, scope)
     numbers = [each for (each,) in db.execute(sql, values)]
@@ -111,7 +110,7 @@ def _search_by_index_sql(
     index: str,
     scope: str,
 ) -> str:
-    """Items of one value come in the order of their numbers, those of several as they lie."""
+    """Items of one value come by number, those of several values in the order of the index."""
     rest = "" if condition is None else f" AND {condition_sql(condition)}"
     order = (
         "ORDER BY number LIMIT :limit"
@@ -196,7 +195,7 @@ def first_numbers(
 
 
 def has_nested(db: apsw.Connection, number: int, order: Order, index: str) -> bool:
-    """Whether arrays or objects are among the values: their order is not that of their texts."""
+    """True if arrays or objects are among the values: their order is not that of their texts."""
     return bool(db.execute(_nested_sql(number, order, index)).get)
 
 
@@ -230,10 +229,10 @@ def _first_sql(number: int, order: Order, index: str, scope: str) -> str:
 def _ordered_sql(
     columns: str, number: int, order: Order, index: str, where: str, fixed_columns: int = 0
 ) -> str:
-    """Items in the order of the index, of whose columns so many have one value there.
+    """Items in the order of the index. `fixed_columns` of its columns have one value in `where`.
 
-    Those are left out of ORDER BY: SQLite does not see that they need no sorting, where they are
-    expressions, and would sort all the rest of the index for each page.
+    Those are left out of ORDER BY: they are expressions, so SQLite does not see that they need no
+    sorting, and would sort the rest of the index for each page.
     """
     backwards = " DESC" if order.is_descending else ""
     keys = (rank_sql(order.path), value_sql(order.path), "number")[fixed_columns:]
@@ -245,15 +244,15 @@ def _ordered_sql(
 
 @lru_cache(maxsize=1024)
 def _sortable_sql(order: Order) -> str:
-    """All of the index that is in the order of the language."""
+    """The part of the index whose order is that of the query language."""
     return f"{rank_sql(order.path)} <= {STRING}"
 
 
 def _index_ranges(
     order: Order, start: OrderPosition | None
 ) -> list[tuple[str, int, dict[str, Any]]]:
-    """The stretches of the index from `start` on, each as SQL, how many columns of the index have
-    one value there, and what it binds."""
+    """The ranges of the index from `start` on: SQL, how many columns of the index have one value in
+    it, and the values it binds."""
     if start is None:
         return [(_sortable_sql(order), 0, {})]
     rank, value = rank_sql(order.path), value_sql(order.path)
@@ -279,10 +278,9 @@ def _index_ranges(
 def _conditions(
     number: int, search: Search, *, has_tombstones: bool = True
 ) -> tuple[str, dict[str, Any]]:
-    """What the scan asks besides its condition, and all values.
+    """The scope of the search, and all values.
 
-    Whether partitions were cleared is asked of the file, unless the caller knows that none were:
-    then an index alone tells all, without a look at the table.
+    Without tombstones the index alone answers the search; with them SQLite reads the table, too.
     """
     scope, values = scope_sql(search)
     values.update(bindings(search.where))

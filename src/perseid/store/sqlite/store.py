@@ -11,7 +11,7 @@ from perseid.clock import SystemClock
 from perseid.store.protocol import Stores
 from perseid.store.sqlite.change_log import SqliteChanges
 from perseid.store.sqlite.clearing import PartitionClearing
-from perseid.store.sqlite.database import Database
+from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.expiry import SqliteExpiry
 from perseid.store.sqlite.items import SqliteItems
 from perseid.store.sqlite.metadata import SqliteMetadata, SqliteValues
@@ -24,7 +24,7 @@ def open_stores(
 ) -> Stores:
     """Opens or creates the file; StoreError if it cannot be used."""
     try:
-        database = Database(path, durability, now or SystemClock().now)
+        database = SqliteDatabase(path, durability, now or SystemClock().now)
     except (apsw.CorruptError, apsw.NotADBError, ValueError) as exc:
         raise StoreError(f"{path} is not a usable database file: {exc}") from exc
     except apsw.Error as exc:

@@ -1,8 +1,8 @@
-"""Logical partitions that were cleared: at once if they are small, else hidden and then removed.
+"""Tombstones hide the items of cleared partitions until they are purged: their SQL.
 
-Removing many items takes its time, and a transaction that long would hold up every other write. So
-a large partition gets a grave: one row that says which of its items nobody sees any more. The view
-that everything reads leaves them out (see schema.show_standing); small steps remove them later.
+Removing many items in one transaction would delay every other write. So a large partition gets a
+tombstone, a row that hides its items: all readers use a view that leaves them out (see
+schema.create_visible_items_view), and small steps remove them later.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import schema
 from perseid.ttl import EXPIRED_BY_CHANGE_SQL, LIVE_SQL, Cutoff, expired_by_change_sql, live_sql
 
-_HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # what lies in a grave
+_HIDDEN: Final = "pk = :pk AND lsn > :after AND lsn <= :lsn"  # by one tombstone
 _COLUMNS: Final = (
     "container, pk, range, after_lsn, up_to_lsn, inherited_cutoff, own_cutoff,"
     " previous_inherited_cutoff, previous_own_cutoff"
 )
-# By the horizons of the grave.
+# By the cutoffs of the tombstone.
 _WAS_EXPIRED: Final = f"NOT {live_sql('inherited_cutoff', 'own_cutoff')}"
 _WAS_EXPIRED_BY_CHANGE: Final = expired_by_change_sql(
     "inherited_cutoff", "own_cutoff", "previous_inherited_cutoff", "previous_own_cutoff"
@@ -30,10 +30,11 @@ _WAS_EXPIRED_BY_CHANGE: Final = expired_by_change_sql(
 
 
 class Tombstone(NamedTuple):
-    """The items of a partition written behind `after` and up to `lsn` are hidden. What an earlier
-    grave of the partition hides is not in this one.
+    """Hides the items of a partition that were written after the LSN `after` and up to `lsn`.
+    Items that an earlier tombstone of the partition hides are not among them.
 
-    The horizon told which of them were dead; `spare` is that of the policy before, or the same.
+    `cutoff` says which of them had expired, `previous_cutoff` which would have under the policy
+    before the last change.
     """
 
     container: int
@@ -50,7 +51,7 @@ class Tombstone(NamedTuple):
 
 
 class HiddenItem(NamedTuple):
-    """An item to remove with its partition."""
+    """An item of a cleared partition."""
 
     number: int
     size: int
@@ -73,12 +74,12 @@ def read_all(db: apsw.Connection) -> list[Tombstone]:
 def hidden_items(
     db: apsw.Connection, tombstone: Tombstone, limit: int, after_number: int = -1
 ) -> list[HiddenItem]:
-    """The first items that lie in a grave, or would if it were dug; behind the one of a number."""
+    """The first items that the tombstone hides, or would hide, after an item number."""
     return _select(db, tombstone, limit, "number > :after_number", after_number=after_number)
 
 
 def groups(db: apsw.Connection, tombstone: Tombstone) -> list[tuple[int, int, int, int]]:
-    """What lies in a partition that is hidden now: whether alive, then as in protocol.Cleared."""
+    """The hidden items in groups: a flag for live ones, then as in types.Cleared."""
     found = db.execute(
         f"SELECT {LIVE_SQL}, size, COUNT(*), SUM(terms) FROM items_{tombstone.container}"
         f" WHERE {_HIDDEN} GROUP BY 1, 2",
@@ -88,8 +89,8 @@ def groups(db: apsw.Connection, tombstone: Tombstone) -> list[tuple[int, int, in
 
 
 class HiddenUsage(NamedTuple):
-    """Items and bytes of a range that are hidden; then those of them that were dead by then, and
-    how many of these the policy before would have spared."""
+    """Hidden items and bytes of a range; how many of them had expired; how many of those were live
+    under the policy before the last change."""
 
     items: int
     size: int
@@ -136,7 +137,7 @@ def remove(
     *,
     steps: int,
 ) -> RangeState:
-    """Removes the items and their unique-key entries; the range's counters after that."""
+    """Removes the items and their unique-key entries; the state of the range after that."""
     schema.remove_items(db, container, [item.number for item in items])
     expired = [item for item in items if not item.is_live]
     return range_state.after_clear(
@@ -150,7 +151,7 @@ def remove(
 
 
 def free_entries(db: apsw.Connection, container: int, entries: Iterable[bytes]) -> None:
-    """Removes those of the unique-key entries that hidden items hold."""
+    """Removes the unique-key entries that hidden items own."""
     unique = f"unique_{container}"
     for entry in entries:
         db.execute(
@@ -162,7 +163,7 @@ def free_entries(db: apsw.Connection, container: int, entries: Iterable[bytes]) 
 
 
 def hidden_item(db: apsw.Connection, tombstone: Tombstone, item_id: str) -> list[HiddenItem]:
-    """The item in a grave that stands in the way of a new one with its id, if there is one."""
+    """The hidden item with this id, if any: a new item of the same id replaces it."""
     return _select(db, tombstone, 1, "id = :id", id=item_id)
 
 
@@ -178,8 +179,7 @@ def _values(tombstone: Tombstone) -> dict[str, Any]:
 def _select(
     db: apsw.Connection, tombstone: Tombstone, limit: int, condition: str, **values: Any
 ) -> list[HiddenItem]:
-    # All in one row: each row fetched is a moment in which this thread asks the event loop's for
-    # the interpreter.
+    # All in one row: for each row fetched this thread would wait for the interpreter lock.
     found = db.execute(
         "SELECT json_group_array(json_array("
         f"number, size, terms, {LIVE_SQL}, {EXPIRED_BY_CHANGE_SQL})) FROM"

@@ -1,10 +1,9 @@
-"""One writing connection: whatever arrives while a commit waits for the disk shares the next one.
+"""The writing connection: jobs that arrive while a commit waits for the disk share the next commit.
 
-So durable writes cost a fraction of a disk flush each. Jobs run on the event loop, microseconds
-apiece, and only the commit is handed to a thread: handing over each statement instead would make
-two threads fight for the interpreter's lock. Work that takes longer runs in that thread, alone.
-One that fails does so alone: writes of items are decided before anything is written (`group.py`),
-and other jobs have a savepoint each.
+So a durable write costs a fraction of a disk flush. Jobs run on the event loop, microseconds each,
+and only the commit runs in a thread: with each statement in a thread, two threads would compete for
+the interpreter lock. Heavy jobs run in that thread, alone. A failed job does not affect the others
+of its group: items are written after all decisions (`group.py`), and other jobs have a savepoint.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ T = TypeVar("T")
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
 _DROPPED: Final = re.compile(r"no such table: (main\.)?(items|visible)_[0-9]")
-_LOOP_TURNS: Final = 4  # of the event loop before a group starts
+_LOOP_TURNS: Final = 4  # turns of the event loop before a group starts
 _SINGLE_ITEM_ERRORS: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
 
@@ -68,10 +67,10 @@ class _Job:
 class GroupCommitWriter:
     """Runs jobs on the writing connection in groups, one group at a time.
 
-    `begin` is called on the event loop before a group is run, `before_commit` may add last
-    statements to the transaction. Once it is durable, and before
-    anyone is answered, `committed` is called on the event loop; after a failure `undone` is, and
-    also when a heavy job has failed, which is alone in its group.
+    `begin` is called on the event loop before a group runs; `before_commit` may add the last
+    statements of the transaction. Once it is durable, and before the callers get their results,
+    `committed` is called on the event loop; after a failure `rolled_back` is, also after the
+    failure of a heavy job, which is alone in its group.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class GroupCommitWriter:
         self._rolled_back = rolled_back
         self._jobs: deque[_Job] = deque()
         self._is_busy = False
-        # Whether the file cannot change as long as the event loop is not given a turn.
+        # True while the file cannot change before the next turn of the event loop.
         self.is_file_unchanging = True
         self._idle: list[asyncio.Future[None]] = []
         self._thread_queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -107,12 +106,11 @@ class GroupCommitWriter:
         is_heavy: bool = False,
         is_outside_transaction: bool = False,
     ) -> asyncio.Future[T]:
-        """Runs the job in the next group; gives its result once that group is durable.
+        """Runs the job in the next group; its result comes once that group is durable.
 
-        `wants` are the items that a job decides about through the group; such a job leaves nothing
-        behind when it fails, others get a savepoint.
-        A heavy one takes so long that the event loop must not wait for it; a bare one is heavy and
-        cannot be part of a transaction.
+        `needs` are the items that a job decides about through the group; such a job has no effect
+        if it fails, others get a savepoint. A heavy job takes too long for the event loop; a job
+        outside of a transaction is heavy, too.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -136,7 +134,7 @@ class GroupCommitWriter:
     # On the event loop
 
     def _gather(self, turns: int) -> None:
-        """Lets the loop take in what clients have sent meanwhile: larger groups, fewer commits."""
+        """Lets the event loop receive more requests first: larger groups, fewer commits."""
         if turns and len(self._jobs) < LARGEST_GROUP:
             asyncio.get_running_loop().call_soon(self._gather, turns - 1)
         else:
@@ -146,7 +144,7 @@ class GroupCommitWriter:
         group = self._next_group()
         try:
             self._begin()
-        except BaseException as exc:  # else nothing would be written any more
+        except BaseException as exc:  # else the writer would stop
             self._finish(group, exc)
             return
         if group[0].is_heavy:
@@ -156,7 +154,7 @@ class GroupCommitWriter:
         try:
             self._run(group)
             has_changed = self._db.total_changes() != before
-            if not has_changed:  # all were refused: nothing to flush
+            if not has_changed:  # all were rejected: nothing to flush
                 self._db.execute("COMMIT")
         except BaseException as exc:
             self._roll_back()
@@ -214,8 +212,8 @@ class GroupCommitWriter:
             client_error = as_client_error(failure)
             for job in group:
                 job.error = job.error or client_error
-        # The next group starts before this one's answers are sent, so that its commit is on its
-        # way to the disk meanwhile.
+        # The next group starts before the results of this one are sent, so that its commit is on
+        # its way to the disk meanwhile.
         if self._jobs:
             asyncio.get_running_loop().call_soon(self._gather, _LOOP_TURNS)
         else:
@@ -223,7 +221,7 @@ class GroupCommitWriter:
             while self._idle:
                 self._idle.pop().set_result(None)
         for job in group:
-            if job.future.done():  # the client has gone; the write stands
+            if job.future.done():  # the client disconnected; the write stands
                 continue
             if job.error is not None:
                 job.future.set_exception(job.error)
@@ -257,7 +255,7 @@ class GroupCommitWriter:
             job.result = job.run()
         except BaseException as exc:
             if not db.in_transaction:
-                raise  # a full disk can end the whole transaction; nobody in it may be told "done"
+                raise  # a full disk can roll back the whole transaction: every job in it failed
             if has_savepoint:
                 db.execute("ROLLBACK TO job")
             if job.is_heavy:
@@ -267,10 +265,10 @@ class GroupCommitWriter:
             db.execute("RELEASE job")
 
     def _roll_back(self) -> None:
-        if self._db.in_transaction:  # else the engine has undone it already
+        if self._db.in_transaction:  # else SQLite has rolled it back already
             try:
                 self._db.execute("ROLLBACK")
-            except apsw.Error as exc:  # the next group cannot begin, and comes here again
+            except apsw.Error as exc:  # the next group fails to begin, and comes here again
                 log.error("a transaction could not be rolled back: %s", exc)
 
     # In the thread
@@ -282,7 +280,7 @@ class GroupCommitWriter:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """The block's driver errors in the client's terms."""
+    """Raises the block's driver errors as errors for the client."""
     try:
         yield
     except DRIVER_ERRORS as exc:
@@ -290,7 +288,7 @@ def client_errors() -> Iterator[None]:
 
 
 def as_client_error(exc: BaseException) -> BaseException:
-    """Driver errors in the client's terms; everything else as it is."""
+    """A driver error as an error for the client; everything else as it is."""
     if isinstance(exc, apsw.FullError):
         return InsufficientStorage("The disk that holds the data is full; nothing was written.")
     if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
