@@ -45,9 +45,9 @@ async def query(account: Account, request: Request) -> Response:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     search = scope(op, request, after=-1, limit=limit)
-    page_request = PageRequest(search, limit, request.header(CONTINUATION), request.allowance)
+    page_request = PageRequest(limit, request.header(CONTINUATION), request.allowance)
     try:
-        page = await run.run_page(op, bound, page_request, request.gone)
+        page = await run.run_page(op, bound, search, page_request, request.gone)
     except ClientDisconnected as exc:
         request.is_abandoned = True
         raise asyncio.CancelledError from exc
