@@ -49,9 +49,9 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     limit = page_size(request)
     scope = scope_of(request, container, partition_key(request, exchange))
     search = search_of(op, scope, after=-1, limit=limit)
-    page_request = PageRequest(search, limit, request.header(CONTINUATION), exchange.allowance)
+    page_request = PageRequest(limit, request.header(CONTINUATION), exchange.allowance)
     try:
-        page = await run.run_page(op, bound, page_request, request.gone)
+        page = await run.run_page(op, bound, search, page_request, request.gone)
     except ClientDisconnected as exc:
         exchange.is_abandoned = True
         raise asyncio.CancelledError from exc

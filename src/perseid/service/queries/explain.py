@@ -21,7 +21,7 @@ _PAGE_ROWS: Final = 100
 async def explain(op: Operation, request: QueryRequest, scope: Search) -> dict[str, Any]:
     """The plan and the access path. The query does not run, so no index is created for it."""
     bound = await plan_query(op, request)
-    access_path = await _access_path(op, bound, scope)
+    access_path = await _access_path(op, bound, confine(scope, bound))
     tree = print_plan(bound.plan, AccessStep(access_path.method, access_path.path))
     return _description(bound.plan, access_path, tree)
 
@@ -29,8 +29,8 @@ async def explain(op: Operation, request: QueryRequest, scope: Search) -> dict[s
 async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[str, Any]:
     """The same after running the first page, with counts; indexes that it needs exist by then."""
     bound = await plan_query(op, request)
-    page_request = confine(bound, PageRequest(scope, _PAGE_ROWS))
-    page = await build_page(op, bound, page_request)
+    scope = confine(scope, bound)
+    page = await build_page(op, bound, scope, PageRequest(_PAGE_ROWS))
     access_path = await _access_path(op, bound, scope)
     examined = _examined(op, bound.plan, access_path, page)
     has_more = page.continuation is not None
@@ -50,8 +50,7 @@ async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[s
 
 async def _access_path(op: Operation, bound: BoundPlan, scope: Search) -> AccessPath:
     plan = bound.plan
-    confined = confine(bound, PageRequest(scope, _PAGE_ROWS)).scope
-    search = confined._replace(where=bound.where, indexable=plan.indexable, order=plan.order)
+    search = scope._replace(where=bound.where, indexable=plan.indexable, order=plan.order)
     return await op.stores.queries.access_path(op.container, search, plan.group_paths)
 
 

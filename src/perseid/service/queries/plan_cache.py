@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from perseid.conditions import Filter
 from perseid.index_paths import is_indexable
@@ -22,6 +22,7 @@ from perseid.query.planner.plan import Plan
 from perseid.query.planner.rules import PlanInputs, make_plan
 from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SHORT_BODY: Final = 4096  # longer bodies are rarely repeated
@@ -44,8 +45,9 @@ class PlanCache:
     """The plans of one account."""
 
     def __init__(self) -> None:
-        self._bound_plans: _LruCache[tuple[Container, BoundPlan]] = _LruCache(_MAX_BODIES)
-        self._plans: _LruCache[Plan] = _LruCache(_MAX_PLANS)
+        self._bound_plans: OrderedDict[tuple[str, bytes], tuple[Container, BoundPlan]]
+        self._bound_plans = OrderedDict()
+        self._plans: OrderedDict[Hashable, Plan] = OrderedDict()
 
     def find(self, container: Container, body: bytes, now: float) -> BoundPlan | None:
         """The bound plan of an earlier request with this body, if it is still valid."""
@@ -61,7 +63,7 @@ class PlanCache:
     def add(self, container: Container, body: bytes, bound: BoundPlan) -> None:
         """Remembers the bound plan of a request."""
         if len(body) <= SHORT_BODY:
-            self._bound_plans.put((container.rid, body), (container, bound))
+            _put(self._bound_plans, (container.rid, body), (container, bound), _MAX_BODIES)
 
     def find_or_bind(self, container: Container, body: bytes, now: float) -> BoundPlan:
         """The bound plan of a request. This may take long for long requests."""
@@ -81,7 +83,7 @@ class PlanCache:
         if plan is None:
             may_index = partial(is_indexable, container)
             plan = make_plan(compiled, PlanInputs(types, container.key.tokens, may_index))
-            self._plans.put(key, plan)
+            _put(self._plans, key, plan, _MAX_PLANS)
         key_values = plan.partition_key and plan.partition_key.values(request.parameters)
         return BoundPlan(
             plan,
@@ -92,23 +94,9 @@ class PlanCache:
         )
 
 
-class _LruCache(Generic[V]):
-    """Keeps the most recently used values. Several threads may use it."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._entries: OrderedDict[Hashable, V] = OrderedDict()
-
-    def get(self, key: Hashable) -> V | None:
-        value = self._entries.get(key)
-        if value is not None:
-            try:  # noqa: SIM105  # suppress() takes longer than all the rest
-                self._entries.move_to_end(key)
-            except KeyError:  # another thread has evicted it in between
-                pass
-        return value
-
-    def put(self, key: Hashable, value: V) -> None:
-        self._entries[key] = value
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+def _put(entries: OrderedDict[K, V], key: K, value: V, capacity: int) -> None:
+    """Adds an entry and drops the oldest ones. Reordering at each hit would cost more than the
+    few plans that it saves; without it, several threads may use a cache at the same time."""
+    entries[key] = value
+    while len(entries) > capacity:
+        entries.popitem(last=False)

@@ -34,25 +34,16 @@ PAGE_BUILDERS: Final[dict[Paging, type[PageBuilder]]] = {
 }
 
 
-class PreparedQuery(NamedTuple):
-    """A query that is ready to run, and the LSN of each physical range before it runs."""
-
-    bound: BoundPlan
-    planning_seconds: float
-    lsns: Sequence[int]
-
-
 class PageRequest(NamedTuple):
     """Which page of a query a client asks for."""
 
-    scope: Search
     limit: int
     token: str | None = None
     allowance: float = inf  # request units
 
 
-async def prepare(op: Operation, body: bytes) -> PreparedQuery:
-    """The plan of a request body, and what its session token is compared with."""
+async def prepare(op: Operation, body: bytes) -> tuple[BoundPlan, float, Sequence[int]]:
+    """The plan of a request body, the seconds it took, and the LSN of each physical range."""
     plans, container = op.account.plans, op.container
     bound, seconds = plans.find(container, body, op.now), 0.0
     if bound is None:
@@ -60,7 +51,7 @@ async def prepare(op: Operation, body: bytes) -> PreparedQuery:
         bound = await plan_query(op, parse_request(body))
         plans.add(container, body, bound)
         seconds = time.perf_counter() - started
-    return PreparedQuery(bound, seconds, await op.stores.items.lsns(container))
+    return bound, seconds, await op.stores.items.lsns(container)
 
 
 async def plan_query(op: Operation, request: QueryRequest) -> BoundPlan:
@@ -83,35 +74,35 @@ def _is_slow_to_plan(op: Operation, request: QueryRequest) -> bool:
 async def run_page(
     op: Operation,
     bound: BoundPlan,
+    scope: Search,
     page_request: PageRequest,
     wait_for_disconnect: WaitForDisconnect | None = None,
 ) -> QueryResultPage:
     """The page, on the spot if the store has it at hand; stops when the client disconnects."""
-    page_request = confine(bound, page_request)
-    page = try_first_page(op, bound, page_request)
+    scope = confine(scope, bound)
+    page = try_first_page(op, bound, scope, page_request)
     if page is not None:
         return page
     with DisconnectWatch(wait_for_disconnect):
-        return await build_page(op, bound, page_request)
+        return await build_page(op, bound, scope, page_request)
 
 
-def confine(bound: BoundPlan, page_request: PageRequest) -> PageRequest:
-    """The page of the only logical partition that can match, if WHERE names one."""
-    scope = page_request.scope
+def confine(scope: Search, bound: BoundPlan) -> Search:
+    """The only logical partition of the scope that can match, if WHERE names one."""
     if bound.partition_key is None or scope.pk_prefix is not None:
-        return page_request
-    return page_request._replace(scope=scope._replace(pk_prefix=bound.partition_key))
+        return scope
+    return scope._replace(pk_prefix=bound.partition_key)
 
 
 def try_first_page(
-    op: Operation, bound: BoundPlan, page_request: PageRequest
+    op: Operation, bound: BoundPlan, scope: Search, page_request: PageRequest
 ) -> QueryResultPage | None:
     """The first page of a query that returns items unchanged, if one quick search gives it.
 
     Most queries are like that, so this skips everything that other pages need. None says nothing
     about the page.
     """
-    scope, limit, token, allowance = page_request
+    limit, token, allowance = page_request
     plan, request, where, skip, left, _ = bound
     if not plan.copies_items or token is not None or allowance != inf:
         return None
@@ -142,9 +133,11 @@ def try_first_page(
     return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
 
 
-async def build_page(op: Operation, bound: BoundPlan, page_request: PageRequest) -> QueryResultPage:
+async def build_page(
+    op: Operation, bound: BoundPlan, scope: Search, page_request: PageRequest
+) -> QueryResultPage:
     """The page of any query."""
-    scope, limit, token, allowance = page_request
+    limit, token, allowance = page_request
     position = unseal_position(op, bound.request, token) if token else None
     page_builder = PAGE_BUILDERS[bound.plan.paging](op, bound, scope, limit, position, allowance)
     next_position = await page_builder.build()
