@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -166,8 +166,10 @@ def test_stop_while_the_database_does_not_answer(
 
     monkeypatch.setattr("perseid.store.postgres.items.fetch_one", asking)
     try:
-        with ThreadPoolExecutor(1) as pool:
-            with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
+        with ThreadPoolExecutor(1) as pool, ExitStack() as clients:
+            with running(settings) as found:
+                # Closed after the server: the request may still wait for its response by then.
+                raw = clients.enter_context(closing(RawClient(found.endpoint)))
                 furnish(raw)
                 frozen = own.backends(settings.store)
                 for process in frozen:

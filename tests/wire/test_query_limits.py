@@ -111,23 +111,34 @@ def test_a_page_with_rows_ends_in_time_and_goes_on(
 def test_others_are_served_meanwhile(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(builder, "ITEM_SECONDS", 3.0)
+    """The query is stopped when four other requests were served, and only then."""
+    deadlines: list[Deadline] = []
+    begun = threading.Event()
+
+    class WatchedDeadline(Deadline):
+        def check(self) -> None:
+            if not begun.is_set():
+                deadlines.append(self)
+                begun.set()
+            super().check()
+
+    monkeypatch.setattr(builder, "Deadline", WatchedDeadline)
     with closing(RawClient(endpoint)) as busy, closing(RawClient(endpoint)) as other:
-        started = threading.Event()
 
         def ask() -> None:
-            started.set()
             replies.append(busy.query(DOCS, text, [{"name": "@a", "value": list(range(SIZE))}]))
 
         replies: list[Any] = []
         served = 0
         asking = threading.Thread(target=ask)
         asking.start()
-        started.wait()
-        while asking.is_alive() and not replies:
+        assert begun.wait(20)
+        while asking.is_alive() and not replies and served < 4:
             assert other.get(f"{DOCS}/1", pk='["p"]').status == 200
             served += 1
-            asking.join(0.1)
+        assert not replies
+        deadlines[0].end()
+        asking.join()
     assert replies[0].status == 400
     assert served > 3
 
@@ -240,7 +251,7 @@ def test_a_query_that_is_done_keeps_nothing(raw: RawClient, text: str) -> None:
     def is_left() -> bool:
         return any(isinstance(each, builder.PageBuilder) for each in gc.get_objects())
 
-    gc.collect()
+    gc.freeze()  # leaves out every object that existed before
     gc.disable()
     try:
         assert raw.query(DOCS, text).status == 200

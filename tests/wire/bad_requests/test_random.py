@@ -8,7 +8,7 @@ import re
 import hypothesis
 from hypothesis import strategies as st
 
-from tests.support.builders import PARTITION_KEY as KEY
+from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import RunningServer
 
@@ -89,9 +89,13 @@ CONTENTS = st.one_of(
 )
 
 
+# The id that a client sends is returned as it is; a header value may contain single spaces.
+ACTIVITY_ID = re.compile(r"[!-~\x80-\xff]+( [!-~\x80-\xff]+)*")
+
+
 def assert_answered(reply: Reply) -> None:
     assert 200 <= reply.status < 500
-    assert re.fullmatch(r"[!-~\x80-\xff]+", reply.headers["x-ms-activity-id"])
+    assert ACTIVITY_ID.fullmatch(reply.headers["x-ms-activity-id"])
     if reply.status in (204, 304):
         assert reply.body == b""
     if reply.status >= 400:
@@ -141,7 +145,7 @@ def test_random_requests_to_what_exists(
     open_server: RawClient, method: str, path: str, headers: dict[str, str], body: bytes | None
 ) -> None:
     open_server.post("/dbs", {"id": "d"})
-    open_server.post("/dbs/d/colls", {"id": "c", "partitionKey": KEY})
+    open_server.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
     open_server.post("/dbs/d/colls/c/docs", {"id": "1", "pk": "a"}, pk='["a"]')
     assert_answered(ask_once(open_server, method, path, headers, body))
 
@@ -164,7 +168,9 @@ def test_the_account_works_after_all_this(open_server: RawClient, name: str) -> 
     path = f"/dbs/{name}"
     assert open_server.get("/").status == 200
     assert open_server.post("/dbs", {"id": name}).status == 201
-    assert open_server.post(f"{path}/colls", {"id": "c", "partitionKey": KEY}).status == 201
+    assert (
+        open_server.post(f"{path}/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
+    )
     made = open_server.post(f"{path}/colls/c/docs", {"id": "1", "pk": "a"}, pk='["a"]')
     assert made.status == 201
     assert open_server.get(f"{path}/colls/c/docs/1", pk='["a"]').json == made.json
