@@ -1,4 +1,4 @@
-# Builds from a checkout: docker build -t perseid .
+# Build from a checkout: docker build -t perseid .
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
@@ -12,13 +12,13 @@ RUN useradd --system --uid 10001 perseid && install -d -o perseid /data && \
 USER perseid
 VOLUME /data
 EXPOSE 8081
-# Not PERSEID_DATA: that would contradict --memory. Where nobody names a place, it is perseid-data.
+# PERSEID_DATA would contradict --memory, so the default directory, perseid-data, links to the volume.
 WORKDIR /
 ENV PERSEID_HOST=0.0.0.0 PATH=/opt/perseid/bin:$PATH
-# Goes by the environment alone: it cannot see what follows the image's name.
+# Uses environment variables only: it cannot see the flags after the name of the image.
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s CMD \
     python -c "import os, ssl, urllib.request as web; \
     tls = os.environ.get('PERSEID_TLS', '').lower() in ('1', 'true', 't', 'yes', 'y', 'on'); \
-    place = ('https' if tls else 'http') + '://127.0.0.1:' + os.environ.get('PERSEID_PORT', '8081'); \
-    web.urlopen(place + '/_perseid/ready', timeout=2, context=ssl._create_unverified_context())"
+    url = ('https' if tls else 'http') + '://127.0.0.1:' + os.environ.get('PERSEID_PORT', '8081'); \
+    web.urlopen(url + '/_perseid/ready', timeout=2, context=ssl._create_unverified_context())"
 ENTRYPOINT ["perseid", "serve"]

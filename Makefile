@@ -1,4 +1,4 @@
-# Seven words: serve, test, check, fix, bench, soak, docs. Each does its own set-up.
+# Seven words: serve, test, check, fix, bench, soak, docs. Each one sets up what it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,12 +6,14 @@ ARGS ?=
 STORE ?=
 ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
-# Debian keeps venv in a package of its own.
+# make bench BEFORE=../before compares this checkout with that one.
+BEFORE ?=
+# On Debian, venv is a separate package.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && \
   $(AS_ROOT) apt-get install -qq -y --no-install-recommends python3-venv >/dev/null; }
 
-# Tests start hundreds of processes, and each would compile all of it anew.
+# Tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve test check fix bench soak docs install clean
@@ -26,14 +28,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/unit/test_architecture.py
+	$(BIN)/python -m pytest -q tests/unit/test_architecture.py tests/unit/test_names.py tests/unit/test_words.py
 
 fix: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m bench $(ON) $(ARGS)
+	$(BIN)/python -m bench$(if $(BEFORE),.revisions $(BEFORE)) $(ON) $(ARGS)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.model $(SECONDS) $(ON) $(ARGS)
@@ -48,7 +50,7 @@ clean:
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(GET_VENV) || \
-	  { echo 'This Python has no venv; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
+	  { echo 'This Python has no venv module. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 

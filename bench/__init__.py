@@ -1,1 +1,1 @@
-"""Measures Perseid beside another local server that speaks the same protocol: `python -m bench`."""
+"""Compares Perseid with another local server of the same protocol: `python -m bench`."""

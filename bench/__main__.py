@@ -1,4 +1,4 @@
-"""Starts both servers, drives them with the same load, prints what came out."""
+"""Starts both servers, sends both the same load and prints the results."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NAMES = [
     *(row.name for row in lifetimes.ROWS),
 ]
 _WARM_UP_SECONDS = 1.0
-_LEAST_REPLIES = 2  # on each connection of a run
-_LONGEST_SECONDS = 60
+_MIN_REPLIES = 2  # on each connection of a run
+_MAX_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,52 +53,58 @@ class Plan:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--connections", type=click.IntRange(1, 1000), default=32, help="Connections.")
-# A signature is good for fifteen minutes, and a run is signed once.
+# Requests are signed once for a run, and a signature is valid for fifteen minutes.
 @click.option(
-    "--seconds", type=click.IntRange(1, 600), default=5, help="Length of a run; longer if slow."
+    "--seconds",
+    type=click.IntRange(1, 600),
+    default=5,
+    help="Length of a run; slow servers get more.",
 )
 @click.option(
-    "--documents", type=click.IntRange(100, 200_000), default=20_000, help="Documents loaded."
+    "--documents", type=click.IntRange(100, 200_000), default=20_000, help="Documents to load."
 )
 @click.option(
-    "--repeat", type=click.IntRange(1, 99), default=3, help="Runs of each row; the median counts."
+    "--repeat", type=click.IntRange(1, 99), default=3, help="Runs of each row; the median is shown."
 )
 @click.option(
     "--only",
     type=click.Choice(_NAMES),
     multiple=True,
-    help="Measure this row only; may be given more than once.",
+    help="Measure only this row; can be given more than once.",
 )
 @click.option(
     "--client",
     type=click.Choice(("auto", "wrk", "bundled")),
     default="auto",
-    help="What drives the load; auto takes wrk if there is one.",
+    help="Program that sends the requests; auto: wrk if it is installed, else our own.",
 )
 @click.option(
     "--items",
     type=click.IntRange(1000, 10_000_000),
     default=1_000_000,
-    help="Items of the rows about time to live.",
+    help="Items in the time-to-live rows.",
 )
 @click.option(
     "--queried",
     type=click.IntRange(1000, 10_000_000),
     default=100_000,
-    help="Documents of the rows about queries; ten times as many to see them grow.",
+    help="Documents in the query rows; one row compares with ten times as many.",
 )
 @click.option(
     "--store",
     type=click.Choice(("sqlite", "postgres")),
     default="sqlite",
-    help="postgres: measure Perseid on a private PostgreSQL, beside Perseid on SQLite.",
+    help="postgres: run Perseid on a private PostgreSQL; the baseline is Perseid on SQLite.",
 )
-@click.option("--no-queries", is_flag=True, help="Leave out the rows about queries.")
-@click.option("--no-ttl", is_flag=True, help="Leave out the rows about time to live.")
-@click.option("--no-peer", is_flag=True, help="Measure Perseid alone.")
+@click.option("--no-queries", is_flag=True, help="Skip the query rows.")
+@click.option("--no-ttl", is_flag=True, help="Skip the time-to-live rows.")
+@click.option("--no-peer", is_flag=True, help="Measure Perseid without a baseline server.")
 @click.option("--markdown", is_flag=True, help="Print Markdown instead of a table.")
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all runs."
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all runs to this file.",
 )
 def main(
     *,
@@ -117,12 +123,14 @@ def main(
     markdown: bool,
     json_file: Path | None,
 ) -> None:
-    """Measure Perseid beside the npm package @vercel/cosmosdb-server, on loopback.
+    """Compare Perseid with the npm package @vercel/cosmosdb-server, on loopback.
 
-    Then measure queries, and what time to live costs beside the same work without it.
+    Further tables measure queries, and time to live against the same work without it.
 
-    With --store postgres the other server is Perseid on SQLite, and point reads and creates are
-    also measured beside the same statements without Perseid.
+    With --store postgres the baseline is Perseid on SQLite, and point reads and creates are also
+    compared with the same SQL statements without Perseid.
+
+    To compare two checkouts of Perseid: python -m bench.revisions --help.
     """
     rows = [row for row in ROWS if not only or row.name in only]
     lifetime_rows = [row.name for row in lifetimes.ROWS if not only or row.name in only]
@@ -133,23 +141,23 @@ def main(
     )
     plan = Plan(rows, connections, seconds, documents, repeat, lifetime_plan, query_plan)
     if not plan.rows and not plan.lifetimes.rows and not plan.queries.rows:
-        raise click.UsageError("every row that --only names is left out by another option.")
-    # An exit rather than sudden death, so that the servers are stopped too.
+        raise click.UsageError("no rows left: another option skips every row that --only names.")
+    # Exit instead of being terminated, so that the servers are stopped, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        found = benchmark(plan, client, store, with_peer=not no_peer)
+        results = benchmark(plan, client, store, with_peer=not no_peer)
     except BenchError as exc:
         raise click.ClickException(str(exc)) from exc
     if json_file is not None:
-        reports.write_json(found, json_file)
+        reports.write_json(results, json_file)
     if markdown:
-        click.echo(reports.markdown(found))
+        click.echo(reports.markdown(results))
     else:
-        reports.show(found, Console())
+        reports.show(results, Console())
 
 
 def benchmark(plan: Plan, client: str, store: str, *, with_peer: bool) -> Results:
-    """Runs the whole plan; each table has the machine to itself."""
+    """Runs the whole plan, one table after the other."""
     console = Console(stderr=True, log_path=False)
     directory = servers.bench_directory()
     directory.mkdir(parents=True, exist_ok=True)
@@ -161,7 +169,7 @@ def benchmark(plan: Plan, client: str, store: str, *, with_peer: bool) -> Result
         measurements = []
         bench_setup = _bench_setup(store, directory, stack, with_peer=with_peer)
         if with_peer and bench_setup.note is not None:
-            console.print(f"Measuring Perseid alone: {bench_setup.note}", soft_wrap=True)
+            console.print(f"No baseline server: {bench_setup.note}", soft_wrap=True)
         if plan.rows:
             server_data = bench_setup.storage.make(scratch / "perseid")
             operations = _compare(plan, server_data, bench_setup, scratch, (name, driver), console)
@@ -189,10 +197,10 @@ def benchmark(plan: Plan, client: str, store: str, *, with_peer: bool) -> Result
 
 @dataclass(frozen=True, slots=True)
 class BenchSetup:
-    """Where Perseid is at home, and who is measured beside it."""
+    """The storage of Perseid, and the server it is compared with."""
 
     storage: Storage
-    peer: Path | Storage | None  # the npm package, or Perseid at another home
+    peer: Path | Storage | None  # the npm package, or Perseid on another storage
     note: str | None = None  # why there is no peer
     remark: str = "Perseid forces each commit to disk; the other keeps everything in memory"
 
@@ -216,10 +224,10 @@ def _compare(
     client: tuple[str, Driver],
     console: Console,
 ) -> Report:
-    """Both servers, or Perseid alone if there is no peer; what it wrote stays at home."""
+    """Both servers, or only Perseid if there is no peer; its data is kept for later tables."""
     name, driver = client
     with ExitStack() as stack:
-        # Started a few times: the first start may compile, and one figure is no figure.
+        # Several starts: the first one may compile, and a single figure says little.
         starts = [
             _start_seconds(bench_setup.storage.make(scratch / f"start{each}"))
             for each in range(1, plan.repeat)
@@ -230,7 +238,7 @@ def _compare(
             running.append(stack.enter_context(servers.peer(bench_setup.peer, scratch / "peer")))
         elif bench_setup.peer is not None:
             running.append(
-                stack.enter_context(servers.perseid(bench_setup.peer.make(scratch / "beside")))
+                stack.enter_context(servers.perseid(bench_setup.peer.make(scratch / "baseline")))
             )
         after_start = {each.name: each.resident_bytes() for each in running}
         for server in running:
@@ -258,15 +266,15 @@ def _compare_with_statements(
 
 
 def _driver(client: str, scratch: Path) -> tuple[str, Driver]:
-    found = drivers(scratch)
-    name = next(iter(found)) if client == "auto" else client
-    if name not in found:
-        raise BenchError(f"there is no '{name}' on the PATH; try --client bundled")
-    return name, found[name]
+    installed = drivers(scratch)
+    name = next(iter(installed)) if client == "auto" else client
+    if name not in installed:
+        raise BenchError(f"'{name}' is not on the PATH; try --client bundled")
+    return name, installed[name]
 
 
 def _peer_package(directory: Path) -> tuple[Path | None, str | None]:
-    """Where the peer is, or why it is not."""
+    """The directory of the peer, or why it cannot be used."""
     try:
         return servers.install_peer(directory), None
     except PeerUnavailable as exc:
@@ -291,11 +299,11 @@ def _prepare(server: Server, plan: Plan, console: Console) -> None:
 def _measure(
     row: Row, running: Sequence[Server], plan: Plan, driver: Driver, console: Console
 ) -> dict[str, list[Sample]]:
-    """The runs of one row, the servers taking turns so that both meet the same weather."""
+    """The runs of one row; the servers take turns, so that both get the same noise."""
     samples: dict[str, list[Sample]] = {each.name: [] for each in running}
     seconds = {}
     for server in reversed(running):
-        # Our own client checks the exact status, which wrk cannot; it waits for the last reply.
+        # Our own client checks the exact status, which wrk cannot, and waits for the last reply.
         probe = _sample(row, server, plan, run_bundled, _WARM_UP_SECONDS)
         seconds[server.name] = _run_seconds(probe, row, plan)
     for _ in range(plan.repeat):
@@ -308,12 +316,12 @@ def _measure(
 
 def _run_seconds(probe: Sample, row: Row, plan: Plan) -> float:
     """Long enough for a few replies on each connection, however slow the server is."""
-    needed_seconds = _LEAST_REPLIES * _connections(row, plan) / probe.rate
-    return max(plan.seconds, min(math.ceil(needed_seconds), _LONGEST_SECONDS))
+    needed_seconds = _MIN_REPLIES * _connections(row, plan) / probe.rate
+    return max(plan.seconds, min(math.ceil(needed_seconds), _MAX_SECONDS))
 
 
 def _connections(row: Row, plan: Plan) -> int:
-    return min(plan.connections, row.most_connections)
+    return min(plan.connections, row.max_connections)
 
 
 def _sample(
@@ -327,8 +335,8 @@ def _sample(
     try:
         sample = driver(server.port, requests, row.status, _connections(row, plan), seconds)
         server.wait_until_idle()
-        if sample.received < row.least_reply * sample.requests:
-            raise BenchError("replies were too small to carry their documents")
+        if sample.received < row.min_reply_bytes * sample.requests:
+            raise BenchError("replies were too small to contain their documents")
     except BenchError as exc:
         raise BenchError(f"{row.name} on {server.name}: {exc}") from exc
     return sample
@@ -340,9 +348,9 @@ def _target(server: Server) -> Target:
 
 def _conditions(plan: Plan, client: str) -> dict[str, object]:
     fewer = {
-        f"{row.name} connections": row.most_connections
+        f"{row.name} connections": row.max_connections
         for row in plan.rows
-        if row.most_connections < plan.connections
+        if row.max_connections < plan.connections
     }
     return {
         "python": platform.python_version(),

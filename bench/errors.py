@@ -1,11 +1,11 @@
-"""What can go wrong in a benchmark; each message is one line for the person who started it."""
+"""Errors of a benchmark; each message is one line for the user."""
 
 from __future__ import annotations
 
 
 class BenchError(Exception):
-    """The figures would be worthless: a server failed, or answered something else."""
+    """The figures would be meaningless: a server failed or gave a wrong answer."""
 
 
 class PeerUnavailable(Exception):
-    """There is nothing to compare with; Perseid can still be measured alone."""
+    """There is no server to compare with; Perseid can still be measured."""

@@ -1,7 +1,7 @@
-"""What time to live costs: removing the dead, reading beside that, keeping them, changing policy.
+"""Measures time to live: purge, reads during a purge, expired items on disk, policy changes.
 
-Each row is a ratio of two figures taken side by side, so that it means the same on any machine,
-and is held against a limit.
+Each row is a ratio of two figures from the same run, so that machines can be compared, and has a
+target.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bench.storage import ServerData, Storage
 from perseid.commands.admin_client import AdminClient
 from perseid.config import WELL_KNOWN_KEY
 
-# Three containers: the large one, the same living without the dead, and one of ten items.
+# Three containers: many expired and some live items, the same live items only, and ten items.
 _LARGE: Final = "large"
 _PLAIN: Final = "plain"
 _SMALL: Final = "small"
@@ -39,19 +39,19 @@ LIVE_ITEMS: Final = 10_000
 CONNECTIONS: Final = 8
 _SMALL_COUNT: Final = 10
 _CHANGES: Final = 20
-_ROUNDS: Final = 7  # in a run of queries: short turns, so that both meet the same weather
+_ROUNDS: Final = 7  # in a run of queries: short turns, so that both get the same noise
 _TIMEOUT: Final = 60.0
 
-# Ages in seconds: the old are between one and two million, and their containers forgive three at
-# first; the last policy kills all of them and none of the living.
+# Ages in seconds: old items are between one and two million seconds old, and live under the first
+# policy. The last policy expires all of them and no others.
 _OLDEST: Final = 2_000_000
 _SPREAD: Final = 1_000_000
 _LONG_TTL: Final = 3_000_000
 _SHORT_TTL: Final = 500_000
 
 _QUERIES: Final = {
-    "SELECT * FROM c WHERE c.n = 4242": lambda found: [each["id"] for each in found] == [_id(4242)],
-    "SELECT VALUE COUNT(1) FROM c": lambda found: found == [LIVE_ITEMS],
+    "SELECT * FROM c WHERE c.n = 4242": lambda rows: [each["id"] for each in rows] == [_id(4242)],
+    "SELECT VALUE COUNT(1) FROM c": lambda rows: rows == [LIVE_ITEMS],
 }
 
 
@@ -71,7 +71,7 @@ class Plan:
     def conditions(self) -> dict[str, object]:
         return {
             "items": f"{self.items:,}",
-            "living beside them": f"{LIVE_ITEMS:,}",
+            "live items": f"{LIVE_ITEMS:,}",
             "items to purge": f"{self.to_purge:,}",
             "runs": self.repeat,
             "connections": CONNECTIONS,
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Bench:
-    """What the rows share."""
+    """The server that the rows share."""
 
     plan: Plan
     scratch: Path
@@ -97,9 +97,9 @@ class Bench:
     _large_server: LargeServer | None = None
 
     def large_server(self) -> LargeServer:
-        """The large server; the first row that needs it waits for its loading."""
+        """The large server; the first row that needs it loads it."""
         if self._large_server is None:
-            server_data = self.storage.make(self.scratch / "crowd")
+            server_data = self.storage.make(self.scratch / "large")
             self.log(f"loading {self.plan.items:,} items")
             asyncio.run(
                 _prefill_large_server(server_data, self.storage, self.plan.items, int(time.time()))
@@ -110,7 +110,7 @@ class Bench:
 
 
 class Row(NamedTuple):
-    """A row of the table: its limit, and how it is measured."""
+    """A row of the table: its target, and how it is measured."""
 
     name: str
     target_ratio: TargetRatio
@@ -120,7 +120,7 @@ class Row(NamedTuple):
 def measure(
     plan: Plan, scratch: Path, storage: Storage, log: Callable[[str], None]
 ) -> MeasurementTable:
-    """The findings of the plan's rows, in the order of ROWS."""
+    """Measures the rows of the plan, in the order of ROWS."""
     with ExitStack() as stack:
         bench = Bench(plan, scratch, storage, log, stack)
         measurements = [_measured(row, bench) for row in ROWS if row.name in plan.rows]
@@ -141,10 +141,10 @@ def _measured(row: Row, bench: Bench) -> Measurement:
 
 
 def _purge_rate(bench: Bench) -> Outcome:
-    """The sweeper beside one DELETE that a database administrator would write."""
+    """The sweeper compared with one DELETE that a database administrator would write."""
     expired_count, now = bench.plan.to_purge, int(time.time())
     storage = bench.storage
-    original = storage.make(bench.scratch / "dead")
+    original = storage.make(bench.scratch / "expired")
     bench.log(f"loading {expired_count:,} items to purge")
     container = asyncio.run(_prefill_expired(original, storage, expired_count, now))
     drained, deleted, vacuumed = [], [], []
@@ -160,7 +160,7 @@ def _purge_rate(bench: Bench) -> Outcome:
             deleted.append(expired_count / plain.seconds)
             vacuumed.append(expired_count / (plain.seconds + plain.vacuum_seconds))
     note = (
-        "A drain also gives the space back; a DELETE and a vacuum remove"
+        "A drain also frees disk space; a DELETE and a vacuum remove"
         f" {Comparison('', drained, vacuumed).baseline:,.0f} items/s."
     )
     return Outcome([Comparison("items/s: one DELETE", drained, deleted)], note)
@@ -169,7 +169,7 @@ def _purge_rate(bench: Bench) -> Outcome:
 async def _prefill_expired(
     server_data: ServerData, storage: Storage, expired_count: int, now: int
 ) -> int:
-    """Dead items of both kinds among living ones; the number of their container."""
+    """Expired items with and without a `ttl` and live items; returns the container's number."""
 
     def expired_item(number: int) -> StoredItem:
         expired_at = now - _SHORT_TTL - expired_count + number
@@ -191,7 +191,7 @@ def _drain_seconds(server_data: ServerData, expired_count: int) -> float:
         purged = admin.post("ttl", prefill.DATABASE, _LARGE, "drain").value["purged"]
         took = time.perf_counter() - started
     if purged != expired_count:
-        raise BenchError(f"{purged:,} of {expired_count:,} dead items were removed")
+        raise BenchError(f"{purged:,} of {expired_count:,} expired items were purged")
     return took
 
 
@@ -200,7 +200,7 @@ def _drain_seconds(server_data: ServerData, expired_count: int) -> float:
 
 @dataclass(slots=True)
 class LargeServer:
-    """A server with many old items, its sweeper paused; they live until `bury` is called."""
+    """A server with many old items and a paused sweeper; `expire_old_items` expires them."""
 
     server: Server
     admin: AdminClient
@@ -211,15 +211,16 @@ class LargeServer:
         return Target(self.server.port, formatdate(usegmt=True))
 
     def change(self, name: str, default_ttl: int) -> Sample:
-        """Replaces a container; returns when the change is also counted for the audit log."""
+        """Changes a policy; returns when the audit log has the counts of the change."""
         body = json.dumps(prefill.definition(name, default_ttl)).encode()
         request = self.target.request("PUT", _path(name), body)
         sample = send_all(self.server.port, [request], 200)
         deadline = time.monotonic() + _TIMEOUT
-        # Revisions before the rename of the event call it "figures".
-        while self._last_event(name) not in ("counts", "figures"):
+        while self._last_event(name) != "counts":
             if time.monotonic() > deadline:
-                raise BenchError(f"a change of {name} was not counted in {_TIMEOUT:.0f} s")
+                raise BenchError(
+                    f"the counts of a change of {name} were missing after {_TIMEOUT:.0f} s"
+                )
             time.sleep(0.01)
         return sample
 
@@ -228,7 +229,7 @@ class LargeServer:
         return entries[-1]["event"] if entries else ""
 
     def expire_old_items(self) -> None:
-        """Makes the policy so short that all the old are dead."""
+        """Sets a policy under which all old items have expired."""
         if not self.has_expired:
             for name in (_LARGE, _PLAIN):
                 self.change(name, _SHORT_TTL)
@@ -262,7 +263,7 @@ async def _prefill_large_server(
 
 
 def _policy_change(bench: Bench) -> Outcome:
-    """Each change kills one in forty, in the large container and in the one of ten items."""
+    """Each change expires one item in forty, in the large container and in the small one."""
     large_server = bench.large_server()
     latencies: dict[str, list[float]] = {_LARGE: [], _SMALL: []}
     for number in range(1, _CHANGES + 1):
@@ -273,11 +274,11 @@ def _policy_change(bench: Bench) -> Outcome:
     return Outcome([part])
 
 
-# Queries over the dead
+# Queries over expired items
 
 
 def _queries(bench: Bench) -> Outcome:
-    """The same living with the dead before them, and without."""
+    """The same live items with expired items before them, and without."""
     large_server = bench.large_server()
     large_server.expire_old_items()
     for text, is_right in _QUERIES.items():
@@ -289,7 +290,7 @@ def _queries(bench: Bench) -> Outcome:
 
     parts = [_alternated(bench, f"ms: {text}", requests_of(text)) for text in _QUERIES]
     shuffled, rounds = _shuffled(), bench.plan.repeat * _ROUNDS
-    # Each item once: the second read of an item may be answered without a look at the tables.
+    # Each item once: the second read of an item may be answered from the cache.
     parts.append(
         _alternated(
             bench,
@@ -316,7 +317,7 @@ def _alternated(bench: Bench, name: str, requests: Callable[[str, int], list[byt
 def _check_query(
     large_server: LargeServer, name: str, text: str, is_right: Callable[[list[Any]], bool]
 ) -> None:
-    """A figure for a wrong or a partial answer would be worthless."""
+    """Figures for a wrong or partial answer would be meaningless."""
     with socket.create_connection(("127.0.0.1", large_server.server.port), _TIMEOUT) as connection:
         connection.sendall(_query(large_server, name, text))
         with http.client.HTTPResponse(connection) as response:
@@ -343,7 +344,7 @@ def _query(large_server: LargeServer, name: str, text: str) -> bytes:
 
 
 def _reads_during_purge(bench: Bench) -> Outcome:
-    """Runs with the sweeper at work and runs with it paused take turns."""
+    """Runs with a working sweeper and with a paused one take turns."""
     large_server, plan = bench.large_server(), bench.plan
     large_server.expire_old_items()
 
@@ -351,17 +352,17 @@ def _reads_during_purge(bench: Bench) -> Outcome:
         return [Request(_read(large_server, _LARGE, number)) for number in _shuffled()]
 
     def p99_ms(requests: list[Request]) -> float:
-        # Not wrk: it makes up the requests that a stall kept from being sent, so that one stall of
-        # the machine decides its p99.
+        # Not wrk: it adds the requests that it could not send during a stall, so that one stall
+        # of the machine decides its p99.
         return run_bundled(
             large_server.server.port, requests, 200, CONNECTIONS, plan.seconds
         ).p99_ms
 
-    # Each item once, so that every run finds the server's cache in the same state.
+    # Each item once, so that every run starts with the same cache.
     send_all(large_server.server.port, [request.head for request in reads()], 200, CONNECTIONS)
     idle, busy = [], []
     for _ in range(plan.repeat):
-        requests = reads()  # signed anew, and before the sweeper has the server to itself
+        requests = reads()  # signed again, and before the sweeper starts
         baseline = p99_ms(requests)
         before = large_server.purged()
         large_server.admin.post("sweeper", "resume")
@@ -369,18 +370,18 @@ def _reads_during_purge(bench: Bench) -> Outcome:
         large_server.admin.post("sweeper", "pause")
         purged = large_server.purged()
         if purged == before:
-            raise BenchError("the sweeper removed nothing during a run")
-        if purged >= plan.items:  # it may have been idle for a part of the run
+            raise BenchError("the sweeper purged nothing during a run")
+        if purged >= plan.items:  # the sweeper may have been idle for a part of the run
             break
-        bench.log(f"{purged - before:,} items were removed during a run")
+        bench.log(f"{purged - before:,} items were purged during a run")
         idle.append(baseline)
         busy.append(p99_during)
     parts = [Comparison("p99 ms: sweeper paused", busy, idle)] if idle else []
-    note = None if parts else "The purge ended before a run did; give more --items."
+    note = None if parts else "The purge ended before the run; increase --items."
     return Outcome(parts, note)
 
 
-# What they share
+# Shared helpers
 
 
 def _admin(server: Server) -> AdminClient:
@@ -406,14 +407,14 @@ def _shuffled() -> list[int]:
 
 
 def _alternating_order(round_number: int, one: str, other: str) -> tuple[str, str]:
-    """Neither is always the first: whoever comes second finds a warmer machine."""
+    """The order alternates, because the second run finds a warmer machine."""
     return (one, other) if round_number % 2 else (other, one)
 
 
-# In this order: a policy change wants the old alive, and a purge ends with none of them left.
+# In this order: a policy change needs live old items, and the purge removes all of them.
 ROWS: Final = (
     Row("purge rate", TargetRatio(0.5, is_minimum=True), _purge_rate),
     Row("policy change", TargetRatio(2.0), _policy_change),
-    Row("queries over the dead", TargetRatio(1.1), _queries),
+    Row("queries over expired items", TargetRatio(1.1), _queries),
     Row("reads during a purge", TargetRatio(1.5), _reads_during_purge),
 )

@@ -1,7 +1,7 @@
-"""Two drivers of the same load: wrk, and a client of our own for machines without it.
+"""Sends the load with wrk, or with our own client on machines without wrk.
 
-Both keep connections open, send the next request when the reply is complete, and end on time.
-Latencies of the two do not compare: wrk corrects its own for requests that had to wait their turn.
+Both keep connections open, send the next request when the reply is complete, and stop on time.
+Their latencies cannot be compared: wrk adds the time for which requests had to wait.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from bench.workload import FRESH_ID
 
 T = TypeVar("T")
 
-# Long enough for the slowest reply of a loaded server; a lost one still ends the run.
+# Enough for the slowest reply of a busy server; a run also stops if a reply is lost.
 _GRACE_SECONDS: Final = 60.0
-_SIGNED_SECONDS: Final = 900.0  # after that the requests would be refused anyway
+_SIGNED_SECONDS: Final = 900.0  # after that the server refuses the requests
 
 _runs = itertools.count(1)  # makes fresh ids differ from run to run
 
 
 class Sample(NamedTuple):
-    """What one run saw; latencies are in milliseconds."""
+    """The result of one run; latencies are in milliseconds."""
 
     requests: int
     seconds: float
@@ -46,18 +46,18 @@ class Sample(NamedTuple):
         return self.requests / self.seconds
 
 
-# (port, requests, status that means success, connections, seconds) -> what was seen
+# (port, requests, status that means success, connections, seconds) -> result
 Driver = Callable[[int, Sequence[Request], int, int, float], Sample]
 
 
 def drivers(scratch: Path) -> dict[str, Driver]:
-    """The drivers this machine has, best first."""
-    found: dict[str, Driver] = {}
+    """The drivers that are installed, best first."""
+    installed: dict[str, Driver] = {}
     program = shutil.which("wrk")
     if program is not None:
-        found["wrk"] = Wrk(program, scratch)
-    found["bundled"] = run_bundled
-    return found
+        installed["wrk"] = Wrk(program, scratch)
+    installed["bundled"] = run_bundled
+    return installed
 
 
 _SCRIPT: Final = """\
@@ -107,7 +107,7 @@ end
 
 
 class Wrk:
-    """Drives with wrk, whose script reads ready-made requests from a file."""
+    """Sends requests with wrk, whose script reads them from a file."""
 
     def __init__(self, program: str, scratch: Path) -> None:
         self._program = program
@@ -119,10 +119,10 @@ class Wrk:
         self, port: int, requests: Sequence[Request], status: int, connections: int, seconds: float
     ) -> Sample:
         self._requests.write_bytes(b"".join(map(_packed, requests)))
-        # One thread saturates either server; a second only where it takes no core from them.
+        # One thread saturates either server; a second one only if the servers keep their cores.
         threads = min(connections, 2 if _cores() > 2 else 1)
         command = [self._program, "-t", str(threads), "-c", str(connections)]
-        # Slow is a figure, not a failure: the run ends on time, whatever is still unanswered.
+        # A slow server is no failure: the run stops on time, with replies missing.
         command += ["-d", f"{max(round(seconds), 1)}s", "--timeout", f"{_SIGNED_SECONDS:.0f}s"]
         command += ["-s", str(self._script), f"http://127.0.0.1:{port}/", "--"]
         command += [str(self._requests), str(next(_runs)), str(threads)]
@@ -133,27 +133,29 @@ def _output(command: Sequence[str], limit: float) -> str:
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        raise BenchError(f"wrk did not end within {limit:.0f} s") from None
+        raise BenchError(f"wrk did not exit within {limit:.0f} s") from None
     if done.returncode != 0 or "BENCH " not in done.stdout:
         raise BenchError(f"wrk failed: {(done.stderr or done.stdout).strip()[-500:]}")
     return done.stdout
 
 
 def _wrk_sample(output: str, status: int) -> Sample:
-    found: dict[str, Any] = json.loads(output.partition("BENCH ")[2].splitlines()[0])
-    if found["status"]:
-        raise BenchError(f"{found['status']} of {found['requests']} replies were not {status}")
-    broken = {name: found[name] for name in ("connect", "read", "write", "timeout") if found[name]}
+    values: dict[str, Any] = json.loads(output.partition("BENCH ")[2].splitlines()[0])
+    if values["status"]:
+        raise BenchError(f"{values['status']} of {values['requests']} replies were not {status}")
+    broken = {
+        name: values[name] for name in ("connect", "read", "write", "timeout") if values[name]
+    }
     if broken:
         raise BenchError(f"wrk lost requests: {broken}")
-    if not found["requests"]:
+    if not values["requests"]:
         raise BenchError("no request was answered")
     return Sample(
-        requests=found["requests"],
-        seconds=found["microseconds"] / 1e6,
-        received=found["received"],
-        p50_ms=found["p50"] / 1e3,
-        p99_ms=found["p99"] / 1e3,
+        requests=values["requests"],
+        seconds=values["microseconds"] / 1e6,
+        received=values["received"],
+        p50_ms=values["p50"] / 1e3,
+        p99_ms=values["p99"] / 1e3,
     )
 
 
@@ -164,14 +166,14 @@ def _packed(request: Request) -> bytes:
 
 def _cores() -> int:
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))  # what a container or taskset leaves us
+        return len(os.sched_getaffinity(0))  # fewer in a container or with taskset
     return os.cpu_count() or 1
 
 
 def run_bundled(
     port: int, requests: Sequence[Request], status: int, connections: int, seconds: float
 ) -> Sample:
-    """Drives with the client of this module, for `seconds`."""
+    """Sends requests with the client of this module for `seconds`."""
     return on_fast_loop(_drive(port, _endless(requests), status, connections, seconds))
 
 
@@ -208,7 +210,7 @@ async def _drive(
 
 
 class _RunCounter:
-    """What the connections of one run share."""
+    """The state that the connections of one run share."""
 
     def __init__(self, requests: Iterator[bytes], status: int, deadline: float | None) -> None:
         self.requests = requests
@@ -240,17 +242,17 @@ class _RunCounter:
 
 
 class _Connection(asyncio.Protocol):
-    """One keep-alive connection with one request under way."""
+    """One keep-alive connection with one request at a time."""
 
     def __init__(self, counter: _RunCounter) -> None:
-        self._tally = counter
+        self._counter = counter
         self._buffer = bytearray()
-        self._expected = 0  # length of the reply, once its headers are here
+        self._expected = 0  # length of the reply, once its headers have arrived
         self._sent_at = 0.0
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass
         self._send_next(time.perf_counter())
 
     def data_received(self, received: bytes) -> None:
@@ -273,7 +275,7 @@ class _Connection(asyncio.Protocol):
 
     def _complete(self) -> None:
         now = time.perf_counter()
-        counter = self._tally
+        counter = self._counter
         if not self._buffer.startswith(counter.status_line):
             self._fail(f"unexpected reply: {bytes(self._buffer[:600]).decode(errors='replace')}")
             return
@@ -284,7 +286,7 @@ class _Connection(asyncio.Protocol):
         self._send_next(now)
 
     def _send_next(self, now: float) -> None:
-        request = self._tally.next_request(now)
+        request = self._counter.next_request(now)
         if request is None:
             self._end()
             return
@@ -292,9 +294,9 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
 
     def _fail(self, reason: str) -> None:
-        """The first failure ends the run: the other connections finish what they wait for."""
-        if not self.ended.done() and self._tally.failure is None:
-            self._tally.failure = reason
+        """The first failure stops the run; the other connections finish their requests."""
+        if not self.ended.done() and self._counter.failure is None:
+            self._counter.failure = reason
         self._end()
 
     def _end(self) -> None:
@@ -313,7 +315,7 @@ def _content_length(headers: bytes) -> int | None:
 
 
 def on_fast_loop(work: Coroutine[Any, Any, T]) -> T:
-    """On uvloop where it exists, so that the client is not what is measured."""
+    """On uvloop where it exists, so that the client is not the bottleneck."""
     if sys.platform == "win32":
         return asyncio.run(work)
     import uvloop

@@ -1,7 +1,6 @@
 """Fills a store without a server: items of any age, hundreds in each transaction.
 
-Through the store and not over the wire, since a client can neither choose `_ts` nor write a million
-items in a minute.
+A client could neither choose `_ts` nor write a million items in a minute.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ DATABASE: Final = "bench"
 PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 _BATCH: Final = 1 << LSN_SHIFT  # as many as one LSN has numbers for
 _TEXT: Final = "x" * 100
-# Keys that hit the whole of an index at random would take five times as long to load; mixed within
-# blocks of this size they still do not come in the order of creation.
+# Keys in a random order would take five times as long to load. Mixed within blocks of this size,
+# their order still differs from the order of creation.
 _BLOCK: Final = 4096
 _STRIDE: Final = 2531  # odd, so that its multiples modulo a power of two are all different
 
 
 class StoredItem(NamedTuple):
-    """An item as if it had been written at `ts`; one without a `ttl` inherits its lifetime."""
+    """An item as if it had been written at `ts`; without a `ttl` the container's applies."""
 
-    kind: str  # tells items of the same number apart
+    kind: str  # a prefix that distinguishes items with the same number
     number: int
     ts: int
     ttl: int | None = None
@@ -57,11 +56,11 @@ class StoredItem(NamedTuple):
 
 @asynccontextmanager
 async def new_account(server_data: ServerData, storage: Storage) -> AsyncIterator[Account]:
-    """An account in a new home with an empty database; on disk when the block ends."""
+    """A new account with an empty database; all data is on disk when the block ends."""
     async with opened(server_data.settings) as account:
         await databases.create(account, {"id": DATABASE}, None, account.clock.now())
         yield account
-    # What is still on its way to the disk would slow down whoever is measured next.
+    # Data that is still being written to disk would slow down the next measurement.
     storage.flush(server_data)
 
 
@@ -77,12 +76,11 @@ def definition(name: str, default_ttl: int) -> dict[str, Any]:
 async def fill(
     account: Account, container: Container, count: int, make_item: Callable[[int], StoredItem]
 ) -> None:
-    """Stores kept(0), kept(1), … in this order of creation."""
+    """Stores make_item(0), make_item(1), … in this order of creation."""
     if count == 0:
         return
-    terms = charges.count_terms(
-        make_item(0).value(), container.index
-    )  # the same shape, all of them
+    # All items have the same shape.
+    terms = charges.count_terms(make_item(0).value(), container.index)
 
     async def write(first: int) -> None:
         numbers = range(first, min(first + _BATCH, count))

@@ -1,8 +1,8 @@
-"""What queries cost: beside a peer, beside our own point reads, and as containers grow.
+"""Measures queries: against a peer, against our own point reads, and as containers grow.
 
-Each row is a ratio of two figures taken side by side. The peer is the npm package, or Perseid on
-another database. The package needs seconds for a query over a
-hundred thousand documents, so it is asked once, and given up on after a minute.
+Each row is a ratio of two figures from the same run. The peer is the npm package, or Perseid on
+another database. The package needs seconds for a query over a hundred thousand documents, so each
+query is sent to it once, with a time limit of a minute.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from perseid.store.types import Decision, Put, View
 _CONNECTIONS: Final = 32
 _TIMEOUT: Final = 60.0
 _VARIANTS: Final = 500
-_SLOW_SECONDS: Final = 0.02  # seconds
+_SLOW_SECONDS: Final = 0.02
 _DRAINED_ROWS: Final = 10_000
 _BATCH: Final = 1 << LSN_SHIFT
 _PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
@@ -63,7 +63,7 @@ class Query(NamedTuple):
 
     name: str
     text: str
-    least_ratio: float  # to the package
+    min_ratio: float  # compared with the npm package
     values: Callable[[int], dict[str, Any]] = lambda _: {}
     reads_all_pages: bool = False
 
@@ -123,13 +123,13 @@ class Plan:
             "runs": self.repeat,
             "connections": _CONNECTIONS,
             "seconds": self.seconds,
-            "patience with a package, seconds": int(_TIMEOUT),
+            "peer time limit, seconds": int(_TIMEOUT),
         }
 
 
 @dataclass(slots=True)
 class Bench:
-    """What the rows share: servers that are started when a row first needs them."""
+    """Servers that the rows share; each is started when a row first needs it."""
 
     plan: Plan
     scratch: Path
@@ -137,7 +137,7 @@ class Bench:
     log: Callable[[str], None]
     driver: Driver
     package: Path | None
-    peer_storage: Storage | None  # where the peer is at home, if it is one of ours
+    peer_storage: Storage | None  # of the peer, if it is Perseid
     stack: ExitStack
     _loaded_servers: dict[int, Server]
     _peer: Server | None = None
@@ -156,7 +156,7 @@ class Bench:
 
     def peer(self) -> Server | None:
         if self._peer is None and self.peer_storage is not None:
-            self._peer = self._started(self.peer_storage, self.plan.documents, "beside")
+            self._peer = self._started(self.peer_storage, self.plan.documents, "baseline")
         if self._peer is None and self.package is not None:
             self.stack.callback(self.stop_peer)
             server = self._peer_stack.enter_context(
@@ -165,21 +165,21 @@ class Bench:
             target = _target(server)
             self.log(f"loading {self.plan.documents:,} documents into {server.name}")
             send_all(server.port, setup(target), 201)
-            for first in range(0, self.plan.documents, 10_000):  # signatures grow old
+            for first in range(0, self.plan.documents, 10_000):  # signatures expire
                 numbers = range(first, min(first + 10_000, self.plan.documents))
                 send_all(server.port, preload(_target(server), numbers), 201, 16)
             self._peer = server
         return self._peer
 
     def stop_peer(self) -> None:
-        """Whoever asks for it again gets a new one: it may be at work on something for hours."""
+        """The next row gets a new peer: this one may be busy with its last query for hours."""
         self._peer_stack.close()
         self._peer = None
 
 
 class Row(NamedTuple):
     name: str
-    target_ratio: TargetRatio  # as far as it is beside a peer, that is the package
+    target_ratio: TargetRatio  # in peer comparisons for the npm package only
     measure: Callable[[Bench], tuple[list[Comparison], str | None]]
     is_peer_comparison: bool = False
 
@@ -192,7 +192,7 @@ def measure(
     driver: Driver,
     peer: Path | Storage | None,
 ) -> MeasurementTable:
-    """The findings of the plan's rows, in the order of ROWS."""
+    """Measures the rows of the plan, in the order of ROWS."""
     with ExitStack() as stack:
         package, peer_storage = (peer, None) if isinstance(peer, Path | None) else (None, peer)
         bench = Bench(plan, scratch, storage, log, driver, package, peer_storage, stack, {})
@@ -217,14 +217,14 @@ def measure(
 
 
 def _first_use(bench: Bench) -> tuple[list[Comparison], str | None]:
-    """The first query over a path makes its index; beside a query that cannot have one."""
+    """The first query over a path builds its index; compared with a query that scans."""
     server = bench.perseid(bench.plan.documents)
     scan_query = QUERIES[-1]
     firsts, scans = [], []
     for query in (EQUALITY, RANGE, QUERIES[3]):
         firsts.append(_seconds(server, _request(_target(server), query, 0)))
         scans.append(_seconds(server, _request(_target(server), scan_query, 0)))
-    note = "a figure, not a limit: what the first query over a path costs, once"
+    note = "the first query over a path builds its index, once"
     return [Comparison("seconds: a query that scans", firsts, scans)], note
 
 
@@ -234,9 +234,9 @@ def _compare_with_peer(query: Query) -> Callable[[Bench], tuple[list[Comparison]
         runs = _rates(bench, ours, query)
         peer = bench.peer()
         if peer is None:
-            return [], "there is no peer to compare with"
+            return [], "no peer to compare with"
         if bench.peer_storage is not None:
-            return [Comparison(f"a second: {peer.name}", runs, _rates(bench, peer, query))], None
+            return [Comparison(f"requests/s: {peer.name}", runs, _rates(bench, peer, query))], None
         note = None
         try:
             if query.reads_all_pages:
@@ -245,11 +245,11 @@ def _compare_with_peer(query: Query) -> Callable[[Bench], tuple[list[Comparison]
                 theirs = 1 / _seconds(peer, _request(_target(peer), query, 0), _TIMEOUT)
         except TimeoutError:
             theirs = 1 / _TIMEOUT
-            note = f"the peer did not answer within {_TIMEOUT:.0f} s; it counts as if it had"
+            note = f"the peer did not answer within {_TIMEOUT:.0f} s, which counts as its time"
             bench.stop_peer()
         except BenchError as exc:
-            return [], f"the peer refuses it ({exc}); Perseid does {runs[0]:,.1f} a second"
-        return [Comparison("a second: the peer", runs, [theirs] * len(runs))], note
+            return [], f"the peer refuses it ({exc}); Perseid: {runs[0]:,.1f} requests/s"
+        return [Comparison("requests/s: the peer", runs, [theirs] * len(runs))], note
 
     return measured
 
@@ -262,7 +262,7 @@ def _compare_with_point_reads(bench: Bench) -> tuple[list[Comparison], str | Non
         for query in (EQUALITY, ORDERED):
             query_rates[query.name].append(_rate(bench, server, query))
             requests = point_reads(_target(server), min(bench.plan.documents, 20_000))
-            reads[query.name].append(_driven(bench, server, requests))
+            reads[query.name].append(_driven_rate(bench, server, requests))
     parts = [
         Comparison(f"{name}: point reads", query_rates[name], reads[name]) for name in query_rates
     ]
@@ -270,11 +270,11 @@ def _compare_with_point_reads(bench: Bench) -> tuple[list[Comparison], str | Non
 
 
 def _growth(bench: Bench) -> tuple[list[Comparison], str | None]:
-    """How many times longer a query takes when there are more documents."""
+    """How many times longer a query takes with more documents."""
     small, large = bench.perseid(bench.plan.documents), bench.perseid(bench.plan.many)
     parts = []
     for query in (EQUALITY, RANGE, ORDERED):
-        # The same answers: a range as much narrower as there are more documents.
+        # Narrower ranges, so that the results have the same size.
         scale = bench.plan.documents / bench.plan.many
         few, many = [], []
         for server in (small, large):
@@ -282,12 +282,12 @@ def _growth(bench: Bench) -> tuple[list[Comparison], str | None]:
         for _ in range(bench.plan.repeat):
             few.append(1e6 / _rate(bench, small, query))
             many.append(1e6 / _rate(bench, large, query, scale))
-        parts.append(Comparison(f"{query.name}, µs each: in the smaller one", many, few))
+        parts.append(Comparison(f"{query.name}, µs each: fewer documents", many, few))
     return parts, None
 
 
 def _indexed_writes(bench: Bench) -> tuple[list[Comparison], str | None]:
-    """Creates in a container with three property indexes, and in one without any."""
+    """Creates in a container with three property indexes, compared with one without any."""
     indexed: list[float] = []
     plain: list[float] = []
     server_data = bench.storage.make(bench.scratch / "writes")
@@ -299,8 +299,8 @@ def _indexed_writes(bench: Bench) -> tuple[list[Comparison], str | None]:
         for _ in range(bench.plan.repeat):
             for rates, path in ((indexed, PRELOADED), (plain, "/dbs/bench/colls/created")):
                 requests = fresh_creates(_target(server), 1000, path)
-                rates.append(_driven(bench, server, requests, 201))
-    return [Comparison("creates a second: without indexes", indexed, plain)], None
+                rates.append(_driven_rate(bench, server, requests, 201))
+    return [Comparison("creates/s: without indexes", indexed, plain)], None
 
 
 ROWS: Final = (
@@ -308,13 +308,13 @@ ROWS: Final = (
     *(
         Row(
             each.name,
-            TargetRatio(each.least_ratio, is_minimum=True),
+            TargetRatio(each.min_ratio, is_minimum=True),
             _compare_with_peer(each),
             True,
         )
         for each in QUERIES
     ),
-    Row("queries beside point reads", TargetRatio(0.4, is_minimum=True), _compare_with_point_reads),
+    Row("queries vs. point reads", TargetRatio(0.4, is_minimum=True), _compare_with_point_reads),
     Row("ten times the documents", TargetRatio(1.5), _growth),
     Row("writes with three indexes", TargetRatio(0.7, is_minimum=True), _indexed_writes),
 )
@@ -341,30 +341,34 @@ def _rates(bench: Bench, server: Server, query: Query) -> list[float]:
 
 
 def _rate(bench: Bench, server: Server, query: Query, scale: float = 1) -> float:
-    """Queries a second; one after the other if each takes long, for then more only wait."""
+    """Queries per second. Slow ones run one after the other: more would only wait."""
     target = _target(server)
     requests = [Request(_request(target, query, each, scale)) for each in range(_VARIANTS)]
     single_seconds = min(_seconds(server, requests[each].head) for each in range(2))
     return (
-        1 / single_seconds if single_seconds > _SLOW_SECONDS else _driven(bench, server, requests)
+        1 / single_seconds
+        if single_seconds > _SLOW_SECONDS
+        else _driven_rate(bench, server, requests)
     )
 
 
-def _driven(bench: Bench, server: Server, requests: Sequence[Request], status: int = 200) -> float:
+def _driven_rate(
+    bench: Bench, server: Server, requests: Sequence[Request], status: int = 200
+) -> float:
     sample = bench.driver(server.port, requests, status, _CONNECTIONS, bench.plan.seconds)
     server.wait_until_idle()
     return sample.rate
 
 
 def _seconds(server: Server, request: bytes, timeout_seconds: float = 600.0) -> float:
-    """How long one request takes; BenchError if it is refused."""
+    """Seconds that one request takes; BenchError if it fails."""
     started = time.perf_counter()
     _reply(server, request, timeout_seconds)
     return time.perf_counter() - started
 
 
 def _drain_seconds(server: Server, query: Query, timeout_seconds: float = 600.0) -> float:
-    """How long it takes to read ten thousand rows page by page."""
+    """Seconds to read ten thousand rows page by page."""
     started = time.perf_counter()
     rows, token = 0, ""
     while rows < _DRAINED_ROWS:
@@ -402,13 +406,13 @@ def _target(server: Server) -> Target:
     return Target(server.port, formatdate(usegmt=True))
 
 
-# Stock
+# Prefilled data
 
 
 async def _prefill(
     server_data: ServerData, storage: Storage, count: int, names: Sequence[str] = ("items",)
 ) -> None:
-    """The documents of the other tables, written without a server."""
+    """Writes the documents of the other tables without a server."""
     async with prefill.new_account(server_data, storage) as account:
         for name in names:
             await _fill(account, name, count)

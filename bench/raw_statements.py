@@ -1,7 +1,8 @@
-"""The statements behind a point read and a create, sent by a bare client: what Perseid adds.
+"""Sends the statements of a point read and a create without Perseid, as a baseline.
 
-On the tables that a server has just used, with as many connections as its clients had. A create is
-one transaction that moves the range's counter and inserts; nothing is shared between connections.
+They use the tables that a server has just used, with as many connections as its clients had. A
+create is one transaction that increments the counter of the range and inserts a row; connections
+share nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _INSERT: Final = (
     " body, doc) SELECT %s, container, %s, pk, %s, epk, ts, %s, etag, size, terms, %s, %s"
     " FROM perseid.items WHERE part = %s AND pk = %s AND id = %s"
 )
-# Of the creates here: no range has it, so no server meets them.
+# For the creates of this module; no range has this name, so no server sees them.
 _PART: Final = "0:0"
 _INSERT_POSITION: Final = (
     "INSERT INTO perseid.positions SELECT (jsonb_populate_record(p, jsonb_build_object("
@@ -57,10 +58,10 @@ async def _create(db: Connection, key: Key) -> None:
         await db.execute(_INSERT, values)
 
 
-# By the name of the row that is compared: what stands beside it, and what is done.
+# By the name of the row that is compared: the name of the baseline, and its statements.
 _OPERATIONS: Final[Mapping[str, tuple[str, Callable[[Connection, Key], Awaitable[None]]]]] = {
-    "point read": ("a second: SELECT by key", _select),
-    "create": ("a second: UPDATE and INSERT", _create),
+    "point read": ("requests/s: SELECT by key", _select),
+    "create": ("requests/s: UPDATE and INSERT", _create),
 }
 
 
@@ -71,7 +72,7 @@ def measure(
     seconds: float,
     log: Callable[[str], None],
 ) -> MeasurementTable:
-    """Beside what the server did on the same database; `samples` are its runs by row."""
+    """Compares the runs of the server (`samples`, by row) with plain statements."""
     measurements = []
     for name, (label, operation) in _OPERATIONS.items():
         if name not in samples:
@@ -82,9 +83,9 @@ def measure(
             for _ in range(len(runs))
         ]
         measurements.append(Measurement(name, None, [Comparison(label, runs, rates)]))
-        log(f"{name}: {measurements[-1].verdict} of the plain statements")
+        log(f"{name}: {measurements[-1].verdict}, baseline: plain statements")
     conditions = {"connections": connections, "seconds": seconds, "client": "psycopg"}
-    return MeasurementTable("Beside plain statements", conditions, measurements)
+    return MeasurementTable("Compared with plain statements", conditions, measurements)
 
 
 async def _rate(

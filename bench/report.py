@@ -1,4 +1,4 @@
-"""The figures as a table for people, as Markdown and as JSON; measures nothing."""
+"""Shows the figures as a table, as Markdown or as JSON; measures nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _MIB = 1024 * 1024
 _HEADINGS = ("operation", "server", "req/s", "p50 ms", "p99 ms")
 _MEASUREMENT_HEADINGS = (
     "row",
-    "figure: beside",
-    "here",
-    "beside",
+    "figure: baseline",
+    "measured",
+    "baseline",
     "ratio",
-    "limit",
+    "target",
 )
 
 
@@ -47,18 +47,18 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one benchmark found; samples are kept by operation, then by server."""
+    """The result of one benchmark; samples by operation, then by server."""
 
     conditions: dict[str, Any]
     processes: Sequence[Process]  # Perseid first, then the peer if there was one
     samples: dict[str, dict[str, list[Sample]]]
     note: str | None  # why there is no peer
-    remark: str  # what the peer does otherwise
+    remark: str  # how the peer differs
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRatio:
-    """What a ratio may be."""
+    """The ratio to reach."""
 
     ratio: float
     is_minimum: bool = False
@@ -72,7 +72,7 @@ class TargetRatio:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One figure and what it is compared with, run by run."""
+    """One figure and its baseline, run by run."""
 
     name: str
     runs: Sequence[float]
@@ -93,9 +93,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A row of a table: the worst of its parts counts. Without parts it was not measured.
+    """A row of a table; its ratio is the worst of its parts. Without parts it was not measured.
 
-    Without a limit it tells how things are, and a higher ratio is a better one.
+    Without a target the row is for information, and a higher ratio is better.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Measurement:
 
     @property
     def verdict(self) -> str:
-        """The ratio and its limit in words."""
+        """The ratio and its target in words."""
         if self.ratio is None:
             return "not measured"
         if self.target_ratio is None:
@@ -126,7 +126,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTable:
-    """Everything found about one subject."""
+    """The rows about one subject."""
 
     title: str
     conditions: dict[str, Any]
@@ -134,7 +134,7 @@ class MeasurementTable:
 
 
 class Results(NamedTuple):
-    """What was measured; None for a table nobody asked for."""
+    """All tables; None for one that was not requested."""
 
     operations: Report | None
     measurements: Sequence[MeasurementTable]
@@ -149,7 +149,7 @@ def figures(samples: Sequence[Sample]) -> Figures:
 
 
 def ratios(ours: Figures, theirs: Figures) -> Figures:
-    """How many times better we are; above 1 is in our favour, latencies included."""
+    """How many times better we are; above 1 means better, for latencies, too."""
     return Figures(
         ours.rate / theirs.rate, theirs.p50_ms / ours.p50_ms, theirs.p99_ms / ours.p99_ms
     )
@@ -178,16 +178,18 @@ def _show_operations(report: Report, console: Console) -> None:
         console.print(fact, highlight=False, soft_wrap=True)
 
 
-def _show_measurements(found: MeasurementTable, console: Console) -> None:
-    table = Table(title=found.title, caption=_measurements_caption(found), caption_justify="left")
+def _show_measurements(subject: MeasurementTable, console: Console) -> None:
+    table = Table(
+        title=subject.title, caption=_measurements_caption(subject), caption_justify="left"
+    )
     for number, heading in enumerate(_MEASUREMENT_HEADINGS):
         table.add_column(heading, justify="left" if number < 2 else "right")
-    for measurement in found.measurements:
+    for measurement in subject.measurements:
         for line in _measurement_lines(measurement):
             table.add_row(*line, style="bold red" if measurement.is_met is False else None)
         table.add_section()
     console.print(table)
-    for note in _notes(found):
+    for note in _notes(subject):
         console.print(note, highlight=False, soft_wrap=True)
 
 
@@ -196,12 +198,12 @@ def markdown(results: Results) -> str:
     if (report := results.operations) is not None:
         facts = (_caption(report), *_facts(report))
         tables.append(_markdown_table(_HEADINGS, _lines(report), facts))
-    for found in results.measurements:
+    for subject in results.measurements:
         lines = (
-            line for measurement in found.measurements for line in _measurement_lines(measurement)
+            line for measurement in subject.measurements for line in _measurement_lines(measurement)
         )
-        facts = (_measurements_caption(found), *_notes(found))
-        headings = (found.title.lower(), *_MEASUREMENT_HEADINGS[1:])
+        facts = (_measurements_caption(subject), *_notes(subject))
+        headings = (subject.title.lower(), *_MEASUREMENT_HEADINGS[1:])
         tables.append(_markdown_table(headings, lines, facts))
     return "\n".join(tables)
 
@@ -224,12 +226,12 @@ def write_json(results: Results, path: Path) -> None:
             "servers": [asdict(process) for process in report.processes],
             "operations": {name: _operation(report, name) for name in report.samples},
         }
-    for found in results.measurements:
-        value[found.title] = {
-            "conditions": found.conditions,
+    for subject in results.measurements:
+        value[subject.title] = {
+            "conditions": subject.conditions,
             "rows": [
                 asdict(measurement) | {"ratio": measurement.ratio, "isMet": measurement.is_met}
-                for measurement in found.measurements
+                for measurement in subject.measurements
             ],
         }
     path.write_text(json.dumps(value, indent=2) + "\n")
@@ -243,8 +245,8 @@ def _operation(report: Report, name: str) -> dict[str, Any]:
         }
         for server, samples in report.samples[name].items()
     }
-    found = _ratios_of(report, name)
-    return {"servers": servers, "ratio": found and found._asdict()}
+    ratio = _ratios_of(report, name)
+    return {"servers": servers, "ratio": ratio and ratio._asdict()}
 
 
 def _ratios_of(report: Report, operation: str) -> Figures | None:
@@ -261,16 +263,16 @@ def _lines(report: Report) -> Iterator[tuple[str, ...]]:
             rate, p50, p99 = figures(servers[process.name])
             label = operation if number == 0 else ""
             yield label, process.name, rate_text(rate), f"{p50:.2f}", f"{p99:.2f}"
-        found = _ratios_of(report, operation)
-        if found is not None:
-            yield ("", "ratio", *(f"{ratio:.2f}" for ratio in found))
+        operation_ratios = _ratios_of(report, operation)
+        if operation_ratios is not None:
+            yield ("", "ratio", *(f"{ratio:.2f}" for ratio in operation_ratios))
 
 
 def _caption(report: Report) -> str:
-    shown = ", ".join(f"{name} {value}" for name, value in report.conditions.items())
+    conditions = ", ".join(f"{name} {value}" for name, value in report.conditions.items())
     if len(report.processes) == 1:
-        return f"{shown}."
-    return f"{shown}. Ratio: above 1.00 {report.processes[0].name} is the better one."
+        return f"{conditions}."
+    return f"{conditions}. A ratio above 1.00 means that {report.processes[0].name} is better."
 
 
 def _facts(report: Report) -> Iterator[str]:
@@ -283,17 +285,17 @@ def _facts(report: Report) -> Iterator[str]:
     if len(report.processes) > 1:
         yield report.remark
     if report.note is not None:
-        yield f"No comparison: {report.note}"
+        yield f"No baseline: {report.note}"
 
 
 def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
-    """A line for each part, then the worst of them if there are several."""
+    """A line for each part, then the worst ratio if there are several."""
     target_ratio = "" if measurement.target_ratio is None else str(measurement.target_ratio)
     if measurement.ratio is None:
         yield measurement.name, "not measured", "", "", "", target_ratio
         return
     is_one = len(measurement.parts) == 1
-    shown = f"{target_ratio}: missed" if measurement.is_met is False else target_ratio
+    target_text = f"{target_ratio}: missed" if measurement.is_met is False else target_ratio
     for number, part in enumerate(measurement.parts):
         label = measurement.name if number == 0 else ""
         measured_value, baseline, ratio = (
@@ -301,21 +303,21 @@ def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
             _figure(part.baseline),
             f"{part.ratio:.2f}",
         )
-        yield label, part.name, measured_value, baseline, ratio, shown if is_one else ""
+        yield label, part.name, measured_value, baseline, ratio, target_text if is_one else ""
     if not is_one:
-        yield "", "the worst of them", "", "", f"{measurement.ratio:.2f}", shown
+        yield "", "worst of these", "", "", f"{measurement.ratio:.2f}", target_text
 
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _measurements_caption(found: MeasurementTable) -> str:
-    shown = ", ".join(f"{name} {value}" for name, value in found.conditions.items())
-    return f"{shown}. Medians of the runs; a ratio is held against its limit."
+def _measurements_caption(subject: MeasurementTable) -> str:
+    conditions = ", ".join(f"{name} {value}" for name, value in subject.conditions.items())
+    return f"{conditions}. Medians of the runs; ratio: measured divided by baseline."
 
 
-def _notes(found: MeasurementTable) -> Iterator[str]:
-    for measurement in found.measurements:
+def _notes(subject: MeasurementTable) -> Iterator[str]:
+    for measurement in subject.measurements:
         if measurement.note is not None:
             yield f"{measurement.name}: {measurement.note}"

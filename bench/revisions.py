@@ -1,8 +1,8 @@
-"""Compares this checkout with another one: `python -m bench.revisions ../before`.
+"""Compares this checkout with another one: `make bench BEFORE=../before`.
 
-Both servers run at the same time and take turns, so that both meet the same noise. Each pair of
-runs gives a ratio; the median of the ratios counts. CPU time for each request is shown as well: on
-a shared machine it varies less than the rate.
+Both servers run at the same time and take turns, so that both get the same noise. Each pair of runs
+gives a ratio, and the median of the ratios is shown. So is the CPU time of each request, which
+varies less than the rate on a shared machine.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Run(NamedTuple):
 
 def _queries(text: str, values: Callable[[int], dict[str, Any]]) -> Operation:
     def requests(target: Target, _documents: int) -> list[Request]:
-        made = []
+        built = []
         for number in range(_VARIANTS):
             parameters = [{"name": k, "value": v} for k, v in values(number).items()]
             body = json.dumps({"query": text, "parameters": parameters}).encode()
-            made.append(Request(target.request("POST", f"{PRELOADED}/docs", body, _QUERY_HEADERS)))
-        return made
+            built.append(Request(target.request("POST", f"{PRELOADED}/docs", body, _QUERY_HEADERS)))
+        return built
 
     return Operation(text, 200, requests)
 
@@ -80,14 +80,24 @@ OPERATIONS: Final = (
 )
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--pairs", type=click.IntRange(1, 99), default=9, help="Pairs of runs of each row.")
 @click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Length of a run.")
-@click.option("--store", type=click.Choice(("sqlite", "postgres")), default="sqlite")
-@click.option("--only", multiple=True, help="Measure this row only.")
+@click.option(
+    "--store", type=click.Choice(("sqlite", "postgres")), default="sqlite", help="Database."
+)
+@click.option(
+    "--only",
+    type=click.Choice([each.name for each in OPERATIONS]),
+    multiple=True,
+    help="Measure only this row; can be given more than once.",
+)
 def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, ...]) -> None:
-    """Compare this checkout with the checkout OTHER; a ratio above 1 means this one is better."""
+    """Compare this checkout with the checkout in the directory OTHER.
+
+    A ratio above 1 means that this checkout is better.
+    """
     chosen = [each for each in OPERATIONS if not only or each.name in only]
     directory = servers.bench_directory()
     directory.mkdir(parents=True, exist_ok=True)
@@ -130,7 +140,7 @@ def _compare_starts(
 
 
 def _cells(before: float, after: float) -> tuple[str, ...]:
-    """For figures of which less is better."""
+    """Cells of figures of which less is better."""
     return f"{before:,.1f}", f"{after:,.1f}", f"{before / after:.3f}"
 
 

@@ -20,17 +20,17 @@ from bench.errors import BenchError, PeerUnavailable
 from bench.storage import ServerData
 
 PEER_PACKAGE: Final = "@vercel/cosmosdb-server"
-PEER_VERSION: Final = "1.0.1"  # pinned, or ratios of different days would not compare
+PEER_VERSION: Final = "1.0.1"  # pinned, so that ratios of different days can be compared
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 15.0
 _IDLE_SECONDS: Final = 300.0
 _INSTALL_SECONDS: Final = 300.0
 
 # The package's command line closes the connection after each reply; its module can keep it open.
-# Node's timeouts are off: it would count the time it was too busy to read as the client's silence.
+# Node's timeouts are off: they also count the time in which Node was too busy to read.
 _PEER_SCRIPT: Final = """
-const patient = {keepAlive: true, keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0};
-require(process.argv[1]).createHttpServer(patient).listen(Number(process.argv[2]), "127.0.0.1");
+const options = {keepAlive: true, keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0};
+require(process.argv[1]).createHttpServer(options).listen(Number(process.argv[2]), "127.0.0.1");
 """
 
 
@@ -39,22 +39,21 @@ class Server(NamedTuple):
     version: str
     port: int
     pid: int
-    start_seconds: float  # from spawning the process to its first good answer
+    start_seconds: float  # from starting the process to its first successful response
     ready_path: str
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.pid)
 
     def wait_until_idle(self) -> None:
-        """Returns when the server has dealt with requests whose sender has gone."""
+        """Returns when the server has processed requests of clients that have disconnected."""
         if not _answers(self.port, self.ready_path, _IDLE_SECONDS):
             raise BenchError(f"{self.name} did not answer after a run")
 
 
 @contextmanager
 def perseid(server_data: ServerData, *flags: str, source: Path | None = None) -> Iterator[Server]:
-    """Perseid as installed, or from `source`, on the data at home if any; every commit is forced to
-    disk."""
+    """Perseid as installed, or from `source`, on `server_data`; every commit is forced to disk."""
     from perseid import __version__
 
     port = free_port()
@@ -75,7 +74,7 @@ def perseid(server_data: ServerData, *flags: str, source: Path | None = None) ->
 
 @contextmanager
 def peer(package: Path, directory: Path) -> Iterator[Server]:
-    """The npm package where `install_peer` put it, over plain HTTP; it keeps all in memory."""
+    """The npm package that `install_peer` installed, over plain HTTP; it keeps data in memory."""
     port = free_port()
     command = [_program("node"), "-e", _PEER_SCRIPT, str(package), str(port)]
     with _running(
@@ -85,7 +84,7 @@ def peer(package: Path, directory: Path) -> Iterator[Server]:
 
 
 def install_peer(directory: Path) -> Path:
-    """Installs the npm package unless it is there; returns its directory."""
+    """Installs the npm package if it is missing; returns its directory."""
     npm = _program("npm")
     _program("node")
     package = directory / "node_modules" / PEER_PACKAGE
@@ -106,7 +105,7 @@ def install_peer(directory: Path) -> Path:
 
 
 def bench_directory() -> Path:
-    """Where the package is kept and data is written: a disk, which /tmp may not be."""
+    """Directory of the package and of the data. Not /tmp, which may be in memory."""
     chosen = os.environ.get("PERSEID_BENCH_DIR")
     if chosen:
         return Path(chosen).absolute()
@@ -122,11 +121,11 @@ def free_port() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process that is in RAM now."""
+    """Resident memory of a process."""
     status = Path(f"/proc/{pid}/status")
     if status.exists():
-        found = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS:"))
-        return int(found.split()[1]) * 1024
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
     ps_output = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(pid)], check=True, capture_output=True, text=True
     )
@@ -157,8 +156,8 @@ def _running(
         )
         try:
             _wait_ready(name, process, port, path, log)
-            start_seconds_taken = time.perf_counter() - started_at
-            yield Server(name, version, port, process.pid, start_seconds_taken, path)
+            start_seconds = time.perf_counter() - started_at
+            yield Server(name, version, port, process.pid, start_seconds, path)
         finally:
             _stop(process)
 
@@ -170,9 +169,7 @@ def _wait_ready(
     while time.monotonic() < deadline:
         if process.poll() is not None:
             log_text = log.read_text(errors="replace").strip()
-            raise BenchError(
-                f"{name} ended at once with code {process.returncode}: {log_text[-500:]}"
-            )
+            raise BenchError(f"{name} exited with code {process.returncode}: {log_text[-500:]}")
         if _answers(port, path, _START_SECONDS):
             return
         time.sleep(0.005)
@@ -200,10 +197,10 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise PeerUnavailable(f"there is no '{name}' on the PATH")
-    return found
+    program = shutil.which(name)
+    if program is None:
+        raise PeerUnavailable(f"'{name}' is not on the PATH")
+    return program
 
 
 def _installed_version(package: Path) -> str | None:

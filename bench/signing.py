@@ -1,4 +1,4 @@
-"""Signed requests as the bytes that go over the wire; knows the protocol, opens no socket."""
+"""Builds signed requests as bytes; opens no socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where requests go and when they were signed; a signature is good for fifteen minutes."""
+    """Where requests go and when they were signed; a signature is valid for fifteen minutes."""
 
     port: int
     date: str
@@ -36,7 +36,7 @@ class Target(NamedTuple):
         *,
         extra: int = 0,
     ) -> bytes:
-        """One request. `path` is made of plain names; `extra` bytes will be added to the body."""
+        """One request. `path` consists of plain names; `extra` bytes will be added to the body."""
         lines = [
             f"{verb} {path} HTTP/1.1",
             f"host: 127.0.0.1:{self.port}",
@@ -52,7 +52,7 @@ class Target(NamedTuple):
 
 
 def sign(verb: str, path: str, date: str) -> str:
-    """The authorization header of a request for a path made of names."""
+    """The authorization header of a request for a path of names."""
     parts = path.strip("/").split("/")
     is_feed = len(parts) % 2 == 1
     kind, link = (parts[-1], parts[:-1]) if is_feed else (parts[-2], parts)

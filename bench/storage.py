@@ -1,4 +1,4 @@
-"""Where the data of a benchmarked server lies: in a directory, or in a database of PostgreSQL."""
+"""Where a benchmarked server keeps its data: in a directory, or in a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from tests.support.postgres import Postgres
 class ServerData(NamedTuple):
     """Data of one server."""
 
-    server: str  # what a server on it is called
-    directory: Path  # for what the server says, and for its files if it has some
-    settings: Settings  # to fill it without a server
-    flags: tuple[str, ...]  # to serve it, every commit forced to disk
+    server: str  # name of the server in tables
+    directory: Path  # for the output of the server, and its files if it has any
+    settings: Settings  # to write the data without a server
+    flags: tuple[str, ...]  # to serve the data with every commit forced to disk
 
 
 class DeleteTiming(NamedTuple):
-    """How a plain DELETE of the dead went."""
+    """A plain DELETE of the expired items."""
 
     removed: int
     seconds: float
-    vacuum_seconds: float  # seconds for giving the space back
+    vacuum_seconds: float  # to free the disk space
 
 
 class Storage(Protocol):
     def make(self, directory: Path) -> ServerData:
-        """An empty one."""
+        """Empty data for a new server."""
         ...
 
     def copy_of(self, original: ServerData, directory: Path) -> AbstractContextManager[ServerData]:
-        """A copy for the length of a block."""
+        """A copy that is removed at the end of the block."""
         ...
 
     def flush(self, server_data: ServerData) -> None:
-        """Returns when all of it is on the disk."""
+        """Returns when all data is on disk."""
         ...
 
     def delete(
@@ -57,7 +57,7 @@ class Storage(Protocol):
 
 
 class SqliteStorage:
-    """SQLite: a directory each."""
+    """SQLite: one directory for each server."""
 
     def __init__(self, server: str = "Perseid") -> None:
         self._server = server
@@ -84,7 +84,7 @@ class SqliteStorage:
     def delete(
         self, server_data: ServerData, container: int, default_ttl: int, now: int
     ) -> DeleteTiming:
-        """Set up as the server sets up its own."""
+        """With the same SQLite settings as the server."""
         db = apsw.Connection(str(server_data.settings.data / DATABASE_FILE))
         try:
             db.pragma("synchronous", "FULL")
@@ -106,7 +106,7 @@ class SqliteStorage:
 
 
 class PostgresStorage:
-    """PostgreSQL: a database each, on a server of their own."""
+    """PostgreSQL: one database for each server, on a private PostgreSQL server."""
 
     SERVER: Final = "Perseid on PostgreSQL"
 
@@ -127,7 +127,7 @@ class PostgresStorage:
 
     def flush(self, server_data: ServerData) -> None:
         with psycopg.connect(dsn_of(server_data), autocommit=True) as db:
-            # What autovacuum would do some time later, in the middle of a run.
+            # Otherwise autovacuum would do this in the middle of a run.
             db.execute("VACUUM (ANALYZE)")
             db.execute("CHECKPOINT")
 
@@ -150,5 +150,5 @@ class PostgresStorage:
 
 def dsn_of(server_data: ServerData) -> str:
     if server_data.settings.store is None:
-        raise BenchError("not a database of PostgreSQL")
+        raise BenchError("not a PostgreSQL database")
     return server_data.settings.store

@@ -1,4 +1,4 @@
-"""What is measured: the documents, and one row of a table for each operation."""
+"""The documents, and one row of the table for each operation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench.signing import Request, Target
 
 DATABASE: Final = "/dbs/bench"
 PRELOADED: Final = f"{DATABASE}/colls/items"
-# Creates have a container of their own, so that every other row sees the same documents however
-# many creates a server managed before.
+# Creates have their own container, so that every other row works on the same documents, however
+# many creates a server has done before.
 CREATED: Final = f"{DATABASE}/colls/created"
 
 DOCUMENT_BYTES: Final = 750
@@ -21,7 +21,7 @@ PAGE: Final = 100  # documents in a page of the feed
 _PARTITIONS: Final = 1000
 _CREATE_VARIANTS: Final = 1000
 
-# Fresh ids have one width, so that one Content-Length fits all. Lua's string.format agrees on it.
+# Fresh ids have one width, so that one Content-Length fits all; Lua formats them in the same way.
 FRESH_ID: Final = "new-%04d-%02d-%010d"  # run, thread, counter
 _FRESH_WIDTH: Final = len(FRESH_ID % (0, 0, 0))
 
@@ -33,11 +33,11 @@ class Row(NamedTuple):
     status: int
     requests: Callable[[Target, int], list[Request]]
     documents_in_reply: int = 1
-    most_connections: int = 1000
+    max_connections: int = 1000
 
     @property
-    def least_reply(self) -> int:
-        """A reply smaller than this cannot have carried its documents."""
+    def min_reply_bytes(self) -> int:
+        """A smaller reply cannot contain its documents."""
         return self.documents_in_reply * DOCUMENT_BYTES * 9 // 10
 
 
@@ -49,7 +49,7 @@ def id_of(number: int) -> str:
     return f"doc-{number:08d}"
 
 
-@functools.cache  # they are signed anew for each run, but need not be made anew
+@functools.cache  # requests are signed again for each run; their bodies need not be built again
 def document(number: int, name: str, revision: int = 0) -> bytes:
     """A document of about DOCUMENT_BYTES bytes; the same for the same arguments."""
     rng = random.Random(number)
@@ -80,7 +80,7 @@ def document(number: int, name: str, revision: int = 0) -> bytes:
 
 
 def setup(target: Target) -> list[bytes]:
-    """Requests that make the database and its containers, each answered with 201."""
+    """Requests that create the database and its containers; each returns 201."""
     key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
     return [
         target.request("POST", "/dbs", _encode({"id": "bench"})),
@@ -96,7 +96,7 @@ def setup(target: Target) -> list[bytes]:
 
 
 def preload(target: Target, numbers: Iterable[int]) -> list[bytes]:
-    """Requests that create the documents all rows but create work on, each answered with 201."""
+    """Requests that create the documents of all rows except create; each returns 201."""
     return [
         target.request(
             "POST", f"{PRELOADED}/docs", document(number, id_of(number)), _key_header(number)
@@ -115,7 +115,7 @@ def point_reads(target: Target, documents: int) -> list[Request]:
 
 
 def fresh_creates(target: Target, documents: int, path: str = CREATED) -> list[Request]:
-    """Some variants of a create; whoever sends them puts the fresh id in."""
+    """Variants of a create without their id; the driver inserts a fresh one."""
     requests = []
     for number in range(min(documents, _CREATE_VARIANTS)):
         placeholder = "#" * _FRESH_WIDTH
@@ -155,7 +155,7 @@ def _replace(target: Target, documents: int) -> list[Request]:
 
 
 def _read_feed(target: Target, _documents: int) -> list[Request]:
-    """The first page: how the next is asked for differs from server to server."""
+    """The first page; servers differ in how the next one is requested."""
     headers = {"x-ms-max-item-count": str(PAGE)}
     return [Request(target.request("GET", f"{PRELOADED}/docs", None, headers))]
 
@@ -176,8 +176,8 @@ def _encode(value: Any) -> bytes:
 ROWS: Final = (
     Row("point read", 200, point_reads),
     Row("create", 201, fresh_creates),
-    Row("upsert", 200, _upsert),  # of documents that exist; of others it is a create
+    Row("upsert", 200, _upsert),  # of existing documents; otherwise it would be a create
     Row("replace", 200, _replace),
     # The peer needs seconds for a page of a large container; more connections would only queue.
-    Row("read feed", 200, _read_feed, documents_in_reply=PAGE, most_connections=2),
+    Row("read feed", 200, _read_feed, documents_in_reply=PAGE, max_connections=2),
 )

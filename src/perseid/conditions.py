@@ -1,10 +1,10 @@
-"""Conditions on stored items that a store can check by itself, in terms of no particular store.
+"""Conditions on stored items that any store can check, and the ranks of value types.
 
-A condition is true or false of an item, never undefined: whoever makes one from the three-valued
-logic of queries has said what undefined means there. Values are not part of it. It names places in
-a tuple of values instead, so one condition, and whatever a store derives from it, serves a query
-with any parameters of the same types. Each condition equals itself and no other, so that caches
-which go by conditions need not look into them.
+A condition is true or false for an item, never undefined: the planner, which translates WHERE into
+conditions, decides what undefined means in each place. A condition does not contain values but
+indexes into a tuple of values, so one condition, and the SQL that a store makes of it, serves a
+query with any parameters of the same types. Conditions are compared by identity, so that caches
+keyed by a condition need not look into it. Nothing here knows SQL or the query language.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
 # Property names and array indexes from the item down.
 PropertyPath: TypeAlias = tuple[str | int, ...]
 
-# Types in the order that ORDER BY has them; false and true count as two.
+# The ranks of types in the order of ORDER BY; false and true have a rank each.
 UNDEFINED, NULL, FALSE, TRUE, NUMBER, STRING, ARRAY, OBJECT = range(8)
 DEFINED: Final = (NULL, FALSE, TRUE, NUMBER, STRING, ARRAY, OBJECT)
 
@@ -24,7 +24,7 @@ Operator: TypeAlias = Literal["=", "<", "<=", ">", ">="]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HasType:
-    """What the path leads to has one of the types."""
+    """The value at the path has one of the types."""
 
     path: PropertyPath
     ranks: tuple[int, ...]
@@ -32,17 +32,17 @@ class HasType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """It has the type, number or string, and compares so with the value."""
+    """The value at the path is a number or string, as `rank` says, and compares as stated."""
 
     path: PropertyPath
     rank: int
     operator: Operator
-    value: int  # place among the values
+    value: int  # index into the tuple of values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextMatch:
-    """It is a string that has the value at its start, at its end or anywhere."""
+    """The value at the path is a string that contains the text at its start, end or anywhere."""
 
     path: PropertyPath
     where: Literal["start", "end", "anywhere"]
@@ -51,7 +51,10 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayContains:
-    """It is an array with an element of the type and, for numbers and strings, the value."""
+    """The value at the path is an array with an element of the type.
+
+    For numbers and strings the element must also be equal to the value.
+    """
 
     path: PropertyPath
     rank: int
@@ -91,14 +94,14 @@ class Filter(NamedTuple):
 
 
 class Order(NamedTuple):
-    """By what a path leads to, ties by creation; both backwards if it descends."""
+    """Sorted by the value at a path, ties by creation; both reversed if descending."""
 
     path: PropertyPath
     is_descending: bool
 
 
 class OrderPosition(NamedTuple):
-    """A place in such an order: the type, the value of a number or string, the item's number."""
+    """A position in an `Order`: type, value if it is a number or string, number of the item."""
 
     rank: int
     value: Any
@@ -124,7 +127,7 @@ def is_equality(condition: Condition) -> TypeGuard[Comparison]:
 
 
 def all_of(terms: list[Condition]) -> Condition:
-    """The conjunction, without needless levels."""
+    """The conjunction of the terms, flattened."""
     flat: list[Condition] = []
     for term in terms:
         if isinstance(term, AllOf):
@@ -137,7 +140,7 @@ def all_of(terms: list[Condition]) -> Condition:
 
 
 def any_of(terms: list[Condition]) -> Condition:
-    """The disjunction, without needless levels."""
+    """The disjunction of the terms, flattened."""
     flat: list[Condition] = []
     for term in terms:
         if isinstance(term, AnyOf):

@@ -6,11 +6,12 @@ from typing import Final
 
 from perseid.charges import IndexPaths
 from perseid.conditions import AllOf, AnyOf, Condition, Not, PropertyPath
+from perseid.documents import SYSTEM_PROPERTIES
 from perseid.model import Container
 
 # Indexed in every container, although no policy lists them; and those that are never indexed.
 _ALWAYS_INDEXED: Final = frozenset({"id", "_ts"})
-_NEVER_INDEXED: Final = frozenset({"_etag", "_rid", "_self", "_attachments"})
+_NEVER_INDEXED: Final = SYSTEM_PROPERTIES - {"_ts"}
 
 
 def is_indexable(container: Container, path: PropertyPath) -> bool:

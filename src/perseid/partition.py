@@ -108,11 +108,13 @@ class KeyDefinition:
         return len(self.paths)
 
 
-# What a definition of each kind may say: most paths, the versions, the version when it says none.
-# A Hash without a version comes from a client that hashes with version 1.
+MAX_LEVELS: Final = 3  # of a hierarchical key
+
+# For each kind: the largest number of paths, the allowed versions, and the default version.
+# Clients that send Hash without a version use version 1.
 _KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVersion]]] = {
     "Hash": ("Hash", 1, (1, 2), 1),
-    "MultiHash": ("MultiHash", 3, (2,), 2),
+    "MultiHash": ("MultiHash", MAX_LEVELS, (2,), 2),
 }
 
 

@@ -1,4 +1,4 @@
-"""A server whose clock stands still until a test moves it, and a browser to look at it with."""
+"""A server with a stopped clock that tests move, and a browser."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from playwright.sync_api import Browser, Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.portal.browsing import browser, find_chromium, tab
-from tests.portal.scenes import enter
+from tests.portal.browser import browser, find_chromium, tab
+from tests.portal.screens import sign_in
 from tests.support.running import running
 
 HERE = Path(__file__).parent
 expect.set_options(timeout=15_000)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks for its marks in a hook of the same name
+@pytest.hookimpl(tryfirst=True)  # before the hook of xdist, which reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has the browser; the others do something else meanwhile."""
+    """One worker runs all tests with the browser; other workers run other tests."""
     for item in items:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.xdist_group("portal"))
@@ -36,8 +36,8 @@ def clock() -> MovableClock:
 
 @pytest.fixture(scope="package")
 def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True), clock) as found:
-        yield found
+    with running(Settings(memory=True), clock) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
@@ -50,7 +50,7 @@ def key(settings: Settings) -> str:
     return settings.key
 
 
-# Not for the session: as long as it runs no other test can start an event loop in this thread.
+# Not for the session: while it runs, no other test can start an event loop in this thread.
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     if find_chromium() is None:
@@ -61,24 +61,24 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def shared(chromium: Browser) -> Iterator[tuple[Page, list[str]]]:
-    """A new tab takes as long as a test; most can do with one that was wiped."""
+    """One tab for most tests: opening a new one takes as long as a test."""
     with tab(chromium) as opened:
         yield opened
 
 
 @pytest.fixture
 def fresh(shared: tuple[Page, list[str]], endpoint: str) -> Iterator[Page]:
-    """A tab that nobody has signed in to; nothing may go wrong in it unseen."""
-    page, wrong = shared
+    """A tab before signing in; the test fails if the page logs an error."""
+    page, errors = shared
     page.goto(f"{endpoint}_explorer/meteor.svg")
     page.evaluate("sessionStorage.clear()")
-    wrong.clear()
+    errors.clear()
     yield page
-    assert not wrong, wrong
+    assert not errors, errors
 
 
 @pytest.fixture
 def page(fresh: Page, endpoint: str, key: str) -> Page:
     """A tab that is signed in."""
-    enter(fresh, endpoint, key)
+    sign_in(fresh, endpoint, key)
     return fresh

@@ -1,4 +1,4 @@
-"""Items of two megabytes: a page that shows one stays quick, and saves what it was given."""
+"""Items of two megabytes: the page stays fast and saves them unchanged."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.portal.scenes import visit
-from tests.portal.test_items import edit, place, put, read, set_default
+from tests.portal.items import edit, put, read, set_default
+from tests.portal.screens import visit_tab
 from tests.support.raw import RawClient
 
 NUMBERS = 200_000
-LARGEST_SHOWN = 200_000  # characters; a text area of two million takes ten seconds
+MAX_SHOWN = 200_000  # characters; a text area with two million takes ten seconds
 
 
 @pytest.fixture
 def large(page: Page, raw: RawClient, container: str) -> Locator:
-    """The editor of an item of 1.5 MB, which are 2.2 MB with a line for each number."""
+    """The editor of an item of 1.5 MB, or 2.2 MB with one line for each number."""
     put(raw, container, "a", numbers=list(range(NUMBERS)))
     return edit(page, container, "a")
 
 
 def shown(editor: Locator) -> str:
     text = editor.input_value()
-    assert len(text) <= LARGEST_SHOWN
+    assert len(text) <= MAX_SHOWN
     return text
 
 
 def exchange(editor: Locator, old: str, new: str) -> None:
-    """One place typed over; filling in all of the text takes a browser many seconds."""
+    """Types over one occurrence; filling in the whole text would take many seconds."""
     editor.evaluate(
         """(area, [old, text]) => {
             const at = area.value.indexOf(old);
@@ -43,49 +43,49 @@ def exchange(editor: Locator, old: str, new: str) -> None:
     )
 
 
-def test_a_large_item_is_edited_piece_by_piece_and_saved_whole(
+def test_a_large_item_is_edited_in_parts_and_saved_completely(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
     first = shown(large)
     assert first.startswith('{\n  "id": "a"')
     expect(page.get_by_role("status").filter(has_text="of 200,006")).to_contain_text("Lines 1–")
     exchange(large, "    7,", '    "seven",')
-    page.get_by_role("button", name="Later").click()
+    page.get_by_role("button", name="Next part").click()
     expect(large).not_to_have_value(re.compile("seven"))
     second = shown(large)
     assert second.startswith("    ")
     number = int(second.split(",", 1)[0])
     exchange(large, f"    {number},", f'    "{number}",')
-    page.get_by_role("button", name="Earlier").click()
+    page.get_by_role("button", name="Previous part").click()
     expect(large).to_have_value(re.compile("seven"))
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
-    wanted: list[Any] = list(range(NUMBERS))
-    wanted[7], wanted[number] = "seven", str(number)
-    assert read(raw, container, "a")["numbers"] == wanted
+    expected: list[Any] = list(range(NUMBERS))
+    expected[7], expected[number] = "seven", str(number)
+    assert read(raw, container, "a")["numbers"] == expected
 
 
-def test_what_is_looked_for_is_found_in_every_piece(page: Page, large: Locator) -> None:
-    wanted = page.get_by_label("Find in all of the text")
-    for text in ("150000", '"id"'):  # far behind, and from there on from the beginning again
-        wanted.fill(text)
-        wanted.press("Enter")
+def test_find_searches_every_part(page: Page, large: Locator) -> None:
+    search = page.get_by_label("Find in the whole text")
+    for text in ("150000", '"id"'):  # far below, then from the start again
+        search.fill(text)
+        search.press("Enter")
         chosen = "(area) => area.value.slice(area.selectionStart, area.selectionEnd)"
         assert large.evaluate(chosen) == text
-        assert large.evaluate("(area) => area.value.length") <= LARGEST_SHOWN
-        expect(wanted).to_be_focused()
-    wanted.fill("nowhere")
-    wanted.press("Enter")
+        assert large.evaluate("(area) => area.value.length") <= MAX_SHOWN
+        expect(search).to_be_focused()
+    search.fill("nowhere")
+    search.press("Enter")
     expect(page.get_by_text("Not found")).to_be_visible()
 
 
-def test_a_mistake_in_another_piece_is_shown_when_saving(page: Page, large: Locator) -> None:
-    page.get_by_role("button", name="Later").click()
+def test_an_error_in_another_part_is_shown_when_saving(page: Page, large: Locator) -> None:
+    page.get_by_role("button", name="Next part").click()
     exchange(large, ",", ",,")
-    page.get_by_role("button", name="Earlier").click()
+    page.get_by_role("button", name="Previous part").click()
     expect(large).to_have_value(re.compile('"id"'))
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("This is not JSON")
+    expect(page.get_by_role("alert")).to_contain_text("Invalid JSON")
     expect(large).to_have_value(re.compile(",,"))
     around = large.evaluate(
         "(area) => area.value.slice(area.selectionStart - 1, area.selectionEnd)"
@@ -93,12 +93,12 @@ def test_a_mistake_in_another_piece_is_shown_when_saving(page: Page, large: Loca
     assert around == ",,"
 
 
-def test_a_ttl_for_a_large_item_keeps_the_piece(
+def test_setting_a_ttl_keeps_the_part_of_a_large_item(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
     set_default(raw, container, -1)
     page.reload()
-    page.get_by_role("button", name="Later").click()
+    page.get_by_role("button", name="Next part").click()
     before = shown(large)
     page.get_by_role("button", name="1 day", exact=True).click()
     assert shown(large) == before
@@ -108,37 +108,37 @@ def test_a_ttl_for_a_large_item_keeps_the_piece(
     assert read(raw, container, "a")["ttl"] == 86_400
 
 
-def test_a_conflict_of_large_items_shows_what_differs(
+def test_a_conflict_of_large_items_shows_the_differences(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
     put(raw, container, "a", numbers=[*range(100_000), "theirs", *range(100_000, NUMBERS)])
     exchange(large, "    7,", '    "mine",')
     page.get_by_role("button", name="Save").click()
-    difference = page.get_by_role("dialog").get_by_label("Their lines are marked")
+    difference = page.get_by_role("dialog").get_by_label("Lines of the stored version are marked")
     expect(difference).to_contain_text('+     "mine",')
-    expect(difference).to_contain_text("equal lines")
-    expect(difference).to_contain_text("more lines of theirs")
+    expect(difference).to_contain_text("unchanged lines")
+    expect(difference).to_contain_text("more stored lines")
     assert difference.locator("span").count() < 1100
 
 
 @pytest.mark.parametrize("count", [3_000, 18_000])
-def test_only_the_lines_near_those_that_are_seen_are_coloured(
+def test_only_lines_near_the_visible_ones_are_coloured(
     page: Page, raw: RawClient, container: str, count: int
 ) -> None:
-    """Each keystroke paints them again: a span for each number of the text takes seconds."""
+    """Each key press paints them again: one span for each number would take seconds."""
     put(raw, container, "a", numbers=list(range(count)))
     editor = edit(page, container, "a")
-    coloured = page.locator(".code-back span")
-    expect(page.locator(".code-back")).to_contain_text('"id"')
+    coloured = page.locator(".code-backdrop span")
+    expect(page.locator(".code-backdrop")).to_contain_text('"id"')
     assert coloured.count() < 500
     editor.evaluate("(area) => { area.scrollTop = area.scrollHeight / 2 }")
-    expect(page.locator(".code-back")).not_to_contain_text('"id"')
-    # What is painted lies exactly behind what is typed.
+    expect(page.locator(".code-backdrop")).not_to_contain_text('"id"')
+    # The coloured text is exactly behind the typed text.
     places = page.evaluate(
         """() => {
             const area = document.querySelector(".code-text");
             const lines = area.value.split("\\n");
-            const span = [...document.querySelectorAll(".code-back .c-number")][45];
+            const span = [...document.querySelectorAll(".code-backdrop .code-number")][45];
             const line = lines.indexOf(`    ${span.textContent},`);
             const box = span.getBoundingClientRect();
             const height = (area.scrollHeight - 20) / lines.length;
@@ -152,18 +152,18 @@ def test_only_the_lines_near_those_that_are_seen_are_coloured(
 
 TEXTS = {
     "lines": "".join(f"{number}\n" for number in range(45_000)),
-    "one line of characters of two units": "\U0001f600" * 150_001,
+    "one line of surrogate pairs": "\U0001f600" * 150_001,
     "a long line between short ones": "a\n" * 10 + "b" * 250_000 + "\nc" * 10,
-    "a line a little shorter than a piece": "a\n" + ("b" * 90_000 + "\n") * 5,
+    "a line slightly shorter than a part": "a\n" + ("b" * 90_000 + "\n") * 5,
 }
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_the_pieces_are_the_whole(page: Page, text: str) -> None:
-    pieces = page.evaluate(
+def test_the_parts_cover_the_whole_text(page: Page, text: str) -> None:
+    parts = page.evaluate(
         """async (text) => {
-            const { codeBox } = await import("./codebox.js");
-            const box = codeBox(() => [], { label: "" });
+            const { CodeEditor } = await import("./code-editor.js");
+            const box = new CodeEditor(() => [], { label: "" });
             document.body.append(box.node);
             const [earlier, later] = box.node.querySelectorAll("button");
             box.value = text;
@@ -184,30 +184,28 @@ def test_the_pieces_are_the_whole(page: Page, text: str) -> None:
         }""",
         text,
     )
-    assert len(pieces) < 20
-    assert all(len(piece) <= LARGEST_SHOWN for piece in pieces)
-    assert pieces[0] == pieces[-1]
-    assert all(piece.encode() for piece in pieces)  # no character is cut in two
+    assert len(parts) < 20
+    assert all(len(part) <= MAX_SHOWN for part in parts)
+    assert parts[0] == parts[-1]
+    assert all(part.encode() for part in parts)  # no surrogate pair is split
 
 
-def test_large_values_in_the_rows_of_a_query_show_their_beginning(
+def test_large_values_in_query_rows_are_truncated(
     page: Page, raw: RawClient, container: str
 ) -> None:
     put(raw, container, "a", text="x" * 900_000, numbers=list(range(100_000)))
-    visit(page, f"{place(container)}/query")
+    visit_tab(page, container, "query")
     page.get_by_role("button", name="Run").click()
     cell = page.get_by_role("cell", name=re.compile("^xxx"))
     expect(cell).to_have_text(re.compile("^x{1000}…$"))
     page.get_by_role("tab", name="JSON").click()
     expect(page.get_by_text(re.compile(r"The first [\d,]+ of 100,0\d\d lines"))).to_be_visible()
-    assert len(page.get_by_label("Result as JSON").inner_text()) <= LARGEST_SHOWN
+    assert len(page.get_by_label("Result as JSON").inner_text()) <= MAX_SHOWN
 
 
-def test_an_item_of_two_megabytes_is_made_by_pasting(
-    page: Page, raw: RawClient, container: str
-) -> None:
+def test_an_item_of_two_megabytes_can_be_pasted(page: Page, raw: RawClient, container: str) -> None:
     body = {"id": "b", "pk": "p", "numbers": list(range(NUMBERS))}
-    visit(page, f"{place(container)}/items/new")
+    visit_tab(page, container, "items/new")
     editor = page.get_by_label("Item as JSON")
     editor.evaluate(
         """(area, text) => {

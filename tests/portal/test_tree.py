@@ -1,4 +1,4 @@
-"""Databases and containers: made, found and deleted."""
+"""The tree of databases and containers, and the overview."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from perseid.config import Settings
-from tests.portal.browsing import Wire, answered, tab
-from tests.portal.scenes import enter, visit
+from tests.portal.browser import Network, answered, tab
+from tests.portal.screens import path_of, sign_in, visit, visit_tab
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -60,14 +60,14 @@ def test_a_database_and_a_container_are_created_and_deleted(
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
-        ("no slash", "A path must begin with /, as in /no slash"),
+        ("no slash", "A path must begin with /, for example /no slash"),
         ("/trailing/", "Partition key paths must contain only valid characters"),
     ],
 )
-def test_a_refusal_stays_in_the_dialog(
-    page: Page, database: str, raw: RawClient, path: str, said: str
+def test_an_error_is_shown_in_the_dialog(
+    page: Page, database: str, raw: RawClient, path: str, message: str
 ) -> None:
     visit(page, database.removeprefix("/dbs/"))
     page.get_by_role("button", name="New container", exact=True).first.click()
@@ -75,29 +75,26 @@ def test_a_refusal_stays_in_the_dialog(
     dialog.get_by_label("Name").fill("c")
     dialog.get_by_label("Partition key").fill(path)
     dialog.get_by_role("button", name="Create").click()
-    expect(dialog.get_by_role("alert")).to_contain_text(said)
+    expect(dialog.get_by_role("alert")).to_contain_text(message)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     assert raw.get(f"{database}/colls").json["_count"] == 0
 
 
-def test_a_container_that_is_not_there(page: Page, database: str) -> None:
+def test_a_container_that_does_not_exist(page: Page, database: str) -> None:
     visit(page, f"{database.removeprefix('/dbs/')}/nowhere/items")
-    expect(page.get_by_role("alert")).to_contain_text("There is nothing at this address")
+    expect(page.get_by_role("alert")).to_contain_text("Not found")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
     expect(page.get_by_role("button", name="New item")).to_be_disabled()
-    page.get_by_role("link", name="To the overview").click()
+    page.get_by_role("link", name="Go to the overview").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 @pytest.mark.parametrize("view", ["foo", "toString", "foo/bar"])
-def test_a_view_that_is_not_there_is_the_list_of_items(
-    page: Page, container: str, view: str
-) -> None:
-    _, _, database, _, name = container.split("/")
-    visit(page, f"{database}/{name}/{view}")
+def test_an_unknown_tab_shows_the_list_of_items(page: Page, container: str, view: str) -> None:
+    visit_tab(page, container, view)
     expect(page.get_by_role("heading", name="No items")).to_be_visible()
-    expect(page).to_have_url(re.compile(f"#/{database}/{name}/items$"))
+    expect(page).to_have_url(re.compile(f"#/{path_of(container)}/items$"))
 
 
 @pytest.mark.parametrize("odd", ["with space", "ünï€ode", "50%", "a&b=c+d"])
@@ -116,34 +113,36 @@ def test_names_that_need_escaping(page: Page, raw: RawClient, database: str, odd
 
 
 @pytest.mark.parametrize("odd", [".", ".."])
-def test_names_that_browsers_take_for_directories(
+def test_names_that_browsers_treat_as_directories(
     page: Page, raw: RawClient, database: str, odd: str
 ) -> None:
-    """Asking for them would ask for something else, and deleting would delete that."""
+    """A request for such a name would address, and delete, another resource."""
     body = {"id": odd, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
     assert raw.post(f"{database}/colls", body).status == 201
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     visit(page, f"{database.removeprefix('/dbs/')}/{odd}/settings")
-    expect(page.get_by_role("alert")).to_contain_text(f"A browser cannot ask for the name “{odd}”")
+    expect(page.get_by_role("alert")).to_contain_text(
+        f"A browser cannot send requests for the name “{odd}”"
+    )
     expect(page.get_by_role("button", name="Server clock")).to_be_visible()  # still signed in
-    assert not [url for url in asked if url.endswith((database, f"{database}/"))]
+    assert not [url for url in requested if url.endswith((database, f"{database}/"))]
 
 
-def test_a_database_that_browsers_take_for_a_directory(chromium: Browser) -> None:
-    with running(Settings(memory=True)) as found, tab(chromium) as (page, wrong):
-        with closing(RawClient(found.endpoint, found.key)) as raw:
+def test_a_database_name_that_browsers_treat_as_directory(chromium: Browser) -> None:
+    with running(Settings(memory=True)) as server, tab(chromium) as (page, errors):
+        with closing(RawClient(server.endpoint, server.key)) as raw:
             assert raw.post("/dbs", {"id": ".."}).status == 201
-        enter(page, found.endpoint, found.key)
+        sign_in(page, server.endpoint, server.key)
         tree = page.get_by_role("navigation", name="Databases and containers")
-        expect(tree).to_contain_text("A browser cannot ask for the name “..”")
+        expect(tree).to_contain_text("A browser cannot send requests for the name “..”")
         expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-        assert not wrong
+        assert not errors
 
 
 def test_the_overview_keeps_the_focus_and_the_selection(page: Page, container: str) -> None:
-    _, _, database, _, name = container.split("/")
-    link = page.get_by_role("main").get_by_role("link", name=f"{database} / {name}")
+    name = path_of(container).replace("/", " / ")
+    link = page.get_by_role("main").get_by_role("link", name=name)
     link.focus()
     page.get_by_text("Endpoint", exact=True).evaluate(
         "(node) => getSelection().selectAllChildren(node)"
@@ -155,9 +154,9 @@ def test_the_overview_keeps_the_focus_and_the_selection(page: Page, container: s
     assert page.evaluate("String(getSelection())") == "Endpoint"
 
 
-def test_the_overview_comes_back_with_the_server(page: Page, container: str) -> None:
-    Wire(page).cut("^/dbs$")
+def test_the_overview_recovers_when_the_server_is_back(page: Page, container: str) -> None:
+    Network(page).fail("^/dbs$")
     page.evaluate("document.dispatchEvent(new Event('catalog'))")
-    expect(page.get_by_role("main")).to_contain_text("The server does not answer")
-    Wire(page).restore()
+    expect(page.get_by_role("main")).to_contain_text("The server does not respond")
+    Network(page).restore()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()

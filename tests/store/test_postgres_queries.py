@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -34,7 +34,7 @@ from perseid.store.postgres.statements import COLUMNS
 from perseid.store.sql import candidates
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import SqliteStore
-from perseid.store.types import Decision, Page, Put, PutResource, Search, View
+from perseid.store.types import Decision, GroupCount, Put, PutResource, Search, SearchPage, View
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
 from tests.store.rows import DATABASE, container_resource
 from tests.store.test_predicates import documents, parameters, predicates, without_nul
@@ -173,7 +173,7 @@ def filter_of(predicate: str, given_values: dict[str, Any]) -> Filter | None:
     return pushed.filter({name: given_values.get(name) for name in compiled.parameters})
 
 
-async def pages(store: Any, container: Container, search: Search) -> list[Page]:
+async def pages(store: Any, container: Container, search: Search) -> list[SearchPage]:
     found = [await store.search(container, search)]
     while found[-1].has_more:
         search = search._replace(after=found[-1].rows[-1].number)
@@ -187,13 +187,13 @@ async def ordered_pages(
     found: list[Any] = []
     start: OrderPosition | None = None
     while True:
-        ordered_search = await store.ordered_search(container, search, order, start)
-        if ordered_search is None:
+        page = await store.search(container, search._replace(order=order, start=start))
+        if not page.is_ordered:
             return None
-        start = ordered_search.next_position
+        start = page.next_position
         if start is not None and has_single_value(start.rank):
             start = start._replace(value=None)  # which means nothing there
-        found.append((ordered_search.rows, start))
+        found.append((page.rows, start))
         if start is None:
             return found
 
@@ -203,9 +203,10 @@ async def combined(
 ) -> list[tuple[Any, int]]:
     found: dict[Any, int] = {}
 
-    def take(times: int, document: dict[str, Any]) -> None:
-        key = canonical(document)
-        found[key] = found.get(key, 0) + times
+    def take(groups: Iterable[GroupCount]) -> None:
+        for group in groups:
+            key = canonical(group.document)
+            found[key] = found.get(key, 0) + group.items
 
     await store.count_groups(container, search, paths, take)
     return list(found.items())
@@ -243,7 +244,7 @@ def test_both_databases_give_the_same(
     search = scope._replace(where=where, limit=size[0], max_bytes=size[1])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexes, "LEAST_ITEMS", least)
-        patch.setattr(candidates, "MAX_CANDIDATES", 3)
+        patch.setattr(candidates, "MAX_INDEXED_ITEMS", 3)
         container = pair.fill(rows)
         run, sqlite, postgres = pair.run, pair.sqlite, pair.postgres
         expected = run(pages(sqlite, container, search))
@@ -257,8 +258,9 @@ def test_both_databases_give_the_same(
         assert found == ordered or (found is None and has_long)
         if not has_long or ordered is None:
             assert (found is None) == (ordered is None)
-        way = run(postgres.access_path(container, search, order))
-        assert way == run(sqlite.access_path(container, search, order)) or has_long
+        search = search._replace(order=order)
+        way = run(postgres.access_path(container, search))
+        assert way == run(sqlite.access_path(container, search)) or has_long
         pair.empty(container)
 
 
@@ -361,20 +363,18 @@ def test_orders_walk_along_their_index(
     """Page after page, and no page sorts what is not on it."""
 
     async def work() -> None:
-        order, start = Order(path, is_descending), None
-        await pair.postgres.ordered_search(many, filtered(predicate), order, start)
+        search = filtered(predicate, order=Order(path, is_descending))
+        await pair.postgres.search(many, search)
         for _ in range(3):
             async with recorded() as seen:
-                ordered_search = await pair.postgres.ordered_search(
-                    many, filtered(predicate), order, start
-                )
-            assert ordered_search is not None
-            assert len(ordered_search.rows) == 100
+                page = await pair.postgres.search(many, search)
+            assert page.is_ordered
+            assert len(page.rows) == 100
             for sql, values, _ in seen:
                 way = await explained(pair.pool, sql, values)
                 assert f"using items_{many.number}_by_" in way, way
                 assert "Sort " not in way, way
-            start = ordered_search.next_position
+            search = search._replace(start=page.next_position)
 
     pair.run(work())
 
@@ -401,7 +401,7 @@ def test_large_items_are_not_fetched_beyond_the_page(pair: Pair) -> None:
     large = {"text": "y" * 1_000_000}
     container = pair.fill([row_of(place, large) for place in range(20)])
 
-    async def work() -> list[Page]:
+    async def work() -> list[SearchPage]:
         async with recorded() as seen:
             found = await pages(pair.postgres, container, Search(limit=100, max_bytes=2_500_000))
         assert max(count for *_, count in seen) == 3
@@ -419,7 +419,7 @@ def test_combinations_are_taken_on_another_thread(pair: Pair, many: Container) -
             many,
             Search(),
             [("n",), ("s",)],
-            lambda _times, _document: threads.add(threading.current_thread()),
+            lambda _groups: threads.add(threading.current_thread()),
         )
     )
     assert threads
@@ -435,7 +435,7 @@ def test_indexes_are_made_once_for_all_front_ends(pair: Pair) -> None:
         found = await asyncio.gather(*(each.search(container, search) for each in others))
         assert {len(page.rows) for page in found} == {1}
         for each in others:
-            access_path = await each.access_path(container, search, None)
+            access_path = await each.access_path(container, search)
             assert (access_path.method, access_path.examined) == ("index", 1)
             await each.close()
 
@@ -478,11 +478,11 @@ def test_queries_do_not_wait_for_an_index_for_long(
         async with an_old_snapshot(pair.pool):
             for _ in range(2):
                 assert len((await queries.search(container, search)).rows) == 1
-            assert (await queries.access_path(container, search, None)).method == "scan"
+            assert (await queries.access_path(container, search)).method == "scan"
             await builders(pair.pool)
         monkeypatch.setattr(on_postgres, "_INDEX_WAIT", 60)
         assert len((await queries.search(container, search)).rows) == 1
-        assert (await queries.access_path(container, search, None)).method == "index"
+        assert (await queries.access_path(container, search)).method == "index"
         await queries.close()
 
     pair.run(work())
@@ -529,7 +529,7 @@ def test_half_an_index_is_made_again(pair: Pair) -> None:
                 "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,)
             )
         queries = PostgresQueries(pair.pool, CatalogVersion(1))
-        assert (await queries.access_path(container, search, None)).method == "scan"
+        assert (await queries.access_path(container, search)).method == "scan"
         await queries.search(container, search)
         assert await indexes_of(pair.pool, container) == [(name, True)]
         await queries.close()
@@ -543,8 +543,8 @@ def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container
     async def ask() -> Any:
         match way:
             case "walk":
-                return await pair.postgres.ordered_search(
-                    many, filtered("true"), Order(("f",), False), None
+                return await pair.postgres.search(
+                    many, filtered("true", order=Order(("f",), False))
                 )
             case "combine":
                 return await pair.postgres.count_groups(

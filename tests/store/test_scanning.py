@@ -83,7 +83,7 @@ def test_a_scan_finds_the_living_and_only_them(
     after = -1
     while True:
         search = Search(after=after, range_index=part, cutoff=cutoff, limit=limit)
-        rows, has_more = scans.scan_items(db, TABLE, search)
+        rows, has_more, *_ = scans.scan_items(db, TABLE, search)
         found += [row.number for row in rows]
         if not has_more:
             break
@@ -101,7 +101,7 @@ def test_the_dead_before_the_living_are_not_stepped_through(db: apsw.Connection)
             apsw.SQLITE_TRACE_PROFILE,
             lambda each: noted.append(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
-        rows, _ = scans.scan_items(db, TABLE, Search(cutoff=Cutoff(50, BEFORE_ANY_TS)))
+        rows, *_ = scans.scan_items(db, TABLE, Search(cutoff=Cutoff(50, BEFORE_ANY_TS)))
         db.trace_v2(0)
         assert len(rows) == 20
         return sum(noted)

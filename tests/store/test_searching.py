@@ -14,7 +14,7 @@ from perseid.model import item_number
 from perseid.query.values import UNDEFINED, sort_key
 from perseid.store.sqlite import schema, searches
 from perseid.store.sqlite.indexes import PropertyIndexes
-from perseid.store.types import OrderedPage, Search
+from perseid.store.types import Search, SearchPage
 
 pytestmark = pytest.mark.only_on("sqlite", reason="walks along its indexes")
 
@@ -51,8 +51,9 @@ def bodies() -> dict[int, dict[str, Any]]:
 def test_a_page_of_an_order_costs_what_it_holds(
     db: apsw.Connection, is_descending: bool, where: Filter | None
 ) -> None:
-    indexes = PropertyIndexes(db)
-    indexes.create(db, TABLE, PATH)()
+    no_writer: Any = None
+    indexes = PropertyIndexes(db, no_writer, {})
+    indexes._create(TABLE, PATH)()
     index = indexes.find(TABLE, PATH)
     assert index is not None
     order = Order(PATH, is_descending)
@@ -62,12 +63,11 @@ def test_a_page_of_an_order_costs_what_it_holds(
         lambda each: sorts.append(each["stmt_status"]["SQLITE_STMTSTATUS_SORT"]),
     )
     found: list[int] = []
-    ordered_search = OrderedPage([], None)
-    while ordered_search.next_position is not None or not found:
-        ordered_search = searches.ordered_search(
-            db, TABLE, Search(where=where, limit=17), order, index, ordered_search.next_position
-        )
-        found += [row.number for row in ordered_search.rows]
+    page = SearchPage([], False)
+    while page.next_position is not None or not found:
+        search = Search(where=where, limit=17, start=page.next_position)
+        page = searches.ordered_search(db, TABLE, search, order, index)
+        found += [row.number for row in page.rows]
     db.trace_v2(0)
     kept = [each for each in bodies().items() if where is None or each[1]["n"] == 1]
     kept.sort(key=lambda each: (sort_key(each[1].get("v", UNDEFINED)), each[0]))

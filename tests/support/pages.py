@@ -19,7 +19,12 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[2]
 README: Final = ROOT / "README.md"
 DOCS: Final = ROOT / "docs"
-PAGES: Final = (README, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
+PAGES: Final = (
+    README,
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.rglob("*.md")),
+)
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*) *(?P<mark>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,

@@ -1,4 +1,4 @@
-"""The routes under /_perseid/ for commands, and the options that lead to a server."""
+"""The routes under /_perseid/ for commands, and the options that select a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perseid.config import WELL_KNOWN_KEY
 
 
 class Answer(NamedTuple):
-    """The body of a successful answer: as it came, and decoded."""
+    """The body of a successful response, as received and decoded."""
 
     text: bytes
     value: dict[str, Any]
@@ -23,13 +23,13 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdminClient:
-    """Signs with a master key; one connection for each call, since a command makes one call."""
+    """Signs with a master key. Each call opens a connection, since most commands make one call."""
 
     endpoint: str
     key: str
 
     def connect(self) -> Connection:
-        """A connection for many requests."""
+        """A connection for several requests."""
         return Connection(self.endpoint, self.key)
 
     def get(self, *names: str, **options: object) -> Answer:
@@ -55,7 +55,7 @@ class AdminClient:
 
 
 def server_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command --endpoint and --key; it gets a client."""
+    """Adds --endpoint and --key to a command, which receives an `AdminClient`."""
 
     @click.option(
         "--endpoint",
@@ -63,14 +63,14 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
         envvar="PERSEID_ENDPOINT",
         show_default=True,
         show_envvar=True,
-        help="Where the server listens.",
+        help="Address of the server.",
     )
     @click.option(
         "--key",
         default=WELL_KNOWN_KEY,
         envvar="PERSEID_KEY",
         show_envvar=True,
-        help="A master key of the server. Default: the key every emulator uses.",
+        help="Master key of the server. Default: the well-known key of the emulators.",
     )
     @functools.wraps(command)
     def with_client(*, endpoint: str, key: str, **arguments: Any) -> None:
@@ -80,8 +80,8 @@ def server_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def admin_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command --endpoint, --key and --json; it gets a client and `as_json`."""
+    """Adds --endpoint, --key and --json to a command, which receives a client and `as_json`."""
     with_json = click.option(
-        "--json", "as_json", is_flag=True, help="Print the server's answer as it is."
+        "--json", "as_json", is_flag=True, help="Print the server's JSON response unchanged."
     )(command)
     return server_options(with_json)

@@ -1,4 +1,4 @@
-"""`perseid check`: tells whether a data directory is sound."""
+"""`perseid check`: checks the integrity of a data directory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import click
 
-from perseid.commands.output import print_json, printable
-from perseid.commands.path_type import NamedPath
+from perseid.commands.arguments import NamedPath
+from perseid.commands.output import plural, print_json, printable
 from perseid.config import Settings
 from perseid.store.types import StoreError
 
 
 @click.command()
 @click.argument("directory", type=NamedPath(), default=Settings().data)
-@click.option("--quick", "is_quick", is_flag=True, help="Leave out the look at every item.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--quick", "is_quick", is_flag=True, help="Skip the per-item checks.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:
     """Check the data in DIRECTORY; default: perseid-data.
 
-    Looks at the database file, at the counters, at every item, at the unique keys and at the change
-    logs. Changes nothing and may run while a server uses the directory. The exit code is 0 if all
-    is sound, 1 if something is wrong.
+    Checks the database file, counters, items, unique keys and change logs. It changes nothing and
+    may run while a server uses the directory. The exit code is 0 if there are no problems, 1 if
+    there are.
 
     \b
     Example:
@@ -31,19 +31,19 @@ def check(directory: Path, *, is_quick: bool, as_json: bool) -> None:
     from perseid.commands import integrity
 
     try:
-        findings = integrity.check(directory, is_quick=is_quick)
+        checks = integrity.check(directory, is_quick=is_quick)
     except StoreError as exc:
         raise click.ClickException(f"{str(exc)[0].upper()}{str(exc)[1:]}.") from exc
-    is_sound = not any(finding.wrong for finding in findings)
+    is_ok = not any(each.wrong for each in checks)
     if as_json:
-        print_json({"sound": is_sound, "findings": [asdict(finding) for finding in findings]})
+        print_json({"ok": is_ok, "checks": [asdict(each) for each in checks]})
     else:
-        for finding in findings:
-            verdict = f"{finding.wrong} wrong" if finding.wrong else "sound"
-            click.echo(f"{finding.name}: {finding.looked:,} looked at, {verdict}")
-            for problem in finding.problems:
+        for each in checks:
+            verdict = plural(each.wrong, "problem") if each.wrong else "no problems"
+            click.echo(f"{each.name}: {each.checked:,} checked, {verdict}")
+            for problem in each.problems:
                 click.echo(f"  {printable(problem)}")
-            if finding.wrong > len(finding.problems):
-                click.echo(f"  and {finding.wrong - len(finding.problems)} more")
-    if not is_sound:
+            if each.wrong > len(each.problems):
+                click.echo(f"  and {each.wrong - len(each.problems)} more")
+    if not is_ok:
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""How far an import or export has come, in a small file beside the data, so that it can go on."""
+"""The progress of an import or export in a small file, so that a later run can continue it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from perseid.commands.path_type import NamedPath
+from perseid.commands.arguments import NamedPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ _HEAD: Final = 64 * 1024
 
 
 def resumable(verb: str, stream: str) -> Callable[[F], F]:
-    """The options of a command that goes on where it ended, and says as JSON how far it came."""
+    """Adds --checkpoint, --restart and --json to a command that can continue an earlier run."""
 
     def decorated(command: F) -> F:
         for option in reversed(
@@ -28,11 +28,11 @@ def resumable(verb: str, stream: str) -> Callable[[F], F]:
                 click.option(
                     "--checkpoint",
                     type=NamedPath(must_be_file=True, dir_okay=False),
-                    help=f"Where to note how far the {verb} has come. Default:"
-                    f" FILE.{verb}-state beside FILE; none for standard {stream}.",
+                    help=f"File that records the progress of the {verb}. Default:"
+                    f" FILE.{verb}-state next to FILE; none for standard {stream}.",
                 ),
                 click.option(
-                    "--restart", is_flag=True, help="Begin again although a checkpoint is there."
+                    "--restart", is_flag=True, help="Ignore an existing checkpoint and start over."
                 ),
                 click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
             )
@@ -45,18 +45,21 @@ def resumable(verb: str, stream: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`path` is None where nothing can be resumed; `purpose` says what the state belongs to."""
+    """A progress file. `path` is None if the command cannot be continued.
+
+    `purpose` identifies what the state belongs to: a file, a container, a format.
+    """
 
     path: Path | None
     purpose: dict[str, Any]
 
     @property
     def hint(self) -> str:
-        """What to do after an interruption; behind the sentence that tells of it."""
-        return "" if self.path is None else " Run the same command again to go on."
+        """What to do after an interruption; follows the sentence that reports it."""
+        return "" if self.path is None else " Run the same command again to continue."
 
     def load(self) -> dict[str, Any] | None:
-        """What was stored last; click.ClickException if it belongs to something else."""
+        """The stored state; click.ClickException if it belongs to something else."""
         if self.path is None or not self.path.exists():
             return None
         try:
@@ -65,31 +68,30 @@ class Checkpoint:
             purpose: dict[str, Any] = stored["purpose"]
         except (OSError, ValueError, KeyError, TypeError) as exc:
             raise click.ClickException(
-                f"{self.path} cannot be read as the state of an earlier run;"
-                " start over with --restart."
+                f"{self.path} is not a valid checkpoint; start over with --restart."
             ) from exc
         for name, value in self.purpose.items():
             if purpose.get(name) != value:
                 raise click.ClickException(
-                    f"{self.path} was left by a run with another {name}"
-                    f" ({purpose.get(name)}, now {value}). Start over with --restart, or keep the"
-                    " states of several runs apart with --checkpoint."
+                    f"{self.path} was written by a run with another {name}"
+                    f" ({purpose.get(name)}, now {value}). Start over with --restart, or give"
+                    " each run its own file with --checkpoint."
                 )
         return state
 
     def check_writable(self) -> None:
-        """click.ClickException if there is no place for it: now, and not after the first items."""
+        """click.ClickException if the file cannot be written, before the first items are sent."""
         if self.path is not None:
             self._write(self.path, "").unlink()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replaces the file in one step: a crash leaves the old one or the new one."""
+        """Replaces the file atomically: a crash leaves the old one or the new one."""
         if self.path is not None:
             text = json.dumps({"purpose": self.purpose, "state": state}, indent=1)
             os.replace(self._write(self.path, text), self.path)
 
     def _write(self, path: Path, text: str) -> Path:
-        """The file that is to take the place of `path`."""
+        """Writes a new file next to `path` and returns its path."""
         new_file = path.with_name(path.name + ".new")
         try:
             with open(new_file, "w") as file:
@@ -99,7 +101,7 @@ class Checkpoint:
             return new_file
         except OSError as exc:
             raise click.ClickException(
-                f"Cannot write {path}: {exc.strerror}. Choose a place with --checkpoint."
+                f"Cannot write {path}: {exc.strerror}. Choose another file with --checkpoint."
             ) from exc
 
     def remove(self) -> None:
@@ -108,7 +110,7 @@ class Checkpoint:
 
 
 def fingerprint(path: Path) -> str:
-    """Tells whether a file is still the one that was begun: its size and its first bytes."""
+    """Detects a changed file by its size and its first bytes."""
     with open(path, "rb") as file:
         head = hashlib.sha256(file.read(_HEAD)).hexdigest()[:16]
     return f"{path.stat().st_size}-{head}"

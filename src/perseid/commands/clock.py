@@ -1,61 +1,15 @@
-"""`perseid clock`: shows a server's time and moves it, and how times are read and written here."""
+"""`perseid clock`: shows the clock of a server and moves it forward."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from perseid.commands.admin_client import AdminClient, Answer, admin_options
 from perseid.commands.connection import Refused
 from perseid.commands.output import print_if_json
-from perseid.durations import NUMBER, UNITS, seconds_of, whole
-
-_NUMBER: Final = re.compile(NUMBER, re.ASCII)
-
-
-def parse_duration(text: str) -> float:
-    """Seconds from 90, 90s, 15m, 2h, 3d or 1w."""
-    seconds = seconds_of(text)
-    if seconds is None:
-        raise click.BadParameter(f"'{text}' is not a duration like 90, 90s, 15m, 2h or 3d.")
-    return seconds
-
-
-def parse_instant(text: str) -> float:
-    """Epoch seconds from epoch seconds or an ISO date, which is UTC unless it says otherwise."""
-    if _NUMBER.fullmatch(text):
-        return whole(float(text))
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}' is neither seconds since 1970 nor a date like 2030-01-31T12:00:00Z."
-        ) from None
-    return whole((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
-
-
-def instant_text(seconds: float | None) -> str:
-    """An instant for people: the date in UTC and the epoch seconds."""
-    if seconds is None:
-        return "never"
-    try:
-        date = datetime.fromtimestamp(int(seconds), UTC)
-    except (OverflowError, ValueError, OSError):  # beyond the calendar's last year
-        return str(seconds)
-    return f"{date:%Y-%m-%d %H:%M:%S}Z ({int(seconds)})"
-
-
-def duration_text(seconds: float) -> str:
-    """A length of time in its two largest units: 1d 2h, 3m 20s, 5s."""
-    left, parts = int(seconds), []
-    for unit in ("d", "h", "m", "s"):
-        count, left = divmod(left, UNITS[unit])
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
+from perseid.commands.time_text import instant_text, parse_duration, parse_instant
 
 
 @click.group()
@@ -75,7 +29,7 @@ def clock() -> None:
 @clock.command()
 @admin_options
 def show(client: AdminClient, as_json: bool) -> None:
-    """Show the server's time.
+    """Show the time of the server.
 
     \b
     Example:
@@ -87,7 +41,7 @@ def show(client: AdminClient, as_json: bool) -> None:
 @clock.command()
 @admin_options
 def freeze(client: AdminClient, as_json: bool) -> None:
-    """Make time stand still.
+    """Stop the clock.
 
     \b
     Example:
@@ -99,7 +53,7 @@ def freeze(client: AdminClient, as_json: bool) -> None:
 @clock.command()
 @admin_options
 def resume(client: AdminClient, as_json: bool) -> None:
-    """Let time run on from where it stands.
+    """Let a stopped clock run again from its current time.
 
     \b
     Example:
@@ -112,7 +66,7 @@ def resume(client: AdminClient, as_json: bool) -> None:
 @click.argument("seconds", type=parse_duration)
 @admin_options
 def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
-    """Move time forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w.
+    """Move the clock forward by SECONDS, or by 90s, 15m, 2h, 3d, 1w.
 
     \b
     Example:
@@ -125,9 +79,9 @@ def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
 @click.argument("instant", type=parse_instant)
 @admin_options
 def set_(client: AdminClient, as_json: bool, instant: float) -> None:
-    """Move time forward to INSTANT.
+    """Move the clock forward to INSTANT.
 
-    That is seconds since 1970, or an ISO date, which is UTC unless it says otherwise.
+    INSTANT is a number of seconds since 1970 or an ISO date. A date without a zone is UTC.
 
     \b
     Example:
@@ -154,11 +108,11 @@ def _print(answer: Answer, as_json: bool) -> None:
     if print_if_json(answer, as_json):
         return
     value = answer.value
-    fixed = "" if value["movable"] else ", cannot be moved"
-    click.echo(f"{instant_text(value['now'])}, {_state_text(value)}{fixed}")
+    suffix = "" if value["movable"] else ", cannot be moved"
+    click.echo(f"{instant_text(value['now'])}, {_state_text(value)}{suffix}")
 
 
 def _state_text(value: dict[str, Any]) -> str:
-    if value.get("heldUntil") is not None:  # that is now
-        return "held until the system's clock gets there"
+    if value.get("heldUntil") is not None:  # it equals `now`
+        return "stopped until the system's clock reaches this time"
     return "frozen" if value.get("frozen") else "running"

@@ -1,4 +1,4 @@
-"""`perseid completion`: the script that teaches a shell the commands and their options."""
+"""`perseid completion`: prints a script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def completion(context: click.Context, shell: str) -> None:
     """
     program = context.find_root().command
     script = SHELLS[shell](program, {}, "perseid", VARIABLE)
-    # Not `source()`: for bash that would start one, to look at its version.
+    # Not `source()`: for bash it would start bash to read its version.
     click.echo(script.source_template % script.source_vars())

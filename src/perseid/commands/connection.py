@@ -1,7 +1,7 @@
 """A signed keep-alive connection to a server, for commands.
 
-Every failure is a click.ClickException with a sentence that says what to do: exit code 1 if the
-server refused or is not there, 2 if the command itself was wrong.
+Every failure is a click.ClickException that says what to do: exit code 1 if the server refused the
+request or cannot be reached, 2 if the arguments of the command are wrong.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from perseid.errors import OWNER_NOT_FOUND, RESOURCE_NOT_FOUND
 
 DEFAULT_ENDPOINT: Final = Settings().endpoint
 _CONNECT_SECONDS: Final = 10.0
-# How the end of a connection shows, whether it came before the request, within it, or after it.
+# What the client sees when the server closes the connection before, during or after a request.
 _CONNECTION_LOST: Final = (ConnectionResetError, BrokenPipeError)
 _NOT_FOUND_TEXTS: Final = (OWNER_NOT_FOUND, RESOURCE_NOT_FOUND)
-_ANSWER_SECONDS: Final = 3600.0  # a drain answers when everything dead is gone
-_PERSEID_HEADER: Final = "x-ms-activity-id"  # whatever the answer
+_ANSWER_SECONDS: Final = 3600.0  # a drain responds when all expired items are purged
+_PERSEID_HEADER: Final = "x-ms-activity-id"  # in every response of Perseid
 _THROTTLED: Final = 429
-_LONGEST_WAIT: Final = 30.0  # seconds in all, for one request; as long as the SDKs
+_LONGEST_WAIT: Final = 30.0  # seconds in total for one request, as in the SDKs
 
 
 class Reply(NamedTuple):
-    """An answer, whatever its status; header names are in lower case."""
+    """A response with any status; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -44,7 +44,7 @@ class Reply(NamedTuple):
 
 
 class Refused(click.ClickException):
-    """The server answered, and the answer is no."""
+    """The server responded with an error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class Refused(click.ClickException):
 
 
 class Connection:
-    """Connects with its first request; serves one thread at a time."""
+    """Connects on its first request. Not for use by several threads at once."""
 
     def __init__(self, endpoint: str, key: str) -> None:
         self.endpoint = endpoint
@@ -87,21 +87,21 @@ class Connection:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Sends one request; `names` make its path, `signed_for` is resource type and link.
+        """Sends one request. `names` form its path, `signed_for` is resource type and link.
 
-        Where throughput is enforced it waits for its turn, as every SDK does.
+        After a 429 it waits as long as the server says and tries again, as every SDK does.
         """
         try:
             url = "/" + "/".join(quote(name, safe="") for name in names)
-        except UnicodeEncodeError:  # bytes of an argument that are none
-            raise click.UsageError("A name that was given is not UTF-8.") from None
+        except UnicodeEncodeError:
+            raise click.UsageError("A name in the arguments is not UTF-8.") from None
         if options:
             url += f"?{urlencode(options)}"
         waited = 0.0
         while True:
             sent_headers = self._signed(method, *signed_for) | dict(headers or {})
             reply = self._send_with_retry(method, url, body, sent_headers)
-            if _PERSEID_HEADER not in reply.headers:  # another program that speaks HTTP
+            if _PERSEID_HEADER not in reply.headers:  # another program that uses HTTP
                 raise self._not_perseid(reply)
             wait = float(reply.headers.get("x-ms-retry-after-ms", "inf")) / 1000
             waited += wait
@@ -116,7 +116,7 @@ class Connection:
         try:
             return self._exchange(method, url, body, sent_headers)
         except _CONNECTION_LOST:
-            # A server may close a connection that has been idle; a read can be asked again.
+            # A server may close an idle connection. Reads are safe to send again.
             if not was_open or not (method == "GET" or "x-ms-documentdb-isquery" in sent_headers):
                 raise self._no_answer() from None
         try:
@@ -155,8 +155,8 @@ class Connection:
         except ssl.SSLError as exc:
             self.close()
             raise click.ClickException(
-                f"No HTTPS with {self.endpoint}: {exc.reason or exc}."
-                " A server without --tls wants http:// in the endpoint."
+                f"HTTPS with {self.endpoint} failed: {exc.reason or exc}."
+                " If the server runs without --tls, use http:// in the endpoint."
             ) from exc
         except http.client.HTTPException as exc:
             self.close()
@@ -165,39 +165,39 @@ class Connection:
             self.close()
             raise click.ClickException(
                 f"No server answers at {self.endpoint} ({exc.strerror or exc})."
-                " Start one with `perseid serve`, or say where it is with --endpoint or"
+                " Start one with `perseid serve`, or give its address with --endpoint or"
                 " PERSEID_ENDPOINT."
             ) from exc
         except KeyboardInterrupt:
-            self.close()  # the answer is still under way, and not that to the next request
+            self.close()  # or the next request would read the response to this one
             raise
 
     def _no_answer(self) -> click.ClickException:
         if self._has_answered:
             return click.ClickException(
-                f"{self.endpoint} has broken off the connection; is the server still running?"
+                f"{self.endpoint} closed the connection; check that the server is still running."
             )
         return click.ClickException(
-            f"{self.endpoint} does not answer in HTTP;"
-            " if the server runs with --tls, the endpoint starts with https://."
+            f"{self.endpoint} did not send an HTTP response."
+            " If the server runs with --tls, use https:// in the endpoint."
         )
 
     def _not_perseid(self, reply: Reply) -> Refused:
         return Refused(
             reply.status,
-            f"{self.endpoint} is not a Perseid server: it answered HTTP {reply.status}.",
+            f"{self.endpoint} is not a Perseid server: it responded with HTTP {reply.status}.",
         )
 
     def checked_body(self, reply: Reply) -> dict[str, Any]:
-        """The body of a good answer; else the server's own words, without their envelope."""
+        """The body of a successful response; otherwise raises Refused with the server's message."""
         try:
             value = json.loads(reply.body)
         except ValueError:
             value = None
-        is_good = reply.status in (200, 201)
-        if not isinstance(value, dict) or (not is_good and "message" not in value):
+        is_success = reply.status in (200, 201)
+        if not isinstance(value, dict) or (not is_success and "message" not in value):
             raise self._not_perseid(reply)
-        if is_good:
+        if is_success:
             return value
         message = error_message(str(value["message"]))
         if reply.status == 404 and message.startswith(_NOT_FOUND_TEXTS):
@@ -205,11 +205,11 @@ class Connection:
                 f"{message.partition('.')[0]}: check the names of database and container;"
                 " .databases and .containers in `perseid query` list them."
             )
-        # A date that is off is a 401 as well, and its text says what is wrong.
+        # A wrong date is a 401, too; its message already explains the problem.
         if reply.status == 401 and "current time" not in message:
             message = (
                 f"{self.endpoint} does not accept this key;"
-                " give one of its master keys with --key or PERSEID_KEY."
+                " pass one of its master keys with --key or PERSEID_KEY."
             )
         raise Refused(reply.status, message)
 
@@ -220,28 +220,28 @@ def decode_secret(key: str) -> bytes:
     try:
         return decode_key(key)
     except ValueError:
-        raise click.UsageError("--key must be base64, as Cosmos DB keys are.") from None
+        raise click.UsageError("--key must be base64, like all Cosmos DB keys.") from None
 
 
 def error_message(text: str) -> str:
-    """The sentences of an error body."""
+    """The message of an error body, without activity id and envelope."""
     text = text.partition("\r\nActivityId:")[0]
     if text.startswith("Message: "):
         details = json.loads(text.removeprefix("Message: "))
-        if "errors" in details:  # of a query, with their places in its text
+        if "errors" in details:  # of a query, with positions in its text
             return " ".join(each["message"] for each in details["errors"])
         text = " ".join(details["Errors"])
     return text
 
 
 def split(endpoint: str) -> SplitResult:
-    """The parts of an endpoint that can be used."""
+    """The parts of an endpoint; UsageError if it is not a valid one."""
     try:
         parts = urlsplit(endpoint)
         host = parts.hostname or ""
-        host.encode("idna")  # as connecting does
+        host.encode("idna")  # connecting does the same
         is_usable = parts.scheme in ("http", "https") and host and parts.port != 0
-    except ValueError:  # the port is not a number, or the host can be no name
+    except ValueError:  # the port is not a number, or the host name is not valid
         is_usable = False
     if not is_usable or parts.path not in ("", "/") or " " in host:
         raise click.UsageError(
@@ -260,10 +260,10 @@ def open_connection(target: SplitResult) -> http.client.HTTPConnection:
 
 
 def ssl_context_for(host: str) -> ssl.SSLContext:
-    """Whose certificates are good: of this machine, any; of others, what the system trusts."""
+    """Accepts any certificate from this machine, from others only what the system trusts."""
     context = ssl.create_default_context()
     if Settings(host=host).is_loopback:
-        # `--tls` signs its own certificate, and nobody sits between us and this machine.
+        # `--tls` uses a self-signed certificate, and loopback traffic cannot be intercepted.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

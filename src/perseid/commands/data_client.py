@@ -1,4 +1,4 @@
-"""The service's own routes for commands: containers, queries, feeds, as any client uses them."""
+"""The Cosmos DB routes for commands: containers, queries and feeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUERY = {
 
 
 class QueryPage(NamedTuple):
-    """A page of results: what it holds, what it cost, and where the next one starts."""
+    """A page of results, its request charge, and the token for the next page."""
 
     rows: list[Any]
     charge: float
@@ -27,11 +27,11 @@ class QueryPage(NamedTuple):
 
 
 class FeedPage(NamedTuple):
-    """A page of items as the server wrote them, and where the next one starts."""
+    """A page of items as the server sent it, and the token for the next page."""
 
     body: bytes
     continuation: str | None
-    session: str | None  # how far the container had come
+    session: str | None  # the session token of the response
 
 
 def read_container(connection: Connection, database: str, container: str) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def read_container(connection: Connection, database: str, container: str) -> dic
 
 
 def container_identity(connection: Connection, database: str, container: str) -> str:
-    """Tells whether a container is still the one that it was, whatever has been set since.
+    """A text that differs for a container that was deleted and created again.
 
-    Its rid alone would not: servers that begin with nothing give the same ones again.
+    The rid alone is not enough: a server that starts empty assigns the same rids again.
     """
     rid = read_container(connection, database, container)["_rid"]
     owner = connection.request("GET", ("dbs", database), ("dbs", f"dbs/{database}"))
@@ -101,9 +101,9 @@ def feed_page(
     continuation: str | None,
     session: str | None = None,
 ) -> FeedPage:
-    """A page of all live items, in the order of their creation.
+    """A page of all live items in the order of their creation.
 
-    Refused if the container has not come as far as `session` says.
+    Raises Refused if the container is older than the session token `session`.
     """
     headers = _paging(page_size, continuation)
     if session is not None:
@@ -118,9 +118,9 @@ def feed_page(
 def check_session(
     connection: Connection, database: str, container: str, session: str | None, state: str
 ) -> None:
-    """click.ClickException if the data has gone back since `state` was left.
+    """click.ClickException if the data is older than the session token in the file `state`.
 
-    Nothing can be told without a session: before the first answer there is none.
+    Without a token, as before the first response, there is nothing to check.
     """
     if session is None:
         return
@@ -130,8 +130,8 @@ def check_session(
         if exc.status != 404:
             raise
         raise click.ClickException(
-            f"{state} was left when the container held more than now: an older backup was restored"
-            " since. Start over with --restart."
+            f"The container is older than {state}: a backup was restored since that file was"
+            " written. Start over with --restart."
         ) from exc
 
 

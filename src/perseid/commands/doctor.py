@@ -1,6 +1,7 @@
-"""`perseid doctor`: follows the way a client takes to a server and says where it ends, and why.
+"""`perseid doctor`: finds out why a client cannot connect to a server.
 
-One step rests on the other, so the first one that fails is the answer.
+The checks follow the steps of a client. Each depends on those before it, so the first check that
+fails names the reason.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import click
 
 from perseid import __version__, clock
 from perseid.commands.admin_client import AdminClient, server_options
-from perseid.commands.clock import duration_text, instant_text
 from perseid.commands.connection import Reply, error_message, open_connection, split
 from perseid.commands.output import plural, print_json, printable
+from perseid.commands.time_text import duration_text, instant_text
 from perseid.limits import MAX_CLOCK_SKEW
 
 Verdict = Literal["ok", "warning", "failed"]
@@ -34,26 +35,26 @@ _MARKS: Final = {"ok": "ok", "warning": "note", "failed": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """What was looked at, what was found, and what to do about it."""
+class ConnectionCheck:
+    """What was checked, with which result, and what to do about a problem."""
 
     name: str
     verdict: Verdict
-    found: str
+    message: str
     hint: str = ""
 
 
-class CheckFailed(Exception):
-    """The way ends here; carries the step that failed."""
+class ConnectionCheckFailed(Exception):
+    """A check failed, so the following checks are not made."""
 
-    def __init__(self, name: str, found: str, hint: str) -> None:
-        super().__init__(found)
-        self.step = CheckResult(name, "failed", found, hint)
+    def __init__(self, name: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.check = ConnectionCheck(name, "failed", message, hint)
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """A way to a server, as far as it has been followed."""
+    """The server to connect to, and what the checks have learned about it."""
 
     client: AdminClient
     target: SplitResult
@@ -76,37 +77,39 @@ class Diagnosis:
             return connection.request("GET", names, (kind, link))
 
 
-def _name(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+def _name(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     try:
-        found = socket.getaddrinfo(diagnosis.host, diagnosis.port, type=socket.SOCK_STREAM)
+        address_infos = socket.getaddrinfo(diagnosis.host, diagnosis.port, type=socket.SOCK_STREAM)
     except OSError as exc:
-        raise CheckFailed(
+        raise ConnectionCheckFailed(
             "name", f"'{diagnosis.host}' has no address: {exc.strerror}",
-            "Check the spelling; inside Docker the host is the service's name, not localhost.",
+            "Check the spelling. Inside Docker, use the name of the service instead of localhost.",
         ) from None  # fmt: skip
-    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    yield CheckResult("name", "ok", f"{diagnosis.host} is {', '.join(addresses)}")
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in address_infos))
+    yield ConnectionCheck("name", "ok", f"{diagnosis.host} resolves to {', '.join(addresses)}")
     reachability = {address: _try_connect(address, diagnosis.port) for address in addresses}
     if not any(is_reachable for is_reachable, _ in reachability.values()):
         reasons = ", ".join(sorted({reason for _, reason in reachability.values()}))
-        raise CheckFailed(
+        raise ConnectionCheckFailed(
             "port", f"nothing listens on port {diagnosis.port} ({reasons})",
-            "Start a server with `perseid serve`, or give its port in --endpoint. In a container"
-            " it needs --host 0.0.0.0 and a published port.",
+            "Start a server with `perseid serve`, or give its port in --endpoint. In a Docker"
+            " container the server needs --host 0.0.0.0 and a published port.",
         )  # fmt: skip
     unreachable = [
         address for address, (is_reachable, _) in reachability.items() if not is_reachable
     ]
     if unreachable:
-        good = next(address for address, (is_reachable, _) in reachability.items() if is_reachable)
-        yield CheckResult(
-            "port", "warning", f"port {diagnosis.port} answers on {good},"
+        reachable = next(
+            address for address, (is_reachable, _) in reachability.items() if is_reachable
+        )
+        yield ConnectionCheck(
+            "port", "warning", f"port {diagnosis.port} answers on {reachable},"
             f" not on {', '.join(unreachable)}",
-            f"Clients that try {unreachable[0]} first are slow or fail: use {good} instead of"
+            f"Clients that try {unreachable[0]} first are slow or fail: use {reachable} instead of"
             f" {diagnosis.host}.",
         )  # fmt: skip
     else:
-        yield CheckResult("port", "ok", f"port {diagnosis.port} accepts connections")
+        yield ConnectionCheck("port", "ok", f"port {diagnosis.port} accepts connections")
 
 
 def _try_connect(address: str, port: int) -> tuple[bool, str]:
@@ -117,38 +120,38 @@ def _try_connect(address: str, port: int) -> tuple[bool, str]:
         return False, exc.strerror or str(exc)
 
 
-def _tls(diagnosis: Diagnosis) -> Iterator[CheckResult]:
-    """Whether both sides speak HTTPS, or neither does; and whether the certificate is trusted."""
+def _tls(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
+    """Server and endpoint both use HTTPS, or both HTTP; the certificate is trusted."""
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     speaks_tls = _handshake(diagnosis, unverified) is None
     if diagnosis.target.scheme == "http":
         if speaks_tls:
-            raise CheckFailed(
-                "TLS", "the server speaks HTTPS, the endpoint says http",
+            raise ConnectionCheckFailed(
+                "TLS", "the server uses HTTPS, but the endpoint starts with http:",
                 f"Use {diagnosis.other_scheme()} as endpoint, or start the server without --tls.",
             )  # fmt: skip
-        yield CheckResult("TLS", "ok", "plain HTTP on both sides")
+        yield ConnectionCheck("TLS", "ok", "server and endpoint both use HTTP")
         return
     if not speaks_tls:
-        raise CheckFailed(
-            "TLS", "the server speaks plain HTTP, the endpoint says https",
+        raise ConnectionCheckFailed(
+            "TLS", "the server uses HTTP, but the endpoint starts with https:",
             f"Use {diagnosis.other_scheme()} as endpoint, or start the server with --tls.",
         )  # fmt: skip
     problem = _handshake(diagnosis, ssl.create_default_context())
     if problem is None:
-        yield CheckResult("TLS", "ok", "HTTPS with a certificate that this system trusts")
+        yield ConnectionCheck("TLS", "ok", "HTTPS, and this system trusts the certificate")
         return
-    yield CheckResult(
+    yield ConnectionCheck(
         "TLS", "warning", f"this system does not trust the certificate: {problem}",
-        f"Save {diagnosis.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
+        f"Download {diagnosis.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
         " REQUESTS_CA_BUNDLE for the Python SDK (SSL_CERT_FILE for its asynchronous client),"
-        " NODE_EXTRA_CA_CERTS for JavaScript, the system's store for .NET and Java.",
+        " NODE_EXTRA_CA_CERTS for JavaScript, the system's certificate store for .NET and Java.",
     )  # fmt: skip
 
 
 def _handshake(diagnosis: Diagnosis, context: ssl.SSLContext) -> str | None:
-    """None if it succeeds, else why not."""
+    """None if the handshake succeeds, otherwise the reason."""
     try:
         with (
             socket.create_connection(
@@ -163,7 +166,7 @@ def _handshake(diagnosis: Diagnosis, context: ssl.SSLContext) -> str | None:
         return str(exc)
 
 
-def _server(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+def _server(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     try:
         with closing(open_connection(diagnosis.target)) as connection:
             connection.request("GET", "/_perseid/health")
@@ -172,38 +175,41 @@ def _server(diagnosis: Diagnosis) -> Iterator[CheckResult]:
             answer = json.loads(response.read())
         version = str(answer["version"])
     except TimeoutError:
-        raise CheckFailed(
-            "server", "it takes connections and does not answer",
-            "It hangs, is stopped, or is another program; look at its log, and start it again.",
+        raise ConnectionCheckFailed(
+            "server", "it accepts connections but does not answer",
+            "The server hangs or is stopped, or another program listens there. Read its log and"
+            " restart it.",
         ) from None  # fmt: skip
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        raise CheckFailed(
-            "server", "something answers, but it is not Perseid",
+        raise ConnectionCheckFailed(
+            "server", "another program answers, not Perseid",
             f"Another program uses port {diagnosis.port}; start Perseid with another --port.",
         ) from None  # fmt: skip
     if version == __version__:
-        yield CheckResult("server", "ok", f"Perseid {version}")
+        yield ConnectionCheck("server", "ok", f"Perseid {version}")
     else:
-        yield CheckResult(
-            "server", "warning", f"Perseid {version}, this command is {__version__}",
-            "Use the same release on both sides: they may know different options.",
+        yield ConnectionCheck(
+            "server", "warning", f"the server is Perseid {version}, this command {__version__}",
+            "Use the same release for both: their options may differ.",
         )  # fmt: skip
     if date is not None:
         yield from _clock_skew(parsedate_to_datetime(date).timestamp() - clock.wall())
 
 
-def _clock_skew(seconds: float) -> Iterator[CheckResult]:
+def _clock_skew(seconds: float) -> Iterator[ConnectionCheck]:
     if abs(seconds) > MAX_CLOCK_SKEW:
         side = "ahead of" if seconds > 0 else "behind"
-        raise CheckFailed(
+        raise ConnectionCheckFailed(
             "clock", f"the server's clock is {duration_text(abs(seconds))} {side} this machine's",
-            "Requests dated more than 15 minutes off are refused: set both clocks by NTP."
-            " A virtual machine that slept is the usual reason.",
+            "The server refuses requests whose date differs by more than 15 minutes: synchronize"
+            " both clocks with NTP. The usual reason is a virtual machine that was suspended.",
         )  # fmt: skip
-    yield CheckResult("clock", "ok", f"{abs(seconds):.0f} s apart, 900 s are allowed")
+    yield ConnectionCheck(
+        "clock", "ok", f"differs by {abs(seconds):.0f} s; up to 900 s are allowed"
+    )
 
 
-def _key(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+def _key(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     reply = diagnosis.signed("")
     if reply.status == 200:
         diagnosis.account = json.loads(reply.body)
@@ -211,77 +217,84 @@ def _key(diagnosis: Diagnosis) -> Iterator[CheckResult]:
             "_perseid", "sweeper", kind="_perseid", link="_perseid/sweeper"
         ).status
         if kind == 403:
-            yield CheckResult(
-                "key", "warning", "accepted, but it can only read",
-                "Writes are refused with 403; use a primary or secondary key for them.",
+            yield ConnectionCheck(
+                "key", "warning", "accepted, but it is read-only",
+                "The server refuses writes with 403; use a primary or secondary key for them.",
             )  # fmt: skip
         else:
-            yield CheckResult("key", "ok", "accepted")
+            yield ConnectionCheck("key", "ok", "accepted")
         return
     message = error_message(json.loads(reply.body)["message"])
     if "current time" in message:
-        raise CheckFailed("clock", message, "Set both clocks by NTP; 15 minutes are allowed.")
-    raise CheckFailed(
+        raise ConnectionCheckFailed(
+            "clock", message,
+            "Synchronize both clocks with NTP; a difference of 15 minutes is allowed.",
+        )  # fmt: skip
+    raise ConnectionCheckFailed(
         "key", f"refused with {reply.status}",
-        "Give a key of the server with --key or PERSEID_KEY: the one after --key of"
-        " `perseid serve`, else the well-known emulator key. Copy it whole, with its ==.",
+        "Pass a key of the server with --key or PERSEID_KEY: the --key of `perseid serve`, or the"
+        " well-known emulator key if none was given. Copy the whole key, with its ==.",
     )  # fmt: skip
 
 
-def _advertised_endpoint(diagnosis: Diagnosis) -> Iterator[CheckResult]:
-    """Clients go on with the endpoint that the account tells them."""
+def _advertised_endpoint(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
+    """Clients send their requests to the endpoint that the account advertises."""
     advertised = diagnosis.account["writableLocations"][0]["databaseAccountEndpoint"]
     if urlsplit(advertised).netloc == diagnosis.target.netloc:
-        yield CheckResult("address", "ok", f"clients are told to go on with {advertised}")
+        yield ConnectionCheck("address", "ok", f"the server tells clients to use {advertised}")
     else:
-        yield CheckResult(
-            "address", "warning", f"clients are told to go on with {advertised}",
-            "A proxy in between rewrites the Host header; let it pass, or switch endpoint"
-            " discovery off in the SDK.",
+        yield ConnectionCheck(
+            "address", "warning", f"the server tells clients to use {advertised}",
+            "A proxy rewrites the Host header: let the proxy pass it unchanged, or turn off"
+            " endpoint discovery in the SDK.",
         )  # fmt: skip
 
 
-def _proxy(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+def _proxy(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     proxy = urllib.request.getproxies().get(diagnosis.target.scheme)
     if proxy is not None and not urllib.request.proxy_bypass(diagnosis.host):
-        yield CheckResult(
-            "proxy", "warning", f"the environment sends {diagnosis.target.scheme} through {proxy}",
-            f"Most SDKs obey that: add {diagnosis.host} to NO_PROXY.",
+        yield ConnectionCheck(
+            "proxy", "warning", f"the environment sets the {diagnosis.target.scheme} proxy {proxy}",
+            f"Most SDKs use it: add {diagnosis.host} to NO_PROXY.",
         )  # fmt: skip
 
 
-def _expiry_clock(diagnosis: Diagnosis) -> Iterator[CheckResult]:
+def _expiry_clock(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     reply = diagnosis.signed("_perseid", "clock", kind="_perseid", link="_perseid/clock")
     if reply.status != 200:
         return
-    found = json.loads(reply.body)
-    ahead = found["now"] - clock.wall()
-    if (held_until := found.get("heldUntil")) is not None:
-        yield CheckResult(
-            "lifetimes", "warning", f"the clock is held until {instant_text(held_until)}",
-            "This data has seen that time: a test clock was moved, or the system's clock set back."
-            " Nothing dies before then; with --test-clock time runs on from there.",
+    state = json.loads(reply.body)
+    seconds_ahead = state["now"] - clock.wall()
+    if (held_until := state.get("heldUntil")) is not None:
+        yield ConnectionCheck(
+            "lifetimes", "warning", f"the clock is stopped until {instant_text(held_until)}",
+            "The stored data is from that time: a test clock was moved forward, or the system's"
+            " clock was set back. Nothing expires before then. Start the server with --test-clock"
+            " to let its clock run.",
         )  # fmt: skip
-    elif found.get("frozen") or ahead > 60:
-        state = "stands still" if found.get("frozen") else f"is {duration_text(ahead)} ahead"
-        yield CheckResult(
-            "lifetimes", "warning", f"the test clock {state} at {instant_text(found['now'])}",
-            "That is what --test-clock is for; items die by that time. It never goes back.",
+    elif state.get("frozen") or seconds_ahead > 60:
+        is_frozen = state.get("frozen")
+        clock_text = "is stopped" if is_frozen else f"is {duration_text(seconds_ahead)} ahead"
+        yield ConnectionCheck(
+            "lifetimes", "warning", f"the test clock {clock_text}, at {instant_text(state['now'])}",
+            "Items expire by this clock. It never moves back.",
         )  # fmt: skip
 
 
-def _sdk(diagnosis: Diagnosis) -> Iterator[CheckResult]:
-    """The Python client, if it is installed here."""
+def _sdk(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
+    """The Python SDK connects, if it is installed."""
     if (
         importlib.util.find_spec("azure") is None
         or importlib.util.find_spec("azure.cosmos") is None
     ):
-        yield CheckResult("SDK", "warning", "azure-cosmos is not installed here; not tried")
+        yield ConnectionCheck(
+            "SDK", "warning", "azure-cosmos is not installed, so it was not tested"
+        )
         return
     from azure.cosmos import CosmosClient
     from azure.cosmos import __version__ as sdk_version
 
-    # An own certificate was told of above; here the question is what comes after it.
+    # The TLS check reports a self-signed certificate; this one finds other problems.
     options: dict[str, Any] = (
         {"connection_verify": False} if diagnosis.target.scheme == "https" else {}
     )
@@ -295,53 +308,53 @@ def _sdk(diagnosis: Diagnosis) -> Iterator[CheckResult]:
                 **options,
             ) as cosmos,
         ):
-            seen = plural(len(list(cosmos.list_databases())), "database")
-    except Exception as exc:  # whatever it says is the answer to why it cannot connect
-        raise CheckFailed(
+            databases = plural(len(list(cosmos.list_databases())), "database")
+    except Exception as exc:  # any error of the SDK is a reason why it cannot connect
+        raise ConnectionCheckFailed(
             "SDK", f"azure-cosmos {sdk_version} fails: {str(exc).splitlines()[0]}",
-            "Everything before this step works, so the reason is in the client's own settings.",
+            "All other checks succeeded, so the reason is in the settings of the client.",
         ) from None  # fmt: skip
-    yield CheckResult("SDK", "ok", f"azure-cosmos {sdk_version} connects and sees {seen}")
+    yield ConnectionCheck("SDK", "ok", f"azure-cosmos {sdk_version} connects and lists {databases}")
 
 
-CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[CheckResult]], ...]] = (
+CHECKS: Final[tuple[Callable[[Diagnosis], Iterator[ConnectionCheck]], ...]] = (
     _name, _tls, _server, _key, _advertised_endpoint, _proxy, _expiry_clock, _sdk,
 )  # fmt: skip
 
 
-def diagnose(client: AdminClient) -> list[CheckResult]:
-    """All steps up to the first that fails."""
+def diagnose(client: AdminClient) -> list[ConnectionCheck]:
+    """The results of all checks up to the first that fails."""
     diagnosis = Diagnosis(client, split(client.endpoint))
-    steps: list[CheckResult] = []
+    checks: list[ConnectionCheck] = []
     try:
         for run_check in CHECKS:
-            steps.extend(run_check(diagnosis))
-    except CheckFailed as failure:
-        steps.append(failure.step)
-    return steps
+            checks.extend(run_check(diagnosis))
+    except ConnectionCheckFailed as failure:
+        checks.append(failure.check)
+    return checks
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the steps as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @server_options
 def doctor(client: AdminClient, *, as_json: bool) -> None:
     """Find out why a client cannot connect.
 
-    Looks at name, port, TLS, server, clock, key, the address clients are told, proxies, and tries
-    the Python SDK if it is here. The exit code is 0 if a client can connect, 1 if not.
+    Checks name, port, TLS, server, clock, key, advertised address and proxies, and connects with
+    the Python SDK if it is installed. The exit code is 0 if a client can connect, 1 if not.
 
     \b
     Example:
       perseid doctor --endpoint https://localhost:8081/ --key "$COSMOS_KEY"
     """
-    steps = diagnose(client)
-    is_ok = all(step.verdict != "failed" for step in steps)
+    checks = diagnose(client)
+    is_ok = all(each.verdict != "failed" for each in checks)
     if as_json:
-        print_json({"ok": is_ok, "steps": [asdict(step) for step in steps]})
+        print_json({"ok": is_ok, "checks": [asdict(each) for each in checks]})
     else:
-        for step in steps:
-            click.echo(printable(f"{_MARKS[step.verdict]:<8}{step.name:<11}{step.found}"))
-            if step.hint:
-                click.echo(printable(f"{'':<19}{step.hint}"))
+        for each in checks:
+            click.echo(printable(f"{_MARKS[each.verdict]:<8}{each.name:<11}{each.message}"))
+            if each.hint:
+                click.echo(printable(f"{'':<19}{each.hint}"))
     if not is_ok:
         raise SystemExit(1)

@@ -1,8 +1,8 @@
-"""`perseid export`: the live items of a container into a file, page by page, resumable.
+"""`perseid export`: writes the live items of a container to a file and can continue later.
 
-The file carries its name only when it is whole; until then it is FILE.part. What is there is
-always a number of whole pages, plain or as gzip members of their own, so an interrupted export
-goes on behind the last of them.
+The export writes FILE.part and renames it to FILE when it is complete. FILE.part always holds a
+number of complete pages, plain or each as its own gzip member, so that an interrupted export can
+continue after the last of them.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import gzip
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final, NamedTuple
 
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
+from perseid.commands.arguments import NamedPath
 from perseid.commands.checkpoint import Checkpoint, resumable
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.data_client import FeedPage, check_session, container_identity, feed_page
-from perseid.commands.import_items import INTERRUPTED, interruptible
+from perseid.commands.interruption import INTERRUPTED, interruptible
 from perseid.commands.item_files import page_records
 from perseid.commands.output import plural, print_json, show_table
-from perseid.commands.path_type import NamedPath
 from perseid.commands.progress_bar import progress_bar
 from perseid.documents import strip_system
 
@@ -33,19 +33,57 @@ _PAGE: Final = 1000
 _FILE: Final = NamedPath(allow_dash=True, dir_okay=False)
 
 
+class ExportFormat(NamedTuple):
+    """How the items are written."""
+
+    is_array: bool
+    is_gzip: bool
+    system: str  # which system properties: ts, all or none
+
+    @classmethod
+    def of(
+        cls, file_name: str, shape: str | None, is_gzip: bool | None, system: str
+    ) -> ExportFormat:
+        """The format that the options ask for; what they leave open follows from the file name."""
+        name = file_name.lower()
+        if shape is None:
+            shape = "array" if name.removesuffix(".gz").endswith(".json") else "lines"
+        return cls(shape == "array", name.endswith(".gz") if is_gzip is None else is_gzip, system)
+
+    def __str__(self) -> str:
+        return f"{'array' if self.is_array else 'lines'} {self.is_gzip} {self.system}"
+
+
+class ExportSource(NamedTuple):
+    """The container to export, and how many items it has if that is known."""
+
+    connection: Connection
+    database: str
+    container: str
+    total: int | None
+
+    def pages(self, token: str | None) -> Iterator[FeedPage]:
+        """All pages from the continuation token on; from the start if it is None."""
+        while True:
+            page = feed_page(self.connection, self.database, self.container, _PAGE, token)
+            yield page
+            token = page.continuation
+            if token is None:
+                return
+
+
 class ExportWriter:
     """Appends pages of items to a stream, as lines or as one array."""
 
-    def __init__(self, stream: IO[bytes], *, is_array: bool, is_gzip: bool, items: int) -> None:
+    def __init__(self, stream: IO[bytes], export_format: ExportFormat, items: int) -> None:
         self._stream = stream
-        self._is_array = is_array
-        self._is_gzip = is_gzip
+        self._format = export_format
         self.items = items
 
-    def append(self, texts: list[bytes]) -> None:
+    def append(self, page: FeedPage) -> None:
         parts = []
-        for text in texts:
-            if self._is_array:
+        for text in _item_texts(page, self._format.system):
+            if self._format.is_array:
                 parts.append((b"[\n" if self.items == 0 else b",\n") + text)
             else:
                 parts.append(text + b"\n")
@@ -53,13 +91,14 @@ class ExportWriter:
         self._write(b"".join(parts))
 
     def close(self) -> None:
-        """Writes what follows the last item."""
-        if self._is_array:
+        """Writes the end of the array, if it is one."""
+        if self._format.is_array:
             self._write(b"[]\n" if self.items == 0 else b"\n]\n")
 
     def _write(self, content: bytes) -> None:
         if content:
-            self._stream.write(gzip.compress(content, 6, mtime=0) if self._is_gzip else content)
+            is_gzip = self._format.is_gzip
+            self._stream.write(gzip.compress(content, 6, mtime=0) if is_gzip else content)
             self._stream.flush()
 
 
@@ -71,7 +110,7 @@ class ExportWriter:
     "--format",
     "shape",
     type=click.Choice(("lines", "array")),
-    help="One item a line, or one JSON array. Default: array for FILE.json, else lines.",
+    help="One item per line, or one JSON array. Default: array for FILE.json, otherwise lines.",
 )
 @click.option(
     "--gzip/--no-gzip", "is_gzip", default=None, help="Default: gzip if FILE ends with .gz."
@@ -81,7 +120,7 @@ class ExportWriter:
     type=click.Choice(("ts", "all", "none")),
     default="ts",
     show_default=True,
-    help="Which system properties to write; with _ts an import can keep lifetimes.",
+    help="Which system properties to write. With _ts an import can keep the lifetimes.",
 )
 @resumable("export", "output")
 @server_options
@@ -100,9 +139,9 @@ def export_items(
 ) -> None:
     """Write the live items of a container to a file.
 
-    Without FILE they go to standard output. Items come out as they were sent, ttl included, in the
-    order of their creation. After Ctrl-C the same command goes on where it ended; FILE appears
-    when it is complete.
+    Without FILE the items are written to standard output. They are written as they were sent,
+    including ttl, in the order of their creation. After Ctrl-C, run the same command again to
+    continue. FILE appears when the export is complete.
 
     \b
     Example:
@@ -111,79 +150,64 @@ def export_items(
     """
     path = None if str(file) == "-" else file
     if path is None and as_json:
-        raise click.UsageError("Standard output takes the items: give a FILE, or leave out --json.")
-    names = file.name.lower().removesuffix(".gz")
-    is_array = shape == "array" or (shape is None and names.endswith(".json"))
-    if is_gzip is None:
-        is_gzip = file.name.lower().endswith(".gz")
+        raise click.UsageError("Standard output takes the items: give a FILE, or omit --json.")
+    export_format = ExportFormat.of(file.name, shape, is_gzip, system)
     with client.connect() as connection:
         source_identity = container_identity(connection, database, container)
-        total = _count(client, database, container)
+        total = _count_items(client, database, container)
+        source = ExportSource(connection, database, container, total)
         if path is None or (path.exists() and not path.is_file()):
-            # A reader that has seen enough, as `head`, ends the command: click sees to that.
-            with _stream(path) as stream:
-                writer = ExportWriter(stream, is_array=is_array, is_gzip=is_gzip, items=0)
-                _write_pages(_pages(connection, database, container, None), writer, system, total)
-                writer.close()
+            _export_to_stream(source, path, export_format)
             return
-        if path.is_symlink():  # what it points to is written, and it stays
-            path = path.resolve()
+        path = path.resolve() if path.is_symlink() else path  # writes the target, keeps the link
         if not path.parent.is_dir():
             raise click.ClickException(f"Cannot write {path}: there is no folder {path.parent}.")
         checkpoint_file = Checkpoint(
             checkpoint or path.with_name(path.name + ".export-state"),
-            {
-                "container": source_identity,
-                "form": f"{'array' if is_array else 'lines'} {is_gzip} {system}",
-            },
+            {"container": source_identity, "format": str(export_format)},
         )
-        before, items = _export_to_file(
-            connection, (database, container), path, checkpoint_file,
-            restart=restart, system=system, total=total, is_array=is_array, is_gzip=is_gzip,
-        )  # fmt: skip
+        earlier_items, items = _export_to_file(
+            source, path, export_format, checkpoint_file, restart=restart
+        )
     if as_json:
-        print_json({"items": items, "before": before, "file": str(path)})
+        print_json({"items": items, "earlierItems": earlier_items, "file": str(path)})
     else:
-        earlier = [("  by an earlier run", f"{before:,}")] if before else []
+        earlier = [("  by an earlier run", f"{earlier_items:,}")] if earlier_items else []
         show_table(None, [("items", f"{items:,}"), *earlier, ("file", str(path))])
 
 
-def _stream(path: Path | None) -> AbstractContextManager[IO[bytes]]:
-    """Standard output, or a device or pipe: what must not be replaced by a file."""
-    return nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
+def _export_to_stream(source: ExportSource, path: Path | None, export_format: ExportFormat) -> None:
+    """Writes to standard output, or to a device or pipe, which must not be replaced by a file."""
+    with nullcontext(sys.stdout.buffer) if path is None else open(path, "wb") as stream:
+        writer = ExportWriter(stream, export_format, items=0)
+        _write_pages(source, None, writer)
+        writer.close()
 
 
 def _export_to_file(
-    connection: Connection,
-    place: tuple[str, str],
+    source: ExportSource,
     path: Path,
+    export_format: ExportFormat,
     checkpoint_file: Checkpoint,
     *,
     restart: bool,
-    system: str,
-    total: int | None,
-    is_array: bool,
-    is_gzip: bool,
 ) -> tuple[int, int]:
-    """Items of earlier runs and items in all."""
+    """The number of items that earlier runs wrote, and the number of items in the file."""
     part = path.with_name(path.name + ".part")
     state = None if restart else checkpoint_file.load()
     if state is not None:
-        check_session(connection, *place, state.get("session"), str(checkpoint_file.path))
+        check_session(
+            source.connection, source.database, source.container,
+            state.get("session"), str(checkpoint_file.path),
+        )  # fmt: skip
     checkpoint_file.check_writable()
     if state is None or not part.exists():
         state = {"token": None, "items": 0, "size": 0}
-    before: int = state["items"]
-    try:
-        stream = open(part, "r+b" if before else "wb")  # noqa: SIM115
-    except OSError as exc:
-        raise click.ClickException(f"Cannot write {part}: {exc.strerror}.") from exc
-    with stream, interruptible(True) as stop:
-        stream.truncate(state["size"])  # a page that was written by half is written again
-        stream.seek(0, os.SEEK_END)
-        writer = ExportWriter(stream, is_array=is_array, is_gzip=is_gzip, items=before)
+    earlier_items: int = state["items"]
+    with _open_part(part, earlier_items, state["size"]) as stream, interruptible(True) as stop:
+        writer = ExportWriter(stream, export_format, earlier_items)
 
-        def done(page: FeedPage) -> None:
+        def save_progress(page: FeedPage) -> None:
             if page.continuation is not None:
                 os.fsync(stream.fileno())
                 checkpoint_file.save(
@@ -195,51 +219,47 @@ def _export_to_file(
                     }
                 )
 
-        pages = _pages(connection, *place, state["token"])
-        is_whole = _write_pages(pages, writer, system, total, stop=stop, done=done)
-        if is_whole:
+        is_complete = _write_pages(source, state["token"], writer, stop, save_progress)
+        if is_complete:
             writer.close()
             os.fsync(stream.fileno())
-    if not is_whole:
-        click.echo(
-            f"Interrupted after {plural(writer.items, 'item')}.{checkpoint_file.hint}", err=True
-        )
+    if not is_complete:
+        item_count = plural(writer.items, "item")
+        click.echo(f"Interrupted after {item_count}.{checkpoint_file.hint}", err=True)
         raise SystemExit(INTERRUPTED)
     os.replace(part, path)
     checkpoint_file.remove()
-    return before, writer.items
+    return earlier_items, writer.items
+
+
+def _open_part(part: Path, earlier_items: int, size: int) -> IO[bytes]:
+    """The unfinished file, at its end; a page that was written partly is cut off."""
+    try:
+        stream = open(part, "r+b" if earlier_items else "wb")  # noqa: SIM115
+    except OSError as exc:
+        raise click.ClickException(f"Cannot write {part}: {exc.strerror}.") from exc
+    stream.truncate(size)
+    stream.seek(0, os.SEEK_END)
+    return stream
 
 
 def _write_pages(
-    pages: Iterator[FeedPage],
+    source: ExportSource,
+    token: str | None,
     writer: ExportWriter,
-    system: str,
-    total: int | None,
-    *,
     stop: threading.Event | None = None,
-    done: Any = None,
+    on_page: Callable[[FeedPage], None] | None = None,
 ) -> bool:
-    """Whether all pages were written."""
-    with progress_bar("exporting", total, writer.items) as display:
-        for page in pages:
-            writer.append([*_item_texts(page, system)])
-            if done is not None:
-                done(page)
+    """Writes pages until the last one, or until `stop` is set; True if all were written."""
+    with progress_bar("exporting", source.total, writer.items) as display:
+        for page in source.pages(token):
+            writer.append(page)
+            if on_page is not None:
+                on_page(page)
             display.show(writer.items, writer.items)
             if stop is not None and stop.is_set() and page.continuation is not None:
                 return False
     return True
-
-
-def _pages(
-    connection: Connection, database: str, container: str, token: str | None
-) -> Iterator[FeedPage]:
-    while True:
-        page = feed_page(connection, database, container, _PAGE, token)
-        yield page
-        token = page.continuation
-        if token is None:
-            return
 
 
 def _item_texts(page: FeedPage, system: str) -> Iterator[bytes]:
@@ -254,10 +274,10 @@ def _item_texts(page: FeedPage, system: str) -> Iterator[bytes]:
         yield text
 
 
-def _count(client: AdminClient, database: str, container: str) -> int | None:
-    """How many items there are, for the bar."""
+def _count_items(client: AdminClient, database: str, container: str) -> int | None:
+    """The number of live items for the progress bar; None for a read-only key."""
     try:
         live: int = client.get("ttl", database, container).value["live"]["items"]
-    except Refused:  # a key that may only read may export, without a bar that knows its end
+    except Refused:  # the route needs a master key, the export does not
         return None
     return live

@@ -1,6 +1,6 @@
-"""Whether a data directory is sound: the file itself, and what must hold between its rows.
+"""Checks a data directory: the database file, and that its rows agree with each other.
 
-Reads one snapshot, changes nothing, and may run beside a server.
+Reads one snapshot, changes nothing, and may run while a server uses the directory.
 """
 
 from __future__ import annotations
@@ -22,75 +22,76 @@ from perseid.store.sqlite.check import RangeContents, Snapshot, snapshot, state_
 from perseid.store.sqlite.files import DATABASE_FILE
 from perseid.store.types import Resource, StoreError
 
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 
 
 @dataclass(slots=True)
-class CheckResult:
-    """One thing that was looked at: how many of them, and what is wrong."""
+class IntegrityCheck:
+    """The result of checking one kind of data: how many were checked, and which are wrong."""
 
     name: str
-    looked: int = 0
+    checked: int = 0
     wrong: int = 0
     problems: list[str] = field(default_factory=list)
 
     def add(self, problem: str) -> None:
         self.wrong += 1
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
 
-def check(directory: Path, *, is_quick: bool = False) -> list[CheckResult]:
-    """Everything that was looked at; StoreError if nothing can be."""
+def check(directory: Path, *, is_quick: bool = False) -> list[IntegrityCheck]:
+    """The result of every check; StoreError if the data cannot be read at all."""
     path = directory / DATABASE_FILE
     before = state_at_rest(path) if path.exists() else None
     try:
-        check_results = _check_snapshot(path, is_quick)
+        checks = _check_snapshot(path, is_quick)
         is_unchanged = before is None or state_at_rest(path) == before
     except StoreError:
         if before is None or state_at_rest(path) == before:
             raise
         is_unchanged = False
-    # A server has begun to write under our eyes. Its log keeps the states apart from now on.
-    return check_results if is_unchanged else _check_snapshot(path, is_quick)
+    # A server started to write during the check. From now on its write-ahead log keeps our
+    # snapshot apart from its changes, so check again.
+    return checks if is_unchanged else _check_snapshot(path, is_quick)
 
 
-def _check_snapshot(path: Path, is_quick: bool) -> list[CheckResult]:
+def _check_snapshot(path: Path, is_quick: bool) -> list[IntegrityCheck]:
     with snapshot(path) as database_snapshot:
-        check_results = [_file(database_snapshot, is_quick)]
-        if check_results[0].wrong:
-            return check_results  # what else would be said rests on a damaged file
+        checks = [_file(database_snapshot, is_quick)]
+        if checks[0].wrong:
+            return checks  # further results would come from a damaged file
         resources = database_snapshot.resources()
         metadata = _metadata(database_snapshot, resources)
-        check_results.append(metadata)
+        checks.append(metadata)
         if metadata.wrong:
-            return check_results
+            return checks
         containers = Catalog(resources).containers()
-        check_results.append(_counters(database_snapshot, containers))
+        checks.append(_counters(database_snapshot, containers))
         if not is_quick:
-            check_results.append(_items(database_snapshot, containers))
-            check_results.append(_unique_keys(database_snapshot, containers))
-            check_results.append(_change_logs(database_snapshot, containers))
-        return check_results
+            checks.append(_items(database_snapshot, containers))
+            checks.append(_unique_keys(database_snapshot, containers))
+            checks.append(_change_logs(database_snapshot, containers))
+        return checks
 
 
-def _file(database_snapshot: Snapshot, is_quick: bool) -> CheckResult:
-    check_result = CheckResult("database file", 1)
+def _file(database_snapshot: Snapshot, is_quick: bool) -> IntegrityCheck:
+    result = IntegrityCheck("database file", 1)
     for problem in database_snapshot.damage(is_quick=is_quick):
-        check_result.add(problem)
-    return check_result
+        result.add(problem)
+    return result
 
 
-def _metadata(database_snapshot: Snapshot, resources: list[Resource]) -> CheckResult:
-    """Every resource has an owner, and every container its tables and no table is left over."""
-    check_result = CheckResult("databases, containers and what belongs to them", len(resources))
+def _metadata(database_snapshot: Snapshot, resources: list[Resource]) -> IntegrityCheck:
+    """Every resource has an owner, every container its tables, every table a container."""
+    result = IntegrityCheck("databases, containers and other resources", len(resources))
     known = {resource.rid for resource in resources}
     for resource in resources:
         if resource.parent and resource.parent not in known:
-            check_result.add(f"{resource.kind} '{resource.id}' belongs to nothing that exists")
+            result.add(f"{resource.kind} '{resource.id}' has an owner that does not exist")
         target = resource.state.get("resource_rid") if resource.kind == "offer" else None
         if target is not None and target not in known:
-            check_result.add(f"offer '{resource.id}' is for nothing that exists")
+            result.add(f"offer '{resource.id}' is for a resource that does not exist")
     numbers = {
         resource.state["number"]: resource.id
         for resource in resources
@@ -100,61 +101,59 @@ def _metadata(database_snapshot: Snapshot, resources: list[Resource]) -> CheckRe
         tables = database_snapshot.tables(kind)
         for number, name in numbers.items():
             if number not in tables:
-                check_result.add(f"container '{name}' has no table {kind}_{number}")
+                result.add(f"container '{name}' has no table {kind}_{number}")
         for number in sorted(tables - set(numbers)):
-            check_result.add(f"table {kind}_{number} belongs to no container")
-    return check_result
+            result.add(f"table {kind}_{number} belongs to no container")
+    return result
 
 
-def _counters(database_snapshot: Snapshot, containers: list[Container]) -> CheckResult:
-    """What each range says it holds is what it holds, and no item is newer than its range."""
-    check_result = CheckResult("counters of ranges")
+def _counters(database_snapshot: Snapshot, containers: list[Container]) -> IntegrityCheck:
+    """The counters of each range match its items, and no item is newer than its range."""
+    result = IntegrityCheck("counters of physical ranges")
     range_states = database_snapshot.range_states()
     for container in containers:
         range_contents = database_snapshot.range_contents(container.number)
         for key_range in container.ranges:
-            check_result.looked += 1
+            result.checked += 1
             range_state = range_states.pop((container.number, key_range.index), None)
             range_name = f"{container.path}, range {key_range.index}"
             if range_state is None:
-                check_result.add(f"{range_name}: has no counters")
+                result.add(f"{range_name}: has no counters")
             actual = range_contents.pop(key_range.index, RangeContents(0, 0, 0))
             for problem in _differences(range_state or EMPTY_RANGE, actual):
-                check_result.add(f"{range_name}: {problem}")
+                result.add(f"{range_name}: {problem}")
         for index in range_contents:
-            check_result.add(
-                f"{container.path}: holds items of range {index}, which does not exist"
-            )
+            result.add(f"{container.path}: has items in range {index}, which does not exist")
     for number, index in range_states:
-        check_result.add(f"counters of container {number}, range {index} belong to nothing")
-    return check_result
+        result.add(f"counters of container {number}, range {index} belong to no range")
+    return result
 
 
 def _differences(range_state: RangeState, actual: RangeContents) -> Iterator[str]:
     if range_state.items != actual.items:
-        yield f"counts {range_state.items} items and holds {actual.items}"
+        yield f"its counter says {range_state.items} items, it has {actual.items}"
     if range_state.size != actual.size:
-        yield f"counts {range_state.size} bytes and holds {actual.size}"
+        yield f"its counter says {range_state.size} bytes, it has {actual.size}"
     if range_state.lsn < actual.highest_lsn:
-        yield f"is at LSN {range_state.lsn}, behind an item's {actual.highest_lsn}"
+        yield f"its LSN {range_state.lsn} is below an item's LSN {actual.highest_lsn}"
 
 
-def _items(database_snapshot: Snapshot, containers: list[Container]) -> CheckResult:
-    """Each item's body agrees with the columns beside it."""
-    check_result = CheckResult("items")
+def _items(database_snapshot: Snapshot, containers: list[Container]) -> IntegrityCheck:
+    """The body of each item agrees with the other columns of its row."""
+    result = IntegrityCheck("items")
     for container in containers:
         for id_ in database_snapshot.unreadable(container.number).values():
-            check_result.looked += 1
-            check_result.add(f"{container.path}/docs/{id_}: the body cannot be read")
+            result.checked += 1
+            result.add(f"{container.path}/docs/{id_}: the body cannot be read")
         for row in database_snapshot.rows(container.number):
-            check_result.looked += 1
+            result.checked += 1
             for problem in _item_problems(container, row):
-                check_result.add(f"{container.path}/docs/{row.id}: {problem}")
-    return check_result
+                result.add(f"{container.path}/docs/{row.id}: {problem}")
+    return result
 
 
 def _decoded(body: bytes) -> dict[str, Any] | None:
-    """An item's body; None if it is damaged."""
+    """The decoded body of an item; None if it is damaged."""
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -186,46 +185,49 @@ def _item_problems(container: Container, row: Row) -> Iterator[str]:
     )
     for name, body_value, column_value in pairs:
         if body_value != column_value:
-            yield f"its body says {name} {body_value!r}, it is stored as {column_value!r}"
+            yield f"{name} is {body_value!r} in its body and {column_value!r} in its row"
 
 
-def _unique_keys(database_snapshot: Snapshot, containers: list[Container]) -> CheckResult:
-    """Each item claims the values it has, and nobody claims for an item that is not there."""
-    check_result = CheckResult("unique keys")
+def _unique_keys(database_snapshot: Snapshot, containers: list[Container]) -> IntegrityCheck:
+    """Each item has unique-key entries for its values, and each entry has its item."""
+    result = IntegrityCheck("unique keys")
     for container in containers:
         entries_by_item = database_snapshot.entries(container.number)
-        check_result.looked += sum(map(len, entries_by_item.values()))
+        result.checked += sum(map(len, entries_by_item.values()))
         if not container.unique_keys and not entries_by_item:
             continue
         hidden = database_snapshot.hidden(container.number)
         for row in database_snapshot.rows(container.number):
             body = _decoded(row.body)
             stored_entries = entries_by_item.pop(row.number, set())
-            if body is None:  # told before
+            if body is None:  # the check of the items reports it
                 continue
             values = set(unique_keys.entries(container, row.pk, body))
-            # What nobody sees any more may have lost a value to an item that was written since.
+            # A hidden item may have lost an entry to an item that was written since.
             if stored_entries != values and not (row.number in hidden and stored_entries < values):
-                check_result.add(f"{container.path}/docs/{row.id}: claims other values than it has")
+                problem = "its unique-key entries do not match its values"
+                result.add(f"{container.path}/docs/{row.id}: {problem}")
         for number in (
             entries_by_item.keys() - database_snapshot.unreadable(container.number).keys()
         ):
-            check_result.add(f"{container.path}: item {number} is gone and still claims values")
-    return check_result
+            result.add(
+                f"{container.path}: unique-key entries of item {number}, which does not exist"
+            )
+    return result
 
 
-def _change_logs(database_snapshot: Snapshot, containers: list[Container]) -> CheckResult:
-    """A log knows the last write of each item since it began, and nothing of the future."""
-    check_result = CheckResult("change logs")
+def _change_logs(database_snapshot: Snapshot, containers: list[Container]) -> IntegrityCheck:
+    """A log has the last write of each item since the log began, and no later write."""
+    result = IntegrityCheck("change logs")
     numbers = database_snapshot.logs()
     for container in containers:
         if container.number not in numbers:
             continue
         for id_, body in database_snapshot.logged(container.number):
-            check_result.looked += 1
+            result.checked += 1
             document = None if body is None else _decoded(body)
             if body is not None and (document is None or document.get("id") != id_):
-                check_result.add(f"{container.path}: a logged version of '{id_}' cannot be read")
+                result.add(f"{container.path}: a logged version of '{id_}' cannot be read")
         for problem in database_snapshot.log_problems(container.number):
-            check_result.add(f"{container.path}: {problem}")
-    return check_result
+            result.add(f"{container.path}: {problem}")
+    return result

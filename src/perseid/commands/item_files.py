@@ -1,7 +1,7 @@
-"""Items in files: JSON lines, objects and arrays, plain or gzipped, item by item and to the byte.
+"""Reads items from files: JSON lines, objects on several lines, arrays; plain or gzipped.
 
-Nothing here holds a whole file. A reader hands out the text of each item as it stands in the
-file, so numbers and escapes arrive as they were; a writer appends whole pages.
+Reads item by item, never a whole file. Each item keeps its text exactly as it is in the file, so
+numbers and escapes do not change.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from perseid.commands.output import printable
 from perseid.limits import MAX_BODY_BYTES
 
 _CHUNK: Final = 1024 * 1024
-# Room for the largest item with much white space in it; a "value" beyond is not an item.
+# Room for the largest item with a lot of white space. A longer value cannot be an item.
 _LARGEST_ITEM: Final = 4 * MAX_BODY_BYTES
 _SPACE: Final = " \t\r\n"
-_MAX_SHOWN: Final = 20  # characters of what is no item
-# Numbers stay text: nobody here computes with them, and some are longer than Python likes.
+_MAX_SHOWN: Final = 20  # characters of an invalid line in an error message
+# Numbers stay text: they are not needed as numbers, and Python refuses very long ones.
 _DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 class Record(NamedTuple):
-    """An item's text on one line, where it stands, and its value with numbers as texts.
+    """The text of an item on one line, its position, and its value with numbers as strings.
 
-    `value` is None where the text is no JSON.
+    `value` is None if the text is not JSON.
     """
 
     number: int  # of the items in the file, from 1
-    line: int  # of the file, from 1; 0 where nobody counts
+    line: int  # of the file, from 1
     text: bytes
     value: Any
 
@@ -60,7 +60,7 @@ class ItemFile:
             self.name = str(path)
         self._is_seekable = path is not None and self._raw.seekable()
         start = self._peek(2)
-        # gzip tells itself; the name of a file need not.
+        # gzip is detected by its first bytes, not by the name of the file.
         self._stream = (
             cast(IO[bytes], gzip.GzipFile(fileobj=self._with_start(start)))
             if start == b"\x1f\x8b"
@@ -68,17 +68,19 @@ class ItemFile:
         )
 
     def position(self) -> int | None:
-        """How far the file has been read, in its own bytes."""
+        """The number of bytes read from the file, before decompression."""
         return self._raw.tell() if self._is_seekable else None
 
     def records(self) -> Iterator[Record]:
-        """Every item; click.ClickException where the file breaks off or is no JSON at all."""
+        """Every item; click.ClickException if the file is cut off or its format is unknown."""
         try:
             yield from self._records()
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
             raise click.ClickException(f"{self.name} is damaged or cut off: {exc}.") from exc
         except InvalidUtf8 as exc:
-            raise _file_error(self.name, exc.args[0], f"this is not UTF-8: {exc.args[1]}") from exc
+            raise _file_error(
+                self.name, exc.args[0], f"contains invalid UTF-8: {exc.args[1]}"
+            ) from exc
         except OSError as exc:
             raise click.ClickException(f"Cannot read {self.name}: {exc.strerror or exc}.") from exc
 
@@ -110,7 +112,7 @@ class ItemFile:
 
 
 class _PrefixedStream:
-    """A stream with the bytes put back that were looked at."""
+    """A stream with the bytes that were already read put back at its start."""
 
     def __init__(self, start: bytes, rest: IO[bytes]) -> None:
         self._start = start
@@ -124,11 +126,11 @@ class _PrefixedStream:
 
 
 class InvalidUtf8(Exception):
-    """Where bytes stand that are no text: line and reason."""
+    """The file is not UTF-8; the arguments are line and reason."""
 
 
 class TextReader:
-    """Text that is read as it is needed; what lies behind is forgotten."""
+    """Decodes a stream in chunks and drops text that was consumed."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -139,7 +141,7 @@ class TextReader:
         self._is_at_end = False
 
     def read_chunk(self) -> bool:
-        """Reads on; False at the end."""
+        """Appends the next chunk to the buffer; False at the end of the stream."""
         if self._is_at_end:
             return False
         chunk = self._stream.read(_CHUNK)
@@ -158,7 +160,7 @@ class TextReader:
         self.at = to
 
     def skip_space(self) -> str:
-        """The next character that is not white space, not consumed; "" at the end."""
+        """The next character that is not white space, without consuming it; "" at the end."""
         while True:
             at = self.at
             while at < len(self.buffer) and self.buffer[at] in _SPACE:
@@ -170,7 +172,7 @@ class TextReader:
                 return ""
 
     def take_line(self) -> str:
-        """The rest of the line, consumed; of one that is too long for an item only its start."""
+        """Consumes the rest of the line; returns only its start if it is too long for an item."""
         start = ""
         while (end := self.buffer.find("\n", self.at)) < 0:
             if start or len(self.buffer) - self.at > _LARGEST_ITEM:
@@ -201,7 +203,7 @@ def _decoded(text: str) -> Any:
 
 
 def _spans_several_lines(text: TextReader) -> bool:
-    """Whether the object that is next is whole, but on several lines, as it is shown to people."""
+    """True if the next object is complete and contains line breaks (pretty-printed)."""
     while True:
         try:
             end = _DECODER.raw_decode(text.buffer, text.at)[1]
@@ -213,7 +215,7 @@ def _spans_several_lines(text: TextReader) -> bool:
 
 
 def _objects(text: TextReader, name: str) -> Iterator[Record]:
-    """One behind the other, each on as many lines as it likes."""
+    """Objects that follow each other, each on one or several lines."""
     number = 0
     while text.skip_space():
         number += 1
@@ -224,13 +226,16 @@ def _not_an_item(line: str) -> str:
     line = line.rstrip(_SPACE)
     start = printable(line[:_MAX_SHOWN]) + "…" * (len(line) > _MAX_SHOWN)
     return (
-        f"this begins with '{start}', and not with an item; items are JSON objects, one a line or"
-        " all in one array"
+        f"this starts with '{start}', which is not an item; items are JSON objects, one per line"
+        " or all in one array"
     )
 
 
 def array_records(text: TextReader, name: str, *, is_whole: bool = True) -> Iterator[Record]:
-    """The elements of an array whose bracket is next; nothing may follow a whole one."""
+    """The elements of an array, from its opening bracket.
+
+    With `is_whole` nothing may follow the array.
+    """
     text.move(text.at + 1)
     number = 0
     next_character = text.skip_space()
@@ -242,21 +247,19 @@ def array_records(text: TextReader, name: str, *, is_whole: bool = True) -> Iter
             text.move(text.at + 1)
             next_character = text.skip_space()
             if next_character == "]":
-                raise _file_error(name, text.line, "a comma is followed by the end of the array")
+                raise _file_error(name, text.line, "the array ends after a comma")
         elif next_character != "]":
-            raise _file_error(
-                name, text.line, f"item {number} is followed by neither a comma nor ]"
-            )
+            raise _file_error(name, text.line, f"a comma or ] is missing after item {number}")
     text.move(text.at + 1)
     if is_whole and text.skip_space():
-        raise _file_error(name, text.line, "something follows the end of the array")
+        raise _file_error(name, text.line, "there is text after the end of the array")
 
 
 def _take_object(text: TextReader, name: str, number: int) -> Record:
-    """The object that is next, consumed."""
+    """Consumes the next object."""
     line = text.line
     value, end = _element(text, name, number)
-    # White space between tokens is all that may hold a line break.
+    # JSON allows line breaks only in the white space between tokens.
     item_text = text.buffer[text.at : end].replace("\n", " ").replace("\r", " ")
     text.move(end)
     return Record(number, line, item_text.encode(), value)
@@ -269,11 +272,11 @@ def _element(text: TextReader, name: str, number: int) -> tuple[Any, int]:
         try:
             return _DECODER.raw_decode(text.buffer, text.at)
         except (ValueError, RecursionError) as exc:
-            # The rest may not have been read yet.
+            # The rest of the object may not have been read yet.
             if len(text.buffer) - text.at > _LARGEST_ITEM or not text.read_chunk():
                 reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deeply"
                 raise _file_error(
-                    name, text.line, f"item {number} is not JSON, or cut off: {reason}"
+                    name, text.line, f"item {number} is not valid JSON or is cut off: {reason}"
                 ) from None
 
 
@@ -282,7 +285,7 @@ def _file_error(name: str, line: int, reason: str) -> click.ClickException:
 
 
 def page_records(body: bytes) -> Iterator[Record]:
-    """The items of a page as a server answers it."""
+    """The items in the body of a feed response."""
     text = TextReader(io.BytesIO(body[body.index(b"[") :]))
     text.skip_space()
-    yield from array_records(text, "the answer", is_whole=False)
+    yield from array_records(text, "the response", is_whole=False)

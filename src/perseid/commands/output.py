@@ -1,4 +1,4 @@
-"""How commands show things to people: tables, sizes, and text that cannot move the cursor."""
+"""How commands print results: JSON, tables, sizes, and text without control characters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def print_if_json(answer: Answer, as_json: bool) -> bool:
-    """Prints the answer as it came if that was asked for."""
+    """Prints the response unchanged and returns True if --json was given."""
     if as_json:
         click.echo(answer.text)
     return as_json
 
 
 def print_json(value: Any) -> None:
-    """For scripts: one line, with escapes where the output's encoding lacks a character."""
+    """Prints one line, with escapes if the output's encoding lacks a character."""
     text = json_text(value)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -37,13 +37,13 @@ def print_json(value: Any) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Names and ids are data: nothing in them is markup."""
+    """A console that prints markup in names and ids as it is."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    if isinstance(stream, io.TextIOWrapper):  # of an encoding that may not have all characters
+    if isinstance(stream, io.TextIOWrapper):  # whose encoding may lack characters
         stream.reconfigure(errors="replace")
-    # Where nobody knows the width of the screen it may be said to be 0, and nothing would be shown.
+    # Some terminals report a width of 0, with which rich would print nothing.
     width = 80 if os.environ.get("COLUMNS") == "0" else None
     return Console(markup=False, highlight=False, emoji=False, stderr=stderr, width=width)
 
@@ -53,7 +53,7 @@ def show(table: RenderableType) -> None:
 
 
 def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
-    """Names on the left, what they are on the right."""
+    """Prints names on the left and their values on the right."""
     from rich.table import Table
 
     table = Table(
@@ -65,7 +65,7 @@ def show_table(title: str | None, rows: Iterable[tuple[str, object]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(printable(name), printable(str(value)))
-    if title is not None:  # a line of its own: as a table's it would wrap at the table's width
+    if title is not None:  # a separate line: the title of a table wraps at its width
         console().print(printable(title), style="bold", soft_wrap=True)
     show(table)
 
@@ -87,5 +87,5 @@ def json_text(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Without characters that would move the cursor: an id may hold any."""
+    """The text without control characters, which could move the cursor: ids may hold any."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 class ProgressDisplay(Protocol):
     def show(self, items: int, done: float | None) -> None:
-        """`items` so far, and how much of the total is done."""
+        """Shows the number of items so far and the completed part of the total."""
         ...
 
 
 class _NoDisplay:
     def show(self, items: int, done: float | None) -> None:
-        """Nobody is watching."""
+        """Standard error is not a terminal: shows nothing."""
 
 
 class _BarDisplay:
@@ -38,7 +38,7 @@ class _TerminalDisplay(AbstractContextManager[ProgressDisplay]):
         from rich.text import Text
 
         class Count(ProgressColumn):
-            """Items so far, and in a second since the start of this run."""
+            """Items so far, and items per second in this run."""
 
             def render(self, task: Task) -> Text:
                 items, elapsed = task.fields["items"], task.elapsed or 0
@@ -69,7 +69,7 @@ class _TerminalDisplay(AbstractContextManager[ProgressDisplay]):
 def progress_bar(
     what: str, total: float | None, start: int = 0
 ) -> AbstractContextManager[ProgressDisplay]:
-    """A bar on standard error if that is a terminal; `start` items were done before."""
+    """A bar on standard error if that is a terminal; `start` items were done by earlier runs."""
     if not sys.stderr.isatty():
         return nullcontext(_NoDisplay())
     return _TerminalDisplay(what, total, start)

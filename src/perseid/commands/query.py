@@ -1,9 +1,7 @@
-"""`perseid query`: one query with its answer as a table or JSON, or a shell for many."""
+"""`perseid query`: runs one query and prints its results, or opens a shell."""
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from typing import Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
+from perseid.commands.arguments import check_utf8, parse_key, parse_parameter
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.data_client import QueryPage, query_page
 from perseid.commands.output import json_text, plural, print_json, printable, show
@@ -20,58 +19,15 @@ from perseid.documents import SYSTEM_PROPERTIES
 FORMATS: Final = ("table", "json", "lines")
 _WIDEST_TABLE: Final = 12  # columns; more are unreadable
 _LONGEST_CELL: Final = 200
-_SYSTEM_COLUMNS: Final = SYSTEM_PROPERTIES - {"_ts"}  # which says much
-
-
-def parse_key(text: str) -> list[Any]:
-    """A partition key from JSON: one value, or a list for a hierarchical key."""
-    try:
-        key = _decoded(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"'{text}' is not JSON; a string needs its quotes: '\"{text}\"'.",
-            param_hint="--partition-key",
-        ) from None
-    return key if isinstance(key, list) else [key]
-
-
-def parse_parameter(text: str, option_name: str = "--parameter") -> tuple[str, Any]:
-    """`@name=value`; the value is JSON if it can be read as such, else a string."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.lstrip("@"):
-        raise click.BadParameter(
-            f"'{text}' is not of the form @name=value.", param_hint=option_name
-        )
-    return f"@{name.lstrip('@')}", value_of(value)
-
-
-def value_of(text: str) -> Any:
-    try:
-        return _decoded(text)
-    except ValueError:
-        return text
-
-
-def _decoded(text: str) -> Any:
-    """JSON and nothing beyond it: Python would take NaN, and 1e999 for an infinity."""
-    try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is not a number")
-    return number
+_SYSTEM_COLUMNS: Final = SYSTEM_PROPERTIES - {"_ts"}  # _ts is useful to readers
 
 
 def parameters_of(text: str) -> list[str]:
-    """The names in a query that want a value; none if it cannot be read, as its server will say."""
+    """The parameters of a query; none if its syntax is wrong, which the server will report."""
     if "@" not in text:
         return []
     from perseid.errors import CosmosError
-    from perseid.query.lexer import PARAMETER, tokenize  # only now: it takes long to import
+    from perseid.query.lexer import PARAMETER, tokenize  # imported here because it is slow
 
     try:
         tokens = tokenize(text)
@@ -82,7 +38,7 @@ def parameters_of(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class QuerySession:
-    """What a query is asked against, and how its answer is shown."""
+    """The container to query, the options of the query, and how results are printed."""
 
     client: AdminClient
     connection: Connection
@@ -96,7 +52,7 @@ class QuerySession:
     @property
     def container_path(self) -> tuple[str, str]:
         if self.database is None or self.container is None:
-            raise click.UsageError("Say which container: give a DATABASE and a CONTAINER.")
+            raise click.UsageError("No container given; pass DATABASE and CONTAINER.")
         return self.database, self.container
 
     def pages(self, text: str) -> Iterator[QueryPage]:
@@ -121,10 +77,10 @@ class QuerySession:
         return [{"name": name, "value": value} for name, value in self.parameters.items()]
 
     def _warn_missing_parameters(self, text: str) -> None:
-        """A parameter without a value is undefined, which finds nothing and says nothing."""
+        """A parameter without a value is undefined: the query returns nothing, without an error."""
         missing = [name for name in parameters_of(text) if name not in self.parameters]
         if missing:
-            click.echo(f"No value was given for {printable(', '.join(missing))}.", err=True)
+            click.echo(f"Missing parameter values: {printable(', '.join(missing))}.", err=True)
 
     def explain(self, text: str) -> dict[str, Any]:
         self._warn_missing_parameters(text)
@@ -141,7 +97,9 @@ class QuerySession:
             return self.client.post("explain", body=body).value
         except Refused as exc:
             if exc.status == 404 and "administration route" in exc.message:
-                raise click.ClickException("This server is too old to explain queries.") from exc
+                raise click.ClickException(
+                    "This version of the server cannot explain queries."
+                ) from exc
             raise
 
 
@@ -155,26 +113,29 @@ class QuerySession:
     "parameters",
     multiple=True,
     metavar="@NAME=VALUE",
-    help="A value for @NAME: JSON, or else taken as a string. May be repeated.",
+    help="Value of the parameter @NAME: JSON, otherwise a string. May be repeated.",
 )
 @click.option(
     "--partition-key",
     metavar="JSON",
-    help="Ask one partition only: '\"ada\"', or '[\"a\", 1]' for a hierarchical key.",
+    help="Query one partition only: '\"ada\"', or '[\"a\", 1]' for a hierarchical key.",
 )
 @click.option(
     "--page-size",
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="The most items the server puts in a page.",
+    help="Maximum number of results per page.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many results.")
-@click.option("--lines", "as_lines", is_flag=True, help="Print one JSON value a line.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of results in total.")
+@click.option("--lines", "as_lines", is_flag=True, help="Print one JSON value per line.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print results, charge and number of pages as JSON."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print results, request charge and number of pages as JSON.",
 )
-@click.option("--explain", "wants_plan", is_flag=True, help="Show how it would be answered.")
+@click.option("--explain", "wants_plan", is_flag=True, help="Show how the query is executed.")
 @server_options
 def query(
     client: AdminClient,
@@ -190,10 +151,10 @@ def query(
     as_json: bool,
     wants_plan: bool,
 ) -> None:
-    """Ask a container; without QUERY, open a shell.
+    """Query a container; without QUERY, open a shell.
 
     QUERY is read from standard input if that is not a terminal. The shell keeps a history; .help
-    lists what it can do.
+    lists its commands.
 
     \b
     Examples:
@@ -201,7 +162,7 @@ def query(
       perseid query shop orders 'SELECT * FROM c WHERE c.user = @u' -p @u=ada --json
       perseid query shop orders
     """
-    _check_text(text, partition_key, *parameters)
+    check_utf8(text, partition_key, *parameters)
     with client.connect() as connection:
         session = QuerySession(
             client,
@@ -221,7 +182,7 @@ def query(
         if text is None:
             text = _read_stdin()
         if not text.strip():
-            raise click.UsageError("There is no query: give it as an argument or by a pipe.")
+            raise click.UsageError("No query given; pass it as an argument or on standard input.")
         if wants_plan:
             show_plan(session.explain(text), session.output_format)
         else:
@@ -232,22 +193,13 @@ def _read_stdin() -> str:
     try:
         text = sys.stdin.read()
     except UnicodeDecodeError as exc:
-        raise click.UsageError(f"The query that was piped in is not {exc.encoding}.") from None
-    _check_text(text)
+        raise click.UsageError(f"The query on standard input is not {exc.encoding}.") from None
+    check_utf8(text)
     return text
 
 
-def _check_text(*texts: str | None) -> None:
-    """Bytes that are no text have become lone surrogates, which the server could not place."""
-    for text in texts:
-        try:
-            (text or "").encode()
-        except UnicodeEncodeError:
-            raise click.UsageError("The query or one of its values is not UTF-8.") from None
-
-
 def run_query(session: QuerySession, text: str, limit: int | None) -> None:
-    """Runs the query to its end and shows what it found."""
+    """Runs the query up to its last page or `limit`, and prints the results."""
     rows: list[Any] = []
     charge, count, pages = 0.0, 0, 0
     for page in session.pages(text):
@@ -268,7 +220,7 @@ def show_json(rows: list[Any], count: int, charge: float, pages: int) -> None:
 
 
 def show_lines(_rows: list[Any], _count: int, _charge: float, _pages: int) -> None:
-    """They have been printed as they came."""
+    """Prints nothing: `run_query` prints the lines page by page."""
 
 
 def show_results(rows: list[Any], count: int, charge: float, pages: int) -> None:
@@ -285,7 +237,7 @@ PRINTERS: Final[dict[str, Callable[[list[Any], int, float, int], None]]] = {
 
 
 def table_of(rows: list[Any]) -> Any:
-    """A column for each property the results have; results that are no objects are values."""
+    """A column for each property of the results; one column `value` if they are not objects."""
     from rich.table import Table
 
     names = dict.fromkeys(
@@ -306,7 +258,7 @@ def table_of(rows: list[Any]) -> Any:
 
 
 def _visible_properties(row: dict[str, Any]) -> list[str]:
-    """All properties, but those that the server adds to whole items."""
+    """All properties except those that the server adds to complete items."""
     is_item = row.keys() >= _SYSTEM_COLUMNS
     return [name for name in row if not (is_item and name in _SYSTEM_COLUMNS)]
 
@@ -317,7 +269,7 @@ def _cell(value: Any) -> str:
 
 
 def show_plan(plan: dict[str, Any], output_format: str) -> None:
-    """The tree, which says how many items were looked at and over which index; or all figures."""
+    """Prints the plan as a tree, or the complete response as JSON."""
     if output_format == "table":
         click.echo(plan["tree"])
     else:

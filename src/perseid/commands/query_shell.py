@@ -1,4 +1,4 @@
-"""The shell of `perseid query`: a line is a query, or a command that starts with a dot."""
+"""The shell of `perseid query`: each line is a query or a command that starts with a dot."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from perseid.commands.arguments import parse_key, parse_parameter
 from perseid.commands.connection import Refused
 from perseid.commands.data_client import (
     QueryPage,
@@ -24,14 +25,12 @@ from perseid.commands.query import (
     FORMATS,
     PRINTERS,
     QuerySession,
-    parse_key,
-    parse_parameter,
     show_plan,
     show_results,
 )
 
 _HISTORY_LINES: Final = 2000
-_WITHOUT_DOT: Final = {"exit": "quit", "quit": "quit", "help": "help"}
+_WITHOUT_DOT: Final = {"exit": ".exit", "quit": ".quit", "help": ".help"}
 _KEYWORDS: Final = (
     "SELECT", "VALUE", "DISTINCT", "TOP", "FROM", "JOIN", "IN", "WHERE", "AND", "OR", "NOT",
     "BETWEEN", "LIKE", "EXISTS", "ARRAY", "GROUP BY", "ORDER BY", "ASC", "DESC", "OFFSET", "LIMIT",
@@ -40,7 +39,7 @@ _KEYWORDS: Final = (
 
 
 class Shell:
-    """One conversation; `tell` prints, failures are told and end nothing."""
+    """Executes lines; a line that fails prints a message and the shell continues."""
 
     def __init__(self, session: QuerySession) -> None:
         self.session = session
@@ -56,15 +55,15 @@ class Shell:
         return f"{printable(container_name)}> "
 
     def enter(self, line: str) -> None:
-        """Does what a line says."""
+        """Executes one line."""
         line = line.strip().rstrip(";").strip()
         if not line:
             return
         try:
             if line.startswith("."):
                 self._command(line)
-            elif line.lower() in _WITHOUT_DOT:
-                raise click.ClickException(f"Say .{_WITHOUT_DOT[line.lower()]}.")
+            elif line.lower() in _WITHOUT_DOT:  # as in other shells
+                self._command(_WITHOUT_DOT[line.lower()])
             else:
                 self._rest = self.session.pages(line)
                 self._more()
@@ -75,14 +74,16 @@ class Shell:
         name, _, rest = line.partition(" ")
         command = COMMANDS.get(name)
         if command is None:
-            raise click.ClickException(f"There is no {printable(name)}; .help lists what there is.")
+            raise click.ClickException(
+                f"Unknown command {printable(name)}; .help lists the commands."
+            )
         command(self, rest.strip())
 
     def _more(self, _rest: str = "") -> None:
-        """shows the next page of the last query"""
+        """show the next page of the last query"""
         page = None if self._rest is None else next(self._rest, None)
         if page is None:
-            raise click.ClickException("There are no more results.")
+            raise click.ClickException("No more results.")
         output_format = self.session.output_format
         if output_format == "lines":
             for row in page.rows:
@@ -90,18 +91,18 @@ class Shell:
         print_page = show_results if output_format == "lines" else PRINTERS[output_format]
         print_page([] if output_format == "lines" else page.rows, len(page.rows), page.charge, 1)
         if page.continuation is not None:
-            click.echo("There is more: .more", err=True)
+            click.echo("More results: .more", err=True)
         else:
             self._rest = None
 
     def _use(self, rest: str) -> None:
-        """DATABASE CONTAINER: asks that container from now on"""
+        """DATABASE CONTAINER: query this container from now on"""
         try:
-            names = shlex.split(rest)  # names may hold spaces
-        except ValueError:  # or one lone quote
+            names = shlex.split(rest)  # names may contain spaces
+        except ValueError:  # or a single quote
             names = rest.split()
         if len(names) not in (1, 2):
-            raise click.ClickException("Say .use DATABASE CONTAINER.")
+            raise click.ClickException("Usage: .use DATABASE CONTAINER")
         try:
             if len(names) == 2:
                 read_container(self.session.connection, *names)
@@ -116,13 +117,13 @@ class Shell:
         self.session.container = names[1] if len(names) == 2 else None
 
     def _databases(self, _rest: str) -> None:
-        """lists the databases"""
+        """list the databases"""
         self._list(database_names(self.session.connection))
 
     def _containers(self, _rest: str) -> None:
-        """lists the containers of the database in use"""
+        """list the containers of the current database"""
         if self.session.database is None:
-            raise click.ClickException("Say .use DATABASE first.")
+            raise click.ClickException("No database selected; use .use DATABASE first.")
         self._list(container_names(self.session.connection, self.session.database))
 
     def _list(self, names: list[str]) -> None:
@@ -130,7 +131,7 @@ class Shell:
             click.echo(printable(name))
 
     def _set(self, rest: str) -> None:
-        """@NAME=VALUE: a parameter for all queries that follow; alone: shows them"""
+        """@NAME=VALUE: set a parameter for all following queries; alone: show all"""
         if rest:
             name, value = parse_parameter(rest, ".set")
             self.session.parameters[name] = value
@@ -138,40 +139,40 @@ class Shell:
             click.echo(f"{printable(name)} = {json_text(value)}")
 
     def _unset(self, rest: str) -> None:
-        """@NAME: forgets a parameter"""
+        """@NAME: remove a parameter"""
         if self.session.parameters.pop(f"@{rest.lstrip('@')}", None) is None:
             raise click.ClickException(f"There is no parameter {printable(rest)}.")
 
     def _partition_key(self, rest: str) -> None:
-        """JSON: asks one partition only; alone: all"""
+        """JSON: query one partition only; alone: all partitions"""
         self.session.partition_key = parse_key(rest) if rest else None
 
     def _format(self, rest: str) -> None:
-        """table, json or lines: how results are shown"""
+        """table, json or lines: choose the output format"""
         if rest not in FORMATS:
-            raise click.ClickException(f"Say .format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+            raise click.ClickException(f"Usage: .format {'|'.join(FORMATS)}")
         self.session.output_format = rest
 
     def _page(self, rest: str) -> None:
-        """N: the most results in a page"""
+        """N: set the maximum number of results per page"""
         if not rest.isascii() or not rest.isdigit() or not 1 <= int(rest) <= 1000:
-            raise click.ClickException("Say .page with a number from 1 to 1000.")
+            raise click.ClickException("Usage: .page N, with N from 1 to 1000")
         self.session.page_size = int(rest)
 
     def _explain(self, rest: str) -> None:
-        """QUERY: shows how it would be answered"""
+        """QUERY: show how the query is executed"""
         if not rest:
-            raise click.ClickException("Say .explain with a query behind it.")
+            raise click.ClickException("Usage: .explain QUERY")
         show_plan(self.session.explain(rest), self.session.output_format)
 
     def _help(self, _rest: str) -> None:
-        """lists all this"""
-        click.echo("A line is a query; one that ends with \\ goes on in the next line.")
+        """list all commands"""
+        click.echo("Each line is a query. A line that ends with \\ continues on the next line.")
         for name, command in COMMANDS.items():
             click.echo(f"  {name:<16}{command.__doc__}")
 
     def _quit(self, _rest: str) -> None:
-        """ends the shell, as Ctrl-D does"""
+        """leave the shell, like Ctrl-D"""
         self.is_finished = True
 
 
@@ -187,14 +188,15 @@ COMMANDS: Final[dict[str, Callable[[Shell, str], None]]] = {
     ".page": Shell._page,
     ".explain": Shell._explain,
     ".help": Shell._help,
+    ".exit": Shell._quit,
     ".quit": Shell._quit,
 }
 
 
 def run_shell(session: QuerySession) -> None:
-    """Reads lines from the terminal until Ctrl-D or .quit."""
+    """Executes lines from the terminal until Ctrl-D or .exit."""
     shell = Shell(session)
-    click.echo("Queries, or .help; Ctrl-D ends.", err=True)
+    click.echo("Enter a query, or .help for help. Ctrl-D exits.", err=True)
     with _history():
         while not shell.is_finished:
             try:
@@ -202,7 +204,7 @@ def run_shell(session: QuerySession) -> None:
             except EOFError:
                 click.echo()
                 return
-            except KeyboardInterrupt:  # forgets the line, as shells do
+            except KeyboardInterrupt:  # drops the line, as other shells do
                 click.echo()
 
 
@@ -214,7 +216,7 @@ def _read(prompt: str) -> str:
 
 
 def history_file() -> Path:
-    """PERSEID_HISTORY, else where the system keeps such things."""
+    """PERSEID_HISTORY, otherwise a file in the XDG state directory."""
     if configured := os.environ.get("PERSEID_HISTORY"):
         return Path(configured)
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -223,7 +225,7 @@ def history_file() -> Path:
 
 @contextlib.contextmanager
 def _history() -> Iterator[None]:
-    """Line editing, completion and the lines of earlier days, where the system has readline."""
+    """Line editing, completion and saved history, if the system has readline."""
     try:
         import readline
     except ImportError:
@@ -240,7 +242,7 @@ def _history() -> Iterator[None]:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(path)
-            path.chmod(0o600)  # queries may hold what others should not read
+            path.chmod(0o600)  # queries may contain private data
 
 
 def _complete_words(readline: ModuleType) -> None:

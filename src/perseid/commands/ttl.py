@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import click
 
 from perseid.commands.admin_client import AdminClient, admin_options
-from perseid.commands.clock import duration_text, instant_text, parse_duration
+from perseid.commands.arguments import parse_key
 from perseid.commands.connection import Refused
 from perseid.commands.output import (
     bytes_text,
@@ -21,7 +21,7 @@ from perseid.commands.output import (
     show,
     show_table,
 )
-from perseid.commands.query import parse_key
+from perseid.commands.time_text import duration_text, instant_text, parse_duration
 
 _BAR_WIDTH: Final = 24
 

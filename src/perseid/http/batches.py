@@ -1,4 +1,4 @@
-"""Batches and bulk requests on the wire: one array in, one array of results out."""
+"""The handler for batches and bulk requests: an array of operations, an array of results."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def _check_session(
     batch_operations: Sequence[batches.BatchOperation],
     reported_range: int,
 ) -> None:
-    """What a batch reads must not be older than what the client has seen."""
+    """404/1002 if a batch would read a state older than the client has seen."""
     if exchange.container is not None and any(
         batch_operation.kind == "Read" for batch_operation in batch_operations
     ):

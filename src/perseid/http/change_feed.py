@@ -1,4 +1,4 @@
-"""GET on a container's items: all of them, or with `A-IM` what has changed."""
+"""The handler for GET on the items of a container: all items, or with `A-IM` the changes."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ async def _read_changes(
     lsns = await account.lsns(container)
     check_session(request, dict(enumerate(lsns)))
     if is_all_versions:
-        changes, etag, found = await change_feed.read_versions(op, search, start)
+        changes, etag, page_range = await change_feed.read_versions(op, search, start)
         bodies = [wire.change(change, container.key) for change in changes]
         sizes = [len(body) for body in bodies]
     else:
-        rows, etag, found = await change_feed.read_latest(op, search, start)
+        rows, etag, page_range = await change_feed.read_latest(op, search, start)
         bodies = [wire.changed_item(row) for row in rows]
         sizes = [row.size for row in rows]
-    if account.budgets is not None and found is not None:
-        metering.narrow_ranges(exchange, (found,))
+    if account.budgets is not None and page_range is not None:
+        metering.narrow_ranges(exchange, (page_range,))
     charge = charges.feed_page(sizes) * charges.consistency_factor(exchange.consistency)
     range_index = search.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
@@ -70,7 +70,7 @@ async def _read_changes(
 
 
 def _is_all_versions(request: Request, mode: str) -> bool:
-    """Whether all versions and deletes are asked for, not just the latest versions."""
+    """True for all versions and deletes, False for latest versions."""
     if mode.strip().lower() == _LATEST_VERSIONS:
         return False
     if mode.strip().lower() != _ALL_VERSIONS:
@@ -88,10 +88,10 @@ def _since(request: Request) -> int | None:
     value = request.header(IF_MODIFIED_SINCE)
     if value is None:
         return None
-    found = parse_date(value)
-    if found is None:
+    seconds = parse_date(value)
+    if seconds is None:
         raise BadRequest(
             "The header If-Modified-Since must be a date such as"
             f" 'Tue, 01 Jan 2030 00:00:00 GMT', not '{value}'."
         )
-    return int(found)
+    return int(seconds)

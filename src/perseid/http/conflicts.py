@@ -1,4 +1,4 @@
-"""Conflicts on the wire: one region writes, so there never is one."""
+"""Handlers for conflicts. Only one region writes, so the list is always empty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
-    """Reading or deleting: whatever the id, nothing has it."""
+    """Reading or deleting one: always 404."""
     container_of(account, request, exchange)
     raise ResourceNotFound
 

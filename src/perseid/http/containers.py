@@ -1,4 +1,4 @@
-"""Containers and their partition key ranges on the wire."""
+"""Handlers for containers and their partition key ranges."""
 
 from __future__ import annotations
 
@@ -51,30 +51,29 @@ async def create(account: Account, request: Request, exchange: Exchange) -> Resp
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
-    found = account.catalog.container(*_names(exchange))
-    check_container(request, found)
-    extra = await _owner_headers(account, found)
-    if is_unchanged(found.etag, request.header(IF_NONE_MATCH)):
-        return not_modified(found.etag, *extra)
+    container = account.catalog.container(*_names(exchange))
+    check_container(request, container)
+    extra = await _owner_headers(account, container)
+    if is_unchanged(container.etag, request.header(IF_NONE_MATCH)):
+        return not_modified(container.etag, *extra)
     statistics = None
     if flag(request, POPULATE_QUOTA):
-        extra += await _quota(account, found, request.now)
+        extra += await _quota(account, container, request.now)
     if flag(request, POPULATE_STATISTICS):
-        statistics = await _statistics(account, found, request.now)
-    return metadata_read(wire.container(found, statistics), *extra)
+        statistics = await _statistics(account, container, request.now)
+    return metadata_read(wire.container(container, statistics), *extra)
 
 
 async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    found = containers.read_all(account, owner)
-    entries = [(each.number, wire.container(each)) for each in found]
+    entries = [(each.number, wire.container(each)) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    bodies = [wire.container(found) for found in containers.read_all(account, owner)]
+    bodies = [wire.container(each) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
@@ -101,7 +100,7 @@ async def delete(account: Account, request: Request, exchange: Exchange) -> Resp
 
 
 async def read_ranges(account: Account, request: Request, exchange: Exchange) -> Response:
-    """The ranges never change, so a client that holds them gets the 304 it waits for."""
+    """The ranges never change, so a client that has read them gets a 304."""
     owner = account.catalog.container_of_items(*_names(exchange))
     check_container(request, owner)
     etag = f'"{owner.number}"'
@@ -133,7 +132,7 @@ async def _owner_headers(account: Account, container: Container) -> list[tuple[s
 
 
 async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:
-    """Quota and usage in KB; the dead take no room."""
+    """Headers with quota and usage in KB; expired items do not count."""
     usage = await account.usage(container, account.cutoff(container, now))
     size = _kilobytes(usage.size)
     quota = (

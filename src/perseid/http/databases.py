@@ -1,4 +1,4 @@
-"""The account and its databases on the wire."""
+"""Handlers for the account and its databases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import databases
 from perseid.service.throughput.rules import Throughput, throughput_from_headers
 
-# For whoever looks which service this is; no client reads them.
+# For people who want to know which service this is; no client reads them.
 _VERSIONS: Final = (
     ("x-ms-schemaversion", "1.18"),
     ("x-ms-serviceversion", "version=2.14.0"),
@@ -39,14 +39,14 @@ _VERSIONS: Final = (
 
 
 async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
-    """GET /: everything later goes to the endpoint shown here, so it is the one the client used."""
+    """GET /. Clients send all later requests to its endpoint, so it is the one they used."""
     host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
     body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
     return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
 
 
 def _scheme(request: Request) -> str:
-    """That of the client, which a proxy that ends TLS for it passes on."""
+    """The scheme that the client used; a proxy that terminates TLS forwards it."""
     forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
     return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
 

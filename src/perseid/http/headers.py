@@ -1,4 +1,4 @@
-"""Header names, and what request headers mean."""
+"""All header names, and the meaning of request headers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ IS_BATCH: Final = "x-ms-cosmos-is-batch-request"
 IS_PLAN: Final = "x-ms-cosmos-is-query-plan-request"
 IS_QUERY: Final = "x-ms-documentdb-isquery"
 IS_UPSERT: Final = "x-ms-documentdb-is-upsert"
-KEY_TYPE: Final = "x-ms-read-key-type"  # of an interval of hashes
+KEY_TYPE: Final = "x-ms-read-key-type"  # of the interval from START_EPK to END_EPK
 MAX_ITEM_COUNT: Final = "x-ms-max-item-count"
 PARTITION_KEY: Final = "x-ms-documentdb-partitionkey"
 POPULATE_QUOTA: Final = "x-ms-documentdb-populatequotainfo"
@@ -87,7 +87,7 @@ LIFETIME: Final = "x-perseid-lifetime"
 TTL_SOURCE: Final = "x-perseid-ttl-source"
 REMAINING: Final = "x-perseid-remaining"
 
-# Headers whose absence means something else than a value that cannot be read.
+# Headers that change the meaning of a request, so an unreadable value must not be ignored.
 SIGNIFICANT_HEADERS: Final = frozenset(
     (
         A_IM, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, PREFER,
@@ -113,9 +113,9 @@ LARGEST_PAGE: Final = 1000
 
 @lru_cache(maxsize=256)
 def parse_date(text: str) -> float | None:
-    """Seconds since the epoch of an RFC 1123 date, None if it is none; without a zone it is GMT.
+    """Seconds since the epoch of an RFC 1123 date, GMT unless it has a zone; None if invalid.
 
-    Cached, since a second has many requests.
+    Cached, because many requests carry the same second.
     """
     try:
         date = parsedate_to_datetime(text)
@@ -131,7 +131,7 @@ def flag(request: Request, name: str) -> bool:
 
 
 def wants_minimal(request: Request) -> bool:
-    """Prefer: return=minimal; whoever wrote an item does not want to read it."""
+    """Prefer: return=minimal; the response to a write has no body."""
     return (request.header(PREFER) or "").replace(" ", "").lower() == "return=minimal"
 
 
@@ -147,7 +147,7 @@ def _integer(name: str, value: str) -> int:
 
 
 def is_query(request: Request) -> bool:
-    """Whether a POST to a feed asks a question."""
+    """True if a POST to a feed is a query."""
     content = request.header(CONTENT_TYPE)
     if content is not None and content.startswith("application/query+json"):
         return True
@@ -155,7 +155,7 @@ def is_query(request: Request) -> bool:
 
 
 def page_size(request: Request) -> int:
-    """x-ms-max-item-count; -1 leaves it to the server."""
+    """The largest number of items in a page; -1 leaves it to the server."""
     value = request.header(MAX_ITEM_COUNT)
     return DEFAULT_PAGE if value is None else _page_size(value)
 
@@ -171,7 +171,7 @@ def _page_size(value: str) -> int:
 
 
 def is_indexed(request: Request) -> bool:
-    """x-ms-indexing-directive, as a number or as a word."""
+    """The indexing directive, given as a number or as a word."""
     value = request.header(INDEXING)
     if value is None:
         return True
@@ -184,7 +184,7 @@ def is_indexed(request: Request) -> bool:
 
 
 def check_consistency(request: Request, default: str) -> str:
-    """The level in force: the account's, or a weaker one that the request asks for."""
+    """The consistency level: the account's, or a weaker one that the request names."""
     value = request.header(CONSISTENCY)
     if value is None:
         return default
@@ -205,12 +205,12 @@ def check_consistency(request: Request, default: str) -> str:
 
 
 def check_container(request: Request, container: Container) -> None:
-    """The client must mean this container, not one that had its name before."""
+    """400/1024 if the client means a deleted container that had the same name."""
     rid = request.header(INTENDED_CONTAINER)
     if rid is not None and rid != container.rid:
         raise StaleContainerRid(
-            f"The container '{container.id}' has the resource id {container.rid}, the request"
-            f" means {rid}: it was re-created since the client looked."
+            f"The container '{container.id}' has the resource id {container.rid}, not {rid} as in"
+            " the request: it was deleted and created again."
         )
 
 
@@ -221,27 +221,27 @@ def check_priority(request: Request) -> None:
 
 
 def check_triggers(request: Request) -> None:
-    """A write must not go through without the triggers it names."""
+    """400 if a write names triggers: it must not succeed without running them."""
     for name in TRIGGERS:
         if (value := request.header(name)) is not None:
             scripts.check_triggers(name, value)
 
 
 def is_low_priority(request: Request) -> bool:
-    """Whether others go first when throughput is short; without the header they do not."""
+    """True if the request is throttled before those of high priority, which is the default."""
     priority = request.header(PRIORITY)
     return priority is not None and priority.lower() == "low"
 
 
 def check_session(request: Request, lsns: Mapping[int, int]) -> None:
-    """404/1002 when the client has seen a later state of these ranges than this server has.
+    """404/1002 if the client has seen a later state of these ranges than this server has.
 
-    A client may send the tokens of all ranges it knows; those not asked about do not matter.
+    A client may send the tokens of all ranges it knows; those of other ranges are ignored.
     """
     token = request.header(SESSION_TOKEN)
     if not token:
         return
-    # Requests between two writes all carry the same one.
+    # Cached, because all requests between two writes carry the same token.
     parts = (
         _short_session_positions(token) if len(token) <= _SHORT_TOKEN else _session_positions(token)
     )
@@ -254,23 +254,23 @@ def check_session(request: Request, lsns: Mapping[int, int]) -> None:
 
 
 def _session_positions(token: str) -> tuple[tuple[int, int], ...]:
-    """The ranges of a session token, and how far the client has seen each."""
-    found = []
+    """The ranges of a session token, and the latest LSN the client has seen of each."""
+    positions = []
     for part in token.split(","):
         match = _TOKEN.fullmatch(part.strip())
         if match is None:
             raise BadRequest(
                 f"The session token '{part[:64]}' is not of the form 'range:version#lsn'."
             )
-        found.append((int(match[1] or 0), int(match[2])))
-    return tuple(found)
+        positions.append((int(match[1] or 0), int(match[2])))
+    return tuple(positions)
 
 
 _short_session_positions = lru_cache(maxsize=1024)(_session_positions)
 
 
 def range_index(request: Request, container: Container) -> int | None:
-    """The physical range a request is confined to."""
+    """The physical range that a request is confined to; 410 if it does not exist."""
     value = request.header(RANGE_ID)
     if value is None:
         return None
@@ -278,11 +278,11 @@ def range_index(request: Request, container: Container) -> int | None:
     for known in container.ranges:
         if known.id == value:
             return known.index
-    raise RangeGone(f"The partition key range '{value}' is gone or has never existed.")
+    raise RangeGone(f"The partition key range '{value}' does not exist.")
 
 
 def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
-    """x-ms-start-epk and x-ms-end-epk as bytes; None leaves a side open."""
+    """The interval of effective partition keys, as bytes; None where it has no bound."""
     kind = request.header(KEY_TYPE)
     if kind is None or kind.lower() != "effectivepartitionkeyrange":
         return None, None
@@ -302,5 +302,5 @@ def _epk(request: Request, name: str) -> bytes | None:
 
 
 def scope_of(request: Request, container: Container, partition_key: str | None) -> Scope:
-    """The items that the headers of a request name; the caller decides which key counts."""
+    """The items that the headers of a request name; the caller chooses the partition key."""
     return Scope(partition_key, range_index(request, container), *epk_interval(request))

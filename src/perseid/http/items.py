@@ -1,4 +1,4 @@
-"""Items on the wire: decode, call the service, encode."""
+"""Handlers for items: decode the request, call the service, encode the response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from perseid.service.preconditions import is_unchanged
 
 
 def container_of(account: Account, request: Request, exchange: Exchange) -> Container:
-    """The container a request about items is for; it must be the one the client means."""
+    """The container of a request about items, checked against the rid that the client knows."""
     container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     check_container(request, container)
     exchange.container = container
@@ -178,7 +178,7 @@ def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, 
 
 
 def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
-    """What becomes of the item, for those who ask."""
+    """When the item expires, for requests that ask."""
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
     headers = [(TTL_SOURCE, ttl.ttl_source(row.ttl, policy))]

@@ -1,4 +1,4 @@
-"""Offers on the wire."""
+"""Handlers for offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logical partitions as a whole on the wire."""
+"""The handler for deleting all items of a logical partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.service.operation import begin
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
-    """Delete by partition key. Its effect is there with the answer, where the service's follows."""
+    """Deletes by partition key: complete when the response is sent, unlike in the service."""
     op = begin(account, container_of(account, request, exchange), request.now)
     logical_partition = point_operations.logical_partition_of(
         op.container, request.header(PARTITION_KEY)

@@ -1,6 +1,7 @@
-"""The portal's files under /_explorer/, the address that emulator users know.
+"""The files of the portal under /_explorer/, the path that emulators use.
 
-Static and open to everyone: they hold no data. What they show they ask for with signed requests.
+They are static and need no signature, because they contain no data: the portal loads all data with
+signed requests.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Nothing from elsewhere, nothing inline, nobody's frame; only this server is talked to.
+# No resources of other hosts, no inline scripts, no frames; requests to this server only.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = [
-    # Asked for again each time and answered with 304: an upgraded server shows its own portal.
+    # Browsers revalidate each time and get a 304, so after an upgrade they load the new portal.
     ("cache-control", "no-cache"),
     ("content-security-policy", _POLICY),
     ("cross-origin-opener-policy", "same-origin"),
@@ -51,7 +52,7 @@ class File(NamedTuple):
 
 @cache
 def files() -> dict[str, File]:
-    """Every file by its path below the prefix. The table is the check: no path leads out of it."""
+    """Every file by its path below the prefix. Only files in this table can be requested."""
     return {
         path.relative_to(_FILES).as_posix(): _file(path)
         for path in sorted(_FILES.rglob("*"))
@@ -70,7 +71,7 @@ def is_portal(path: str) -> bool:
 
 
 def serve(request: Request) -> Response:
-    """The file of a path; the bare prefix leads to its directory, where relative links work."""
+    """The file of a path. The prefix without a slash is redirected, so that relative links work."""
     if request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed(f"The portal's files take GET and HEAD, not {request.method}.")
     if request.path == PREFIX:

@@ -1,4 +1,4 @@
-"""Users, permissions and scripts on the wire: the same verbs for each, from one class."""
+"""Handlers for users, permissions and scripts: one class has the verbs of all kinds."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from perseid.http.responses import (
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.resources import registry, scripts, users
+from perseid.service.resources import permissions, registry, scripts, users
 from perseid.service.resources.registry import RegisteredResource, RegistryKind
 
 Body: TypeAlias = dict[str, Any]
 
 
 class Owner(NamedTuple):
-    """The resource that a list belongs to: its rid, and its path by names."""
+    """The resource that owns a list: its rid, and its path by names."""
 
     rid: str
     path: str
@@ -47,7 +47,7 @@ class Owner(NamedTuple):
 
 
 class RegistryHandlers:
-    """The handlers of one kind of resource; `show` makes the body a client sees."""
+    """The handlers of one kind of resource; `show` makes the body of a response."""
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class RegistryHandlers:
         return metadata_query(account, request, owner.rid, self._plural, bodies, *owner.headers)
 
     def _begin(self, account: Account, request: Request, exchange: Exchange) -> tuple[Owner, Body]:
-        """What every write needs; the headers are looked at before anything is changed."""
+        """The owner and the body of a write; headers are checked before anything changes."""
         lifetime(request)
         return self._owner(account, request, exchange), parse_object(request.body)
 
 
 def lifetime(request: Request) -> int:
-    """x-ms-documentdb-expiry-seconds: how long the tokens in the answer are good."""
+    """How many seconds the tokens in the response are valid."""
     return grants.check_lifetime(integer(request, EXPIRY_SECONDS, grants.DEFAULT_LIFE))
 
 
@@ -165,7 +165,9 @@ def _show_permission(account: Account, request: Request, resource: RegisteredRes
 
 
 USERS: Final = RegistryHandlers(users.USER, "Users", _database, _show_user)
-PERMISSIONS: Final = RegistryHandlers(users.PERMISSION, "Permissions", _user, _show_permission)
+PERMISSIONS: Final = RegistryHandlers(
+    permissions.PERMISSION, "Permissions", _user, _show_permission
+)
 PROCEDURES: Final = RegistryHandlers(scripts.PROCEDURE, "StoredProcedures", _container, _show)
 TRIGGERS: Final = RegistryHandlers(scripts.TRIGGER, "Triggers", _container, _show)
 FUNCTIONS: Final = RegistryHandlers(scripts.FUNCTION, "UserDefinedFunctions", _container, _show)

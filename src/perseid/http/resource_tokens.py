@@ -1,4 +1,4 @@
-"""Resource tokens: whether the permission of a token covers a request; else 401 or 403."""
+"""Resource tokens: 401 unless a token is valid, 403 unless its permission covers the request."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _OTHER_KEY: Final = (
     " Please retry with another authorization header. The permission of the resource token is"
     " confined to the partition key {}, and the request must name that key."
 )
-_CONTAINER: Final = 4  # segments of the path of a container
-_ITEM: Final = 6  # and of something in it
-# What a token can open at all; everything else takes a key of the account.
+_CONTAINER: Final = 4  # segments in the path of a container
+_ITEM: Final = 6  # and of a resource in it
+# Resource types that a token can give access to; all others require a key of the account.
 _TOKEN_KINDS: Final = frozenset(
     ("colls", "docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts")
 )
 
 
 class AccessRequest(NamedTuple):
-    """What a request wants, as far as it matters to a resource token."""
+    """What a resource token must allow for a request."""
 
     kind: str
     link: str
     is_read: bool
-    is_keyed: bool  # it is about the items of one logical partition, or of several
+    is_keyed: bool  # it is about items: a token for a partition key allows it for that key
 
 
 async def check_resource_token(
@@ -52,14 +52,14 @@ async def check_resource_token(
     token: str,
     access_request: AccessRequest,
 ) -> None:
-    """401 unless the token is good now; 403 unless its permission covers the request."""
+    """401 unless the token is valid now; 403 unless its permission covers the request."""
     grant = grants.open_token(account, token, request.now)
     exchange.caller = grant.caller
     if access_request.kind == "":
-        return  # the account: clients read it first, with any token they hold
+        return  # clients read the account first, with any token they have
     if access_request.kind in ("colls", "pkranges") and request.method == "GET":
         path = _path(account, access_request)
-        # Clients need a container's definition and its ranges to reach anything in it.
+        # Clients need the definition and the ranges of a container to reach anything in it.
         if len(path) == _CONTAINER and grant.path[:_CONTAINER] == path:
             return
         raise Forbidden(_OTHER_RESOURCE)
@@ -74,7 +74,7 @@ async def check_resource_token(
 
 
 def _path(account: Account, access_request: AccessRequest) -> tuple[str, ...]:
-    # An id that a client did not escape may hold anything, even a slash.
+    # An id that a client did not escape may contain a slash.
     return grants.locate(account.catalog, access_request.link.split("/", _ITEM - 1))
 
 
@@ -98,8 +98,10 @@ async def _covers_resource(
 async def _is_same_item(
     account: Account, request: Request, exchange: Exchange, asked: str, granted: str
 ) -> bool:
-    """Whether an item that the request names by id and its permission by rid, or the other way
-    round, is the same one. From then on the request means its id."""
+    """True if one name is the id and the other the rid of the same item.
+
+    The request and the permission may name it differently. Handlers then get the id.
+    """
     container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     for rid, name in ((asked, granted), (granted, asked)):
         row = await point_operations.find_by_rid(account, container, rid)
@@ -117,13 +119,13 @@ def _check_partition_key(
     key: bytes,
     access_request: AccessRequest,
 ) -> None:
-    """403 unless the request stays within the key: it must name the key, or hashes below it.
+    """403 unless the request names the key, or an interval of effective keys within it.
 
-    Hashes will do for what only lists: what is written has the key that its body says.
+    An interval is enough for reading only: a written item has the key that its body states.
     """
     if not access_request.is_keyed:
         if access_request.kind == "docs":
-            return  # a query plan: it looks at no item
+            return  # a query plan, which reads no items
         raise Forbidden(_OTHER_KEY.format(key.decode()))
     container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     confined = grants.confined_key(key, container.key)

@@ -49,7 +49,7 @@ def not_modified(etag: str, *extra: tuple[str, str]) -> Response:
 
 
 def owner_path(*names: str) -> tuple[str, str]:
-    """x-ms-alt-content-path: the owner by its names, which must be safe in a header."""
+    """The header with the path of the owner by names, escaped for use in a header."""
     pairs = zip(("dbs", "colls", "users"), names, strict=False)
     return ALT_CONTENT_PATH, "/".join(f"{kind}/{quote(name)}" for kind, name in pairs)
 
@@ -63,20 +63,20 @@ def metadata_feed(
     *extra: tuple[str, str],
     digest: str | None = None,
 ) -> Response:
-    """A list of resources, in pages if the client wants pages.
+    """A list of resources, in pages if the client sets a page size.
 
-    Entries carry a number that rises from one to the next and stays with them, so that a page
-    goes on behind the last one whatever was created or deleted meanwhile. `digest` names the
-    query whose result this is.
+    The number of an entry is higher than those before it and never changes, so the next page
+    starts after the last entry even if others were created or deleted. `digest` identifies the
+    query whose result the list is.
     """
     about = {"f": plural, "r": rid, "q": digest}
     token = request.header(CONTINUATION)
     after = tokens.unseal(account.secret, token, **about)["n"] if token else -1
-    left = [entry for entry in entries if entry[0] > after]
+    remaining = [entry for entry in entries if entry[0] > after]
     has_limit = request.header(MAX_ITEM_COUNT) is not None
-    page = left[: page_size(request)] if has_limit else left
+    page = remaining[: page_size(request)] if has_limit else remaining
     headers = [_READ, (ITEM_COUNT, str(len(page))), *extra]
-    if len(page) < len(left):
+    if len(page) < len(remaining):
         position = about | {"n": page[-1][0]}
         headers.append((CONTINUATION, tokens.seal(account.secret, position)))
     return Response(200, headers, wire.feed(rid, plural, [wire.encode(body) for _, body in page]))
@@ -100,7 +100,7 @@ def metadata_query(
 def container_headers(
     container: Container, range_index: int, lsn: int, charge: float
 ) -> list[tuple[str, str]]:
-    """What every answer about a container's items carries: as much as clients read."""
+    """The headers of every response about items; only those that clients read."""
     part = container.ranges[range_index].id
     return [
         (CHARGE, charges.text(charge)),
@@ -111,7 +111,7 @@ def container_headers(
 
 
 def session_token(container: Container, lsns: Sequence[int]) -> str:
-    """How far all ranges of a container have come."""
+    """The session token for all ranges of a container."""
     pairs = zip(container.ranges, lsns, strict=True)
     return ",".join(f"{part.id}:-1#{lsn}" for part, lsn in pairs)
 

@@ -1,4 +1,4 @@
-"""One table: the shape of a path and the method, and for POST the intent, name the handler."""
+"""The table of routes: path and method, and for POST the intent, determine the handler."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Handler = Callable[[Account, Request, Exchange], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A handler, and what its requests are signed for."""
+    """A handler, and what its requests need to be allowed and current."""
 
     handler: Handler
     kind: str  # resource type of the signature
     is_read: bool  # a read-only key may use it
-    is_keyed: bool  # it is about items, so a token for one partition key may use it for that key
-    checks_catalog: bool = False  # its answer rests on the catalog, so other processes are asked
+    is_keyed: bool  # it is about items: a token for a partition key allows it for that key
+    checks_catalog: bool = False  # the catalog must be current before it runs
 
 
 def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
@@ -44,7 +44,7 @@ def _routes(kind: str, **handlers: Handler) -> dict[str, Route]:
             kind,
             # Reading a permission returns a token, which may be for writing.
             is_read=verb in ("GET", "query", "plan") and kind != "permissions",
-            # Besides items and conflicts: running a script, deleting by partition key.
+            # POST to a resource is running a script or deleting by partition key.
             is_keyed=verb == "POST" or (kind in ("docs", "conflicts") and verb != "plan"),
             # The store checks the version itself whenever it reads or writes items.
             checks_catalog=kind != "docs" or verb == "plan",
@@ -82,8 +82,8 @@ _FUNCTIONS: Final = _registry_routes("udfs", registry.FUNCTIONS)
 _EXECUTE: Final = _routes("sprocs", POST=registry.execute)
 
 
-# The fixed names of a path, and whether it ends with an id. A POST to a list stands here as what
-# its headers say it is.
+# By the fixed names of a path, and whether it ends with an id. A POST to a list is listed under the
+# intent that its headers state.
 ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     (("dbs",), False): _routes(
         "dbs",
@@ -153,14 +153,14 @@ _ITEM: Final = ROUTES[("dbs", "colls", "docs"), True]
 _ITEMS: Final = ROUTES[("dbs", "colls", "docs"), False]
 ACCOUNT: Final = Route(databases.read_account, "", is_read=True, is_keyed=False)
 _LIST_OF_ITEMS: Final = ["", "dbs", "colls", "docs"]
-_SHORT_PATH: Final = 1024  # that of a container is remembered
+_SHORT_PATH: Final = 1024  # longer ones are not cached
 _PARTITION_DELETE: Final = ["operations", "partitionkeydelete"]
 
 _NO_DIRECT_MODE: Final = (
-    "Perseid has no direct (TCP) connections: set the connection mode of the client to gateway."
+    "Perseid does not support direct (TCP) mode: set the connection mode of the client to gateway."
 )
 
-# What a POST to a feed that is no question means, by the header that says so.
+# The intent of a POST to a feed, if it is not a query, by the header that states it.
 _WRITES: Final = ((IS_BATCH, "batch"), (IS_UPSERT, "upsert"))
 _INTENT_NAMES: Final = {
     "plan": "query plan requests",
@@ -174,7 +174,7 @@ _INTENT_NAMES: Final = {
 def route(request: Request, exchange: Exchange) -> tuple[Route, str]:
     """The route of a request and the link its signature covers; sets the names on the exchange."""
     path = request.path
-    # Short cuts for the frequent requests: writes and queries of a container's items, and an item.
+    # Fast paths for frequent requests: POST to the items of a container, and requests for an item.
     if request.method == "POST" and not request.query_string and len(path) <= _SHORT_PATH:
         items_of = _container_of_items(path)
         if items_of is not None:
@@ -239,7 +239,7 @@ def _link(parts: list[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _container_of_items(path: str) -> tuple[tuple[str, str], str] | None:
-    """The names and the link of the container whose list of items this is the path of."""
+    """The names and the link of a container, if this is the path of its items."""
     parts = path.removesuffix("/").split("/")
     if len(parts) != 6 or parts[:2] + parts[3::2] != _LIST_OF_ITEMS:
         return None
@@ -247,7 +247,7 @@ def _container_of_items(path: str) -> tuple[tuple[str, str], str] | None:
 
 
 def _intent(request: Request) -> str:
-    """What a POST to a feed means, asked in the order in which the service tells it apart."""
+    """What a POST to a feed means. The order of the checks is that of the service."""
     header = request.header
     if header(IS_PLAN) is not None and flag(request, IS_PLAN):
         return "plan"

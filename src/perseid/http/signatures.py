@@ -39,14 +39,14 @@ _READ_ONLY_KEY: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request."
     " The key used can only read."
 )
-_BLOCK: Final = 64  # bytes that the hash takes at a time
+_BLOCK: Final = 64  # bytes of one block of SHA-256
 
 
 class AccountKey:
-    """A key of the account, ready to sign.
+    """A key of the account, prepared for signing.
 
-    HMAC is two hashes, each begun with the key; copies of what was begun spare hashing the key
-    again. A ready-made one costs twice as much, or gives the interpreter's lock away.
+    HMAC is two hashes that both start with the key. Copying the two started hashes avoids hashing
+    the key again; `hmac` takes twice as long, or releases the interpreter lock.
     """
 
     __slots__ = ("_inner", "_outer", "is_read_only", "name")
@@ -66,7 +66,7 @@ class AccountKey:
 
 
 class _VerifiedSignature(NamedTuple):
-    """A signature that was found right: what it is for, how it is written, and whose it is."""
+    """A valid signature: what it signs, the header it came in, and the key that made it."""
 
     signed_parts: tuple[str, str, str, str | None]  # method, kind, link, date
     header: bytes
@@ -88,16 +88,16 @@ class SignatureVerifier:
             )
             if text
         )
-        # A date has whole seconds, so what a client writes to one container or asks of it within
-        # a second is all signed the same.
+        # Dates have whole seconds, so all writes and queries that a client sends to one container
+        # within a second have the same signature.
         self._last: _VerifiedSignature | None = None
 
     def check(
         self, request: Request, exchange: Exchange, kind: str, link: str, *, is_read: bool
     ) -> str | None:
-        """401 unless the signature fits `kind` and `link`; 403 if its key may only read.
+        """401 unless the signature matches `kind` and `link`; 403 if its key can only read.
 
-        A resource token is given back as it is: what it allows depends on its permission.
+        Returns a resource token unchecked: what it allows depends on its permission.
         """
         if self._is_open:
             return None
@@ -148,7 +148,7 @@ class SignatureVerifier:
 
 
 def _payload(request: Request, date: str | None, kind: str, link: str) -> str:
-    """The text that is signed."""
+    """The text that a client signs."""
     dates = f"{date.lower()}\n\n" if date else f"\n{(request.header(DATE) or '').lower()}\n"
     return f"{request.method.lower()}\n{kind}\n{link}\n{dates}"
 
@@ -158,7 +158,7 @@ def _printable_payload(request: Request, date: str | None, kind: str, link: str)
 
 
 def _is_within_skew(text: str | None) -> bool:
-    """Whether a date is about the server's own."""
+    """True if a date is close enough to the server's."""
     stamp = parse_date(text) if text else None
     return stamp is not None and abs(clock.wall() - stamp) <= MAX_CLOCK_SKEW
 
@@ -168,7 +168,7 @@ def _server_date() -> str:
 
 
 def decode_key(text: str) -> bytes:
-    """The bytes of a base64 key; ValueError if it is none."""
+    """The bytes of a base64 key; ValueError if it is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as exc:

@@ -1,4 +1,4 @@
-"""The only encoder: errors and models become JSON bodies here and nowhere else."""
+"""Encodes errors and models as JSON bodies; no other module does."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
 from perseid.service.change_feed import ItemChange
-from perseid.service.items.batches import OperationResult
+from perseid.service.items.batch_results import OperationResult
 from perseid.service.queries.client_plans import ClientQueryPlan
 from perseid.service.resources.registry import RegisteredResource
 
 
 def error_body(error: CosmosError, activity_id: str) -> bytes:
-    """`{"code": …, "message": …}` with the envelope clients search for their texts in."""
+    """`{"code": …, "message": …}`, the message in the form that clients search for known texts."""
     text = f"{error.context}{_message(error)}\r\nActivityId: {activity_id}, Perseid/{__version__}"
     return orjson.dumps({"code": error.code, "message": text, **error.details})
 
@@ -43,7 +43,7 @@ def _message(error: CosmosError) -> str:
 
 
 def batch_entry(result: OperationResult) -> dict[str, Any]:
-    """What became of one operation of a batch; an item is in it as the text it is."""
+    """The result of one operation of a batch; the item is embedded as stored text."""
     entry: dict[str, Any] = {"statusCode": result.status, "requestCharge": result.charge}
     error, write_result = result.error, result.write_result
     if error is not None:
@@ -57,7 +57,7 @@ def batch_entry(result: OperationResult) -> dict[str, Any]:
 
 
 def query_plan(plan: ClientQueryPlan) -> bytes:
-    """What clients call the partitioned query execution info."""
+    """The plan for the client, which the service calls partitioned query execution info."""
     info = plan.distribution
     count = info.count_alias
     return orjson.dumps(
@@ -77,7 +77,7 @@ def query_plan(plan: ClientQueryPlan) -> bytes:
                 "rewrittenQuery": info.rewritten,
                 "hasSelectValue": info.has_select_value,
                 "dCountInfo": None if count is None else {"dCountAlias": count},
-                "hasNonStreamingOrderBy": False,  # only vector searches are
+                "hasNonStreamingOrderBy": False,  # true for vector searches only
             },
             "queryRanges": [
                 {
@@ -97,11 +97,11 @@ def encode(value: Any) -> bytes:
 
 
 def feed(rid: str, plural: str, bodies: Sequence[bytes]) -> bytes:
-    """The envelope of every list, around members that are JSON already."""
+    """A list of members that are JSON already, in the envelope of all lists."""
     start, end = _feed_start(rid, plural), b'],"_count":%d}' % len(bodies)
     if not bodies:
         return start + end
-    # Everything but the ends is copied once.
+    # Joins once, so that only the first and the last member are copied twice.
     members = [*bodies]
     members[0] = start + members[0]
     members[-1] += end
@@ -114,7 +114,7 @@ def _feed_start(rid: str, plural: str) -> bytes:
 
 
 def account(settings: Settings, endpoint: str) -> dict[str, Any]:
-    """The account as the emulators show it; clients go on with the endpoint given here."""
+    """The account as emulators return it; clients send all later requests to its endpoint."""
     location = {"name": "South Central US", "databaseAccountEndpoint": endpoint}
     return {
         "_self": "",
@@ -136,12 +136,12 @@ def account(settings: Settings, endpoint: str) -> dict[str, Any]:
         "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
         "queryEngineConfiguration": _QUERY_ENGINE,
-        # What the service calls the setting that makes all containers keep all versions.
+        # The service's name for the setting that makes all containers keep all versions.
         **({"continuousBackupEnabled": True} if settings.change_feed_retention else {}),
     }
 
 
-# JSON as text: one client hands it to its native planner unread.
+# JSON in a string: one client passes it to its native planner as it is.
 _QUERY_ENGINE = orjson.dumps(
     {
         "maxSqlQueryInputLength": 262144,
@@ -199,7 +199,7 @@ def container(item: Container, statistics: Iterable[Any] | None = None) -> dict[
 
 
 def registered(item: RegisteredResource, link: str) -> dict[str, Any]:
-    """A user, permission or script as it was registered; `link` is its `_self`."""
+    """A user, permission or script with the properties it was given; `link` is its `_self`."""
     return {
         **item.state["properties"],
         "_rid": item.rid,
@@ -230,10 +230,10 @@ def changed_item(row: Row) -> bytes:
 
 
 def change(item: ItemChange, key: KeyDefinition) -> bytes:
-    """A change in the feed of all versions: what the item is now, and what has happened to it.
+    """A change in the feed of all versions: the item after the change, and metadata.
 
-    A delete names the item in its metadata and shows what a client has removed, not what has
-    expired.
+    The metadata of a delete names the item. The previous version is included if a client deleted
+    the item, not if it expired.
     """
     metadata: dict[str, Any] = {
         "operationType": "delete" if item.kind == "expire" else item.kind,
@@ -258,7 +258,7 @@ def change(item: ItemChange, key: KeyDefinition) -> bytes:
 
 
 def partition_key_range(item: Range, owner: Container, lsn: int) -> dict[str, Any]:
-    # Numbering starts at 2: the service keeps 1 for the range that was there before any other.
+    # Numbering starts at 2: the service uses 1 for the original range, before any split.
     rid = ids.child_rid(owner.rid, "pkrange", item.index + 2)
     return {
         "_rid": rid,

@@ -1,144 +1,144 @@
-// The server as the views see it: signed requests in, answers or refusals out.
+// The server's REST API: signs and sends requests, returns responses or throws errors.
 
-import { signer } from "./signing.js";
+import { signer } from "./signature.js";
 
-const PATIENCE = 9; // attempts after the first that a busy container refuses, as in the SDKs
-const LONGEST_PAUSE = 3_000; // milliseconds
-const STORED = "perseid.key"; // session storage: the key lives as long as the tab
+const MAX_RETRIES = 9; // of requests that were throttled, as in the SDKs
+const MAX_PAUSE = 3_000; // milliseconds
+const STORED_KEY = "perseid.key"; // in session storage: it is kept until the tab is closed
 
-/** An answer that says no, in the server's own words. */
-export class Refusal extends Error {
+/** A response with an error status, with the server's message. */
+export class RequestError extends Error {
   constructor(status, body) {
-    super((status === 401 && unknownKey(body)) || readable(body) || `The server answered ${status}.`);
+    super((status === 401 && keyMessage(body)) || messageOf(body) || `The server returned status ${status}.`);
     this.status = status;
     this.body = body;
-    this.findings = findings(body);
+    this.errors = errorsIn(body);
   }
 }
 
-/** The server did not answer at all. */
-export class Unreachable extends Error {}
+/** The server sent no response. */
+export class ServerUnreachable extends Error {}
 
-function findings(body) {
-  const text = body?.message ?? "";
-  const json = /^Message: (\{.*\})\r?\n/s.exec(text)?.[1];
+/** The errors that a query response lists as JSON in its message: [{message, location}]. */
+function errorsIn(body) {
+  const json = /^Message: (\{.*\})\r?\n/s.exec(body?.message ?? "")?.[1];
   try {
-    const found = JSON.parse(json);
-    return found.errors ?? found.Errors.map((message) => ({ message }));
+    const parsed = JSON.parse(json);
+    return parsed.errors ?? parsed.Errors.map((message) => ({ message }));
   } catch {
     return [];
   }
 }
 
-function readable(body) {
-  const found = findings(body);
-  if (found.length) return found.map((each) => each.message).join("\n");
+function messageOf(body) {
+  const errors = errorsIn(body);
+  if (errors.length) return errors.map(({ message }) => message).join("\n");
   return (body?.message ?? "").replace(/\r?\nActivityId:.*$/s, "").replace(/^Message: /, "");
 }
 
-/** What a wrong key means; the protocol's text is for those who build signatures. */
-function unknownKey(body) {
-  if (/current time/.test(body?.message)) return null; // the key may be right, and the date is not
-  return sign ? "The server does not accept this key." : "The server asks for a key. Sign in first.";
+/** Replaces the server's message about signatures, which is for authors of clients. */
+function keyMessage(body) {
+  if (/current time/.test(body?.message)) return null; // the date was rejected, not the key
+  return sign ? "The server does not accept this key." : "The server requires a key. Sign in first.";
 }
 
-let sign = null; // null while nobody is signed in, and when the server asks for no signature
-let isTrying = false; // a key is being tried: whoever entered it hears of a refusal
-let skew = 0; // milliseconds that this machine's clock is behind the server's
+// Signing in
 
-/** Signs in with a base64 key; throws if it is none, or not this account's. */
+let sign = null; // null before signing in, and when the server requires no key
+let isSigningIn = false; // then the sign-in form shows a rejected key
+let clockOffset = 0; // milliseconds from the browser's clock to the server's
+
+/** Signs in with a base64 key; throws if it is not valid or not a key of this account. */
 export async function signIn(key) {
-  let made;
+  let newSign;
   try {
-    made = await signer(key);
+    newSign = await signer(key);
   } catch {
-    throw new Error("That is not a key: keys are base64, as in a connection string.");
+    throw new Error("This is not a valid key: a key is base64 text, as in a connection string.");
   }
-  const before = sign;
-  sign = made;
-  isTrying = true;
+  const previous = sign;
+  sign = newSign;
+  isSigningIn = true;
   try {
-    await matchClocks();
+    await measureClockOffset();
     await call("GET", ["dbs"], { headers: { "x-ms-max-item-count": "1" } });
   } catch (error) {
-    sign = before;
+    sign = previous;
     throw error;
   } finally {
-    isTrying = false;
+    isSigningIn = false;
   }
-  sessionStorage.setItem(STORED, key);
+  sessionStorage.setItem(STORED_KEY, key);
 }
 
 export function signOut() {
   sign = null;
-  sessionStorage.removeItem(STORED);
+  sessionStorage.removeItem(STORED_KEY);
 }
 
-export const storedKey = () => sessionStorage.getItem(STORED);
+export const storedKey = () => sessionStorage.getItem(STORED_KEY);
+export const isSignedIn = () => sign !== null;
 
-/** Whether the server takes requests without a signature. */
+/** Whether the server accepts requests without a signature. */
 export async function isOpen() {
   try {
     await call("GET", ["_perseid", "clock"]);
     return true;
   } catch (error) {
-    if (error instanceof Refusal) return false;
+    if (error instanceof RequestError) return false;
     throw error;
   }
 }
 
-export const isSigned = () => sign !== null;
-
-/** Signatures carry a date, and it is the server's that counts. */
-async function matchClocks() {
-  const answer = await call("GET", ["_perseid", "health"]);
-  const date = Date.parse(answer.headers.get("date") ?? "");
+/** A signature contains a date, which the server compares with its own clock. */
+async function measureClockOffset() {
+  const response = await call("GET", ["_perseid", "health"]);
+  const date = Date.parse(response.headers.get("date") ?? "");
   if (Number.isNaN(date)) return;
-  const difference = date - Date.now();
-  skew = Math.abs(difference) > 60_000 ? difference : 0; // one that was measured before may be wrong by now
+  const offset = date - Date.now();
+  clockOffset = Math.abs(offset) > 60_000 ? offset : 0; // replaces an earlier value, which may be outdated
 }
 
+async function signatureHeaders(method, names) {
+  if (!sign) return {};
+  const date = new Date(Date.now() + clockOffset).toUTCString();
+  const [type, link] = signedResource(names);
+  const signature = await sign(`${method.toLowerCase()}\n${type}\n${link}\n${date.toLowerCase()}\n\n`);
+  return { "x-ms-date": date, authorization: encodeURIComponent(`type=master&ver=1.0&sig=${signature}`) };
+}
+
+/** The resource type and the resource link that a signature covers. */
+function signedResource(names) {
+  if (names[0] === "_perseid") return ["_perseid", names.join("/")];
+  if (names[0] === "offers" && names.length === 2) return ["offers", names[1].toLowerCase()];
+  if (names.length % 2 === 0) return [names.at(-2), names.join("/")];
+  return [names.at(-1), names.slice(0, -1).join("/")];
+}
+
+// Requests
+
 /**
- * One request; `names` are the parts of the path, unescaped.
- * Resolves to {status, headers, text, json}; rejects with a Refusal for 400 and above.
+ * Sends one request; `names` are the segments of the path, not escaped.
+ * Resolves to {status, headers, text, json}; rejects with a RequestError for status 400 and above.
  */
-export async function call(method, names, { body, headers = {}, search = "", signal, patience = PATIENCE } = {}) {
-  // Browsers resolve these, escaped or not: the request would be for something else.
-  const lost = names.find((name) => name === "." || name === "..");
-  if (lost) throw new Error(`A browser cannot ask for the name “${lost}”: it would ask for something else. A program can.`);
-  const sent = { "x-ms-version": "2020-07-15", ...headers };
-  const signed = sign; // a late answer says nothing about a key that came after it
-  if (sign) {
-    const date = new Date(Date.now() + skew).toUTCString();
-    const [kind, link] = signedFor(names);
-    const text = `${method.toLowerCase()}\n${kind}\n${link}\n${date.toLowerCase()}\n\n`;
-    const signature = await sign(text);
-    sent["x-ms-date"] = date;
-    sent.authorization = encodeURIComponent(`type=master&ver=1.0&sig=${signature}`);
-  }
-  if (body !== undefined && !sent["content-type"]) sent["content-type"] = "application/json";
+export async function call(method, names, options = {}) {
+  const { body, headers = {}, search = "", signal, retries = MAX_RETRIES } = options;
+  checkNames(names);
+  const signedWith = sign;
+  const sent = { "x-ms-version": "2020-07-15", ...headers, ...(await signatureHeaders(method, names)) };
+  if (body !== undefined) sent["content-type"] ??= "application/json";
   const content = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
   const path = `/${names.map(encodeURIComponent).join("/")}${search}`;
-  let response, text;
-  try {
-    response = await fetch(path, { method, headers: sent, body: content, signal, cache: "no-store" });
-    text = await response.text();
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Unreachable("The server does not answer. Is it still running?");
-  }
-  if (response.status === 429 && patience > 0) { // nothing was done; the server says when to come again
-    await pause(Math.min(LONGEST_PAUSE, Number(response.headers.get("x-ms-retry-after-ms")) || 100));
-    return call(method, names, { body, headers, search, signal, patience: patience - 1 });
+  const { response, text } = await send(path, { method, headers: sent, body: content, signal, cache: "no-store" });
+  if (response.status === 429 && retries > 0) { // the request was not executed
+    await pause(Math.min(MAX_PAUSE, Number(response.headers.get("x-ms-retry-after-ms")) || 100));
+    return call(method, names, { ...options, retries: retries - 1 });
   }
   if (response.status >= 400) {
-    const refusal = new Refusal(response.status, parsed(text));
-    // Without a key, who wants to write is asked for one; what the page reads by itself is not worth it.
-    const isMissed = sign || (method !== "GET" && !headers["x-ms-documentdb-isquery"]);
-    if (response.status === 401 && isMissed && sign === signed && !isTrying) {
-      document.dispatchEvent(new CustomEvent("unauthorized", { detail: refusal }));
-    }
-    throw refusal;
+    const error = new RequestError(response.status, parseBody(text));
+    const isWrite = method !== "GET" && !headers["x-ms-documentdb-isquery"];
+    if (response.status === 401) reportRejectedKey(error, signedWith, isWrite);
+    throw error;
   }
   return {
     status: response.status,
@@ -150,9 +150,34 @@ export async function call(method, names, { body, headers = {}, search = "", sig
   };
 }
 
+/** Browsers resolve . and .. in a path, even if escaped: the request would address another resource. */
+function checkNames(names) {
+  const name = names.find((each) => each === "." || each === "..");
+  if (name) throw new Error(`A browser cannot send requests for the name “${name}”. Use an SDK or the command line instead.`);
+}
+
+async function send(path, options) {
+  try {
+    const response = await fetch(path, options);
+    return { response, text: await response.text() };
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServerUnreachable("The server does not respond. Is it still running?");
+  }
+}
+
+/**
+ * Asks the user for another key, unless the key has changed since the request was sent.
+ * Without a key only writes ask for one: the page also reads in the background.
+ */
+function reportRejectedKey(error, signedWith, isWrite) {
+  if ((!sign && !isWrite) || sign !== signedWith || isSigningIn) return;
+  document.dispatchEvent(new CustomEvent("unauthorized", { detail: error }));
+}
+
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-function parsed(text) {
+function parseBody(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -160,75 +185,71 @@ function parsed(text) {
   }
 }
 
-function signedFor(names) {
-  if (names[0] === "_perseid") return ["_perseid", names.join("/")];
-  if (names[0] === "offers" && names.length === 2) return ["offers", names[1].toLowerCase()];
-  if (names.length % 2 === 0) return [names.at(-2), names.join("/")];
-  return [names.at(-1), names.slice(0, -1).join("/")];
-}
-
 // Databases and containers
 
 export const database = (db) => ["dbs", db];
-export const container = (db, coll) => ["dbs", db, "colls", coll];
+export const container = (db, coll) => [...database(db), "colls", coll];
+export const items = (db, coll) => [...container(db, coll), "docs"];
 
-/** All resources of a list, page after page. */
-async function all(names, plural, signal) {
-  const found = [];
+/** All resources of a list, from all its pages. */
+async function listAll(names, property, signal) {
+  const resources = [];
   const headers = {};
   do {
     const page = await call("GET", names, { headers, signal });
-    found.push(...page.json[plural]);
+    resources.push(...page.json[property]);
     headers["x-ms-continuation"] = page.headers.get("x-ms-continuation");
   } while (headers["x-ms-continuation"]);
-  return found;
+  return resources;
 }
 
-export const listDatabases = (signal) => all(["dbs"], "Databases", signal);
+export const listDatabases = (signal) => listAll(["dbs"], "Databases", signal);
 export const listContainers = (db, signal) =>
-  all([...database(db), "colls"], "DocumentCollections", signal);
+  listAll([...database(db), "colls"], "DocumentCollections", signal);
 
 export async function readContainer(db, coll, signal) {
   return (await call("GET", container(db, coll), { signal })).json;
 }
 
-/** What a create asks for: {manual: n}, {autoscale: n} or nothing. */
+/** The headers of a create that set {manual: n}, {autoscale: n} or nothing. */
 export function throughputHeaders({ manual, autoscale } = {}) {
   if (manual !== undefined) return { "x-ms-offer-throughput": String(manual) };
   if (autoscale === undefined) return {};
   return { "x-ms-cosmos-offer-autopilot-settings": JSON.stringify({ maxThroughput: autoscale }) };
 }
 
+/** The header that confirms a change which the expiry guard would reject. */
+export const confirmationHeader = (token) => (token ? { "x-perseid-confirm": token } : {});
+
 /**
  * Replaces a container with some properties changed and all others as they are now.
- * A property set to undefined is left out. `seen` is the container as the changes started from it,
- * if they would undo what somebody else has made of the same properties.
+ * A property set to undefined is removed. `loaded` is the container that the user has edited:
+ * if one of these properties has changed since, nothing is saved.
  */
-export async function changeContainer(db, coll, changes, { confirmation, seen } = {}) {
+export async function changeContainer(db, coll, changes, { confirmation, loaded } = {}) {
   const current = await readContainer(db, coll);
-  const isSame = (name) => JSON.stringify(current[name]) === JSON.stringify(seen[name]);
-  if (seen && !Object.keys(changes).every(isSame)) {
-    throw new Error("Somebody else has changed this since it was loaded here. Nothing is saved; load the page again to see what it is now.");
+  const isUnchanged = (name) => JSON.stringify(current[name]) === JSON.stringify(loaded[name]);
+  if (loaded && !Object.keys(changes).every(isUnchanged)) {
+    throw new Error("Another client has changed this since the page was loaded. Nothing was saved; reload the page to see the current value.");
   }
   const body = { ...current, ...changes };
   for (const name of Object.keys(body)) if (name.startsWith("_")) delete body[name];
-  const headers = { "if-match": current._etag };
-  if (confirmation) headers["x-perseid-confirm"] = confirmation;
+  const headers = { "if-match": current._etag, ...confirmationHeader(confirmation) };
   return (await call("PUT", container(db, coll), { body, headers })).json;
 }
 
 // Offers
 
-/** The offer of a database or container, by its resource id; null if it has none of its own. */
+/** The offer of a database or container, by its resource id; null if it has no own offer. */
 export async function readOffer(rid, signal) {
-  const answer = await query(["offers"], {
+  const response = await query(["offers"], {
     query: "SELECT * FROM o WHERE o.offerResourceId = @rid",
     parameters: [{ name: "@rid", value: rid }],
   }, {}, signal);
-  return answer.json.Offers[0] ?? null;
+  return response.json.Offers[0] ?? null;
 }
 
-/** Sets manual throughput or an autoscale maximum; a change of the mode takes a step of its own. */
+/** Sets manual throughput or an autoscale maximum; changing the mode takes a request of its own. */
 export async function changeOffer(offer, { manual, autoscale }) {
   const put = async (body, headers = {}) =>
     (await call("PUT", ["offers", offer.id], {
@@ -259,26 +280,28 @@ export async function changeOffer(offer, { manual, autoscale }) {
 
 // Items and queries
 
-/** JSON for a header: in visible ASCII. */
+/** JSON for a header: non-ASCII characters are escaped. */
 export function headerJson(text) {
   return text.replace(/[^\x20-\x7e]/g, (char) =>
     `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** The path of an item. Browsers would resolve the ids . and .. so those go by resource id. */
+export const partitionKeyHeader = (json) => ({ "x-ms-documentdb-partitionkey": headerJson(json) });
+
+/** The path of an item. Browsers resolve the ids . and .. so those need the resource id. */
 export function itemPath(db, coll, item) {
   const name = item.id === "." || item.id === ".." ? item._rid : item.id;
-  return [...container(db, coll), "docs", name];
+  return [...items(db, coll), name];
 }
 
-/** The resource id of an item by its id: for those that have no address. */
-export async function ridOf(db, coll, { id }, headers, signal) {
-  const answer = await query([...container(db, coll), "docs"], {
+/** The resource id of an item, for ids that cannot be part of a path. */
+export async function readItemRid(db, coll, { id }, headers, signal) {
+  const response = await query(items(db, coll), {
     query: "SELECT VALUE c._rid FROM c WHERE c.id = @id",
     parameters: [{ name: "@id", value: id }],
   }, headers, signal);
-  const [rid] = answer.json.Documents;
-  if (!rid) throw new Refusal(404, { message: "" });
+  const [rid] = response.json.Documents;
+  if (!rid) throw new RequestError(404, { message: "" });
   return rid;
 }
 
@@ -297,7 +320,7 @@ export function query(names, body, headers = {}, signal) {
 
 // Administration
 
-export async function admin(method, path, body, signal, { search = "", headers = {} } = {}) {
+export async function admin(method, path, { body, signal, search, headers } = {}) {
   return (await call(method, ["_perseid", ...path], { body, signal, search, headers })).json;
 }
 

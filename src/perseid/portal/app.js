@@ -1,216 +1,232 @@
-// The shell: who is signed in, what the address says, which view is on the screen.
+// The frame around the views: signs in, reads the address, shows the view for it.
 
 import * as api from "./api.js";
 import { clock } from "./clock.js";
 import { clockButton } from "./clock-panel.js";
-import { confirm, failure, fill, h, iconButton, loading, toast } from "./dom.js";
+import { confirm, errorToast } from "./dialogs.js";
+import { fill, h, iconButton } from "./elements.js";
+import { failure, loading } from "./placeholders.js";
 import { link, parse, TABS } from "./routes.js";
-import { tree } from "./tree.js";
-import { changesView } from "./views/changes.js";
-import { connectView, reconnect } from "./views/connect.js";
-import { databaseView } from "./views/database.js";
-import { homeView } from "./views/home.js";
-import { itemsView } from "./views/items.js";
-import { lifetimesView } from "./views/lifetimes.js";
-import { queryView } from "./views/query.js";
-import { settingsView } from "./views/settings.js";
+import { Tree } from "./tree.js";
+import { ChangesView } from "./views/changes.js";
+import { DatabaseView } from "./views/database.js";
+import { ItemsView } from "./views/items.js";
+import { LifetimesView } from "./views/lifetimes.js";
+import { OverviewView } from "./views/overview.js";
+import { QueryView } from "./views/query.js";
+import { SettingsView } from "./views/settings.js";
+import { signInAgain, signInPage } from "./views/sign-in.js";
 
 const app = document.getElementById("app");
-const VIEWS = { items: itemsView, query: queryView, changes: changesView, settings: settingsView, lifetimes: lifetimesView };
+const VIEWS = { items: ItemsView, query: QueryView, changes: ChangesView, settings: SettingsView, lifetimes: LifetimesView };
+const KEY_IN_ADDRESS = /^#key=([^&]*)/;
 
-let view = null; // {dispose?, canLeave?, update?, refresh?} of what is on the screen
-let shown = null; // its address
-let shownAt = null; // and its place in the tab's history, where the browser tells
-let isAsking = false; // for another key, over the page
-let isLockedOut = false; // somebody would not give one, for the text's sake
+let view = null; // the current view; its methods dispose, canLeave, update and refresh are optional
+let shownHash = null; // the address of the current view
+let shownEntry = null; // its entry in the history, where the browser supports that
+let isAskingForKey = false;
+let isLockedOut = false; // the user did not enter another key, in order to keep unsaved text
 
-const KEY = /^#key=([^&]*)/;
+// Signing in
 
-/** A key handed over in the address is taken out of it before anything else happens. */
-function handedOver(address = "") {
-  const found = KEY.exec(location.hash);
-  if (!found) return null;
+/** Returns the key in the address and removes it from there before any request is sent. */
+function takeKeyFromAddress(address = "") {
+  const match = KEY_IN_ADDRESS.exec(location.hash);
+  if (!match) return null;
   history.replaceState(null, "", address || location.pathname + location.search);
   try {
-    return decodeURIComponent(found[1]);
+    return decodeURIComponent(match[1]);
   } catch {
-    return found[1]; // no key either way, which signing in says
+    return match[1]; // not a valid key: signing in reports that
   }
 }
 
 async function start() {
-  const key = handedOver();
+  const key = takeKeyFromAddress() ?? api.storedKey();
   fill(app, loading("Connecting"));
   try {
-    if (key ?? api.storedKey()) await api.signIn(key ?? api.storedKey());
-    else if (!(await api.isOpen())) return connect();
+    if (key) await api.signIn(key);
+    else if (!(await api.isOpen())) return showSignIn();
   } catch (error) {
-    if (error instanceof api.Unreachable) return fill(app, failure(error, start));
-    return connect(error.message);
+    if (error instanceof api.ServerUnreachable) return fill(app, failure(error, start));
+    return showSignIn(error.message);
   }
-  open();
+  openPortal();
 }
 
-function connect(problem = "") {
-  leave();
+function showSignIn(message = "") {
+  leaveView();
   clock.stop();
   window.onhashchange = window.onbeforeunload = null;
-  fill(app, connectView(open, problem));
+  fill(app, signInPage(openPortal, message));
   app.querySelector("[autofocus]")?.focus();
 }
 
-function open() {
-  isLockedOut = false;
-  const nav = tree();
-  const main = h("main", { id: "main", tabindex: "-1" });
-  const crumbs = h("nav", { class: "crumbs", "aria-label": "Where you are" });
-  const isDrawerOpen = (is) => {
-    app.classList.toggle("drawer-open", is);
-    menu.setAttribute("aria-expanded", String(is));
-  };
-  const menu = iconButton("menu", "Databases", () => {
-    isDrawerOpen(!app.classList.contains("drawer-open"));
-    if (app.classList.contains("drawer-open")) nav.node.querySelector("a, button")?.focus();
-  }, { class: "icon-button menu", "aria-expanded": "false", "aria-controls": "tree" });
-  fill(app,
-    h("a", { class: "skip", href: "#main", onclick: (event) => {
-      event.preventDefault();
-      main.focus();
-    } }, "Skip to the content"),
-    h("header", { class: "topbar" },
-      menu,
-      h("a", { class: "brand", href: link({}), "aria-label": "Perseid, overview" },
-        h("img", { src: "meteor.svg", alt: "", width: "22", height: "22" }), h("span", {}, "Perseid")),
-      crumbs,
-      h("div", { class: "grow" }),
-      clockButton(),
-      api.isSigned()
-        ? iconButton("out", "Forget the key", async () => {
-          if (isUnsaved() && !(await mayDiscard())) return;
-          api.signOut();
-          connect();
-        })
-        : h("span", { class: "chip", title: "The server was started with --no-auth" }, "no key needed")),
-    nav.node,
-    h("div", { class: "veil", onclick: () => isDrawerOpen(false) }),
-    main);
-  nav.node.addEventListener("click", (event) => {
-    if (event.target.closest("a")) isDrawerOpen(false);
-  });
-  app.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && app.classList.contains("drawer-open")) {
-      isDrawerOpen(false);
-      menu.focus();
-    }
-  });
-  clock.start();
-
-  window.onhashchange = async () => {
-    if (location.hash === shown) return;
-    if (isUnsaved()) {
-      const wanted = location.hash;
-      const wantedAt = placeInHistory();
-      const isElsewhere = wantedAt !== shownAt;
-      // What is shown stays, and so do the places before and after it.
-      if (isElsewhere) await navigation.traverseTo(shownAt).finished.catch(() => {});
-      else history.replaceState(null, "", shown || location.pathname);
-      if (!(await mayDiscard())) return;
-      leave();
-      if (isElsewhere) return void navigation.traverseTo(wantedAt).finished.catch(show);
-      history.pushState(null, "", wanted);
-    }
-    show();
-  };
-  window.onbeforeunload = (event) => {
-    if (isUnsaved()) event.preventDefault();
-  };
-
-  function show() {
-    if (isLockedOut) return connect();
-    const place = parse(location.hash);
-    if (place.isUnknown) history.replaceState(null, "", link(place)); // says what is shown instead
-    const before = shown === null ? null : parse(shown);
-    shown = location.hash;
-    shownAt = placeInHistory();
-    nav.select(place);
-    fill(crumbs, trail(place));
-    document.title = [place.container ?? place.database, "Perseid"].filter(Boolean).join(" – ");
-    const isSame = before && view && ["database", "container", "tab"].every((part) => before[part] === place[part]);
-    if (isSame && view.update) return view.update(place);
-    leave();
-    const hadFocus = main.contains(document.activeElement);
-    const body = h("div", { class: "view" });
-    if (place.container) {
-      fill(main, tabs(place), body);
-      main.querySelector(".tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all fit
-      view = VIEWS[place.tab](body, place);
-    } else {
-      fill(main, body);
-      view = place.database ? databaseView(body, place) : homeView(body);
-    }
-    main.scrollTop = 0;
-    if (hadFocus && !main.contains(document.activeElement)) (main.querySelector(".tabs [aria-current]") ?? main).focus();
-  }
-  shown = null;
-  show();
+async function signOut() {
+  if (isUnsaved() && !(await confirmDiscard())) return;
+  api.signOut();
+  showSignIn();
 }
 
-const placeInHistory = () => globalThis.navigation?.currentEntry?.key ?? null;
-const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
-const mayDiscard = () => confirm("Leave without saving?", "What you changed here is lost.", { yes: "Discard changes" });
-
-function leave() {
-  view?.dispose?.();
-  view = null;
+/** The server rejects the key. Unsaved text, in the view or in a dialog, is kept. */
+async function onUnauthorized({ detail: error }) {
+  api.signOut();
+  if (isAskingForKey) return;
+  if (!hasUnsavedText()) return showSignIn(error.message);
+  isAskingForKey = true;
+  const isSignedIn = await signInAgain(error.message);
+  isAskingForKey = false;
+  isLockedOut = !isSignedIn;
+  if (isSignedIn) continueWithNewKey();
+  else if (!hasUnsavedText()) showSignIn(error.message);
+  // Otherwise the next attempt to save or to leave asks again.
 }
 
-function trail({ database, container }) {
-  const steps = [];
-  if (database) steps.push(h("a", { href: link({ database }), "aria-current": container ? null : "page" }, database));
-  if (container) steps.push(h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("a", { href: link({ database, container }), "aria-current": "page" }, container));
-  return steps;
-}
-
-function tabs(place) {
-  return h("nav", { class: "tabs", "aria-label": "Container" },
-    Object.entries(TABS).map(([tab, label]) =>
-      h("a", { href: link({ ...place, tab, rest: [] }), "aria-current": tab === place.tab ? "page" : null }, label)));
-}
-
-const isHeld = () => isUnsaved() || document.querySelector("dialog[open]") !== null;
-
-/** Another key is in use, and the page stays. */
-function renewed() {
+function continueWithNewKey() {
   isLockedOut = false;
   clock.start();
   view?.refresh?.();
   document.dispatchEvent(new Event("catalog"));
 }
 
-/** The key is no longer good. Text that is not saved, here or in a dialog, outlives the next one. */
-async function refused({ detail }) {
-  api.signOut();
-  if (isAsking) return;
-  if (!isHeld()) return connect(detail.message);
-  isAsking = true;
-  const isBack = await reconnect(detail.message);
-  isAsking = false;
-  isLockedOut = !isBack;
-  if (isBack) {
-    renewed();
-  } else if (!isHeld()) {
-    connect(detail.message);
-  } // else the next attempt to save asks again, and so does leaving
+// The frame
+
+function openPortal() {
+  isLockedOut = false;
+  const tree = new Tree();
+  const main = h("main", { id: "main", tabindex: "-1" });
+  const breadcrumb = h("nav", { class: "breadcrumb", "aria-label": "Breadcrumb" });
+  const drawer = treeDrawer(tree.node);
+  fill(app,
+    h("a", { class: "skip", href: "#main", onclick: (event) => {
+      event.preventDefault();
+      main.focus();
+    } }, "Skip to content"),
+    topBar(drawer.button, breadcrumb),
+    tree.node, drawer.backdrop, main);
+  clock.start();
+  const show = () => showRoute({ tree, main, breadcrumb });
+  window.onhashchange = () => onAddressChange(show);
+  window.onbeforeunload = (event) => {
+    if (isUnsaved()) event.preventDefault();
+  };
+  shownHash = null;
+  show();
 }
 
-document.addEventListener("unauthorized", refused);
+function topBar(menuButton, breadcrumb) {
+  return h("header", { class: "topbar" },
+    menuButton,
+    h("a", { class: "brand", href: link({}), "aria-label": "Perseid, overview" },
+      h("img", { src: "meteor.svg", alt: "", width: "22", height: "22" }), h("span", {}, "Perseid")),
+    breadcrumb,
+    h("div", { class: "grow" }),
+    clockButton(),
+    api.isSignedIn()
+      ? iconButton("signOut", "Sign out", signOut)
+      : h("span", { class: "chip", title: "The server was started with --no-auth" }, "no key needed"));
+}
 
-// A key may also be handed to a page that is open; whoever reads the address next must not see it.
+/** On a phone the tree is a drawer: {button, backdrop}. */
+function treeDrawer(tree) {
+  const isOpen = () => app.classList.contains("drawer-open");
+  const setOpen = (open) => {
+    app.classList.toggle("drawer-open", open);
+    menuButton.setAttribute("aria-expanded", String(open));
+  };
+  const menuButton = iconButton("menu", "Databases", () => {
+    setOpen(!isOpen());
+    if (isOpen()) tree.querySelector("a, button")?.focus();
+  }, { class: "icon-button menu", "aria-expanded": "false", "aria-controls": "tree" });
+  tree.addEventListener("click", (event) => {
+    if (event.target.closest("a")) setOpen(false);
+  });
+  app.onkeydown = (event) => {
+    if (event.key !== "Escape" || !isOpen()) return;
+    setOpen(false);
+    menuButton.focus();
+  };
+  return { button: menuButton, backdrop: h("div", { class: "drawer-backdrop", onclick: () => setOpen(false) }) };
+}
+
+// Navigation
+
+/** Asks before unsaved changes are lost. Meanwhile the address and the history stay as they were. */
+async function onAddressChange(show) {
+  if (location.hash === shownHash) return;
+  if (!isUnsaved()) return show();
+  const nextHash = location.hash;
+  const nextEntry = historyEntry();
+  const isOtherEntry = nextEntry !== shownEntry;
+  if (isOtherEntry) await navigation.traverseTo(shownEntry).finished.catch(() => {});
+  else history.replaceState(null, "", shownHash || location.pathname);
+  if (!(await confirmDiscard())) return;
+  leaveView();
+  if (isOtherEntry) return void navigation.traverseTo(nextEntry).finished.catch(show);
+  history.pushState(null, "", nextHash);
+  show();
+}
+
+function showRoute({ tree, main, breadcrumb }) {
+  if (isLockedOut) return showSignIn();
+  const route = parse(location.hash);
+  if (route.isUnknown) history.replaceState(null, "", link(route)); // the address of what is shown instead
+  const previous = shownHash === null ? null : parse(shownHash);
+  shownHash = location.hash;
+  shownEntry = historyEntry();
+  tree.select(route);
+  fill(breadcrumb, breadcrumbLinks(route));
+  document.title = [route.container ?? route.database, "Perseid"].filter(Boolean).join(" – ");
+  const isSameView = previous && view && ["database", "container", "tab"].every((name) => previous[name] === route[name]);
+  if (isSameView && view.update) return view.update(route);
+  leaveView();
+  const hadFocus = main.contains(document.activeElement);
+  openView(main, route);
+  main.scrollTop = 0;
+  if (hadFocus && !main.contains(document.activeElement)) (currentTab(main) ?? main).focus();
+}
+
+function openView(main, route) {
+  const body = h("div", { class: "view" });
+  fill(main, route.container && tabLinks(route), body);
+  currentTab(main)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all tabs fit
+  if (route.container) view = new VIEWS[route.tab](body, route);
+  else view = route.database ? new DatabaseView(body, route) : new OverviewView(body);
+}
+
+function leaveView() {
+  view?.dispose?.();
+  view = null;
+}
+
+const currentTab = (main) => main.querySelector(".tabs [aria-current]");
+const historyEntry = () => globalThis.navigation?.currentEntry?.key ?? null;
+const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
+const hasUnsavedText = () => isUnsaved() || document.querySelector("dialog[open]") !== null;
+const confirmDiscard = () => confirm("Leave without saving?", "Your changes will be lost.", { yes: "Discard changes" });
+
+function breadcrumbLinks({ database, container }) {
+  return [
+    database && h("a", { href: link({ database }), "aria-current": container ? null : "page" }, database),
+    container && h("span", { class: "separator", "aria-hidden": "true" }, "/"),
+    container && h("a", { href: link({ database, container }), "aria-current": "page" }, container),
+  ];
+}
+
+function tabLinks(route) {
+  return h("nav", { class: "tabs", "aria-label": "Container" },
+    Object.entries(TABS).map(([tab, label]) =>
+      h("a", { href: link({ ...route, tab, rest: [] }), "aria-current": tab === route.tab ? "page" : null }, label)));
+}
+
+document.addEventListener("unauthorized", onUnauthorized);
+
+// The address may also pass a key to a page that is already open; no other listener may see it.
 window.addEventListener("hashchange", (event) => {
-  if (!KEY.test(location.hash)) return;
+  if (!KEY_IN_ADDRESS.test(location.hash)) return;
   event.stopImmediatePropagation();
   if (!isUnsaved()) return start();
-  api.signIn(handedOver(shown)).then(renewed, (error) => toast(error.message, { kind: "bad" }));
+  api.signIn(takeKeyFromAddress(shownHash)).then(continueWithNewKey, errorToast);
 });
 
 start();

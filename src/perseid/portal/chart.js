@@ -1,115 +1,143 @@
-// Bars over time, drawn by hand as SVG: one row of bars for each series over the same buckets.
+// Bar charts over time as SVG: one row of bars for each series, all over the same buckets.
 
-import { h, moment, svg } from "./dom.js";
+import { h, svg } from "./elements.js";
+import { bytes, dateTime, number, plural, timeOfDay, twoDigits } from "./formats.js";
 
+// Pixels
 const LEFT = 56;
 const RIGHT = 8;
 const AXIS = 22;
 const GAP = 26;
 
-/** The least of 1, 2, 5, 10, 20 … that is not below `n`. */
-function nice(n) {
+/** The least of 1, 2, 5, 10, 20 … that is at least `n`. */
+function roundUp(n) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, n)));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= n);
 }
 
-function clockText(second, width) {
+function axisLabel(second, bucketWidth) {
   const date = new Date(second * 1000);
-  const two = (n) => String(n).padStart(2, "0");
-  const day = `${two(date.getDate())} ${date.toLocaleString("en", { month: "short" })}`;
-  if (width >= 31_536_000) return String(date.getFullYear());
-  if (width >= 86_400) return day;
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  return width >= 60 ? time : `${time}:${two(date.getSeconds())}`;
+  if (bucketWidth >= 31_536_000) return String(date.getFullYear());
+  if (bucketWidth >= 86_400) return `${twoDigits(date.getDate())} ${date.toLocaleString("en", { month: "short" })}`;
+  return bucketWidth >= 60 ? timeOfDay(date) : `${timeOfDay(date)}:${twoDigits(date.getSeconds())}`;
 }
 
 /**
- * A chart of `buckets` ({from, to, …}); `series` is [{key, label, format, height}].
- * The arrow keys walk along the bars; a line above says what the chosen one holds.
+ * A chart of buckets ({from, to, …}); `series` is [{key, label, format, short, height}].
+ * The arrow keys select a bar; the line above the chart shows the values of the selected bar.
  */
-export function timeBars(label, series) {
-  const readout = h("p", { class: "readout", "aria-live": "polite" });
-  const frame = h("div", { class: "chart-frame", tabindex: "0", role: "group", "aria-label": `${label}. Arrow keys read the bars.` });
-  const node = h("figure", { class: "chart" }, readout, frame);
-  let buckets = [];
-  let chosen = null;
+export class BarChart {
+  #buckets = [];
+  #selected = null;
+  #label;
+  #series;
+  #readout = h("p", { class: "readout", "aria-live": "polite" });
+  #frame;
 
-  function say() {
-    const bucket = buckets[chosen];
-    if (!bucket) {
-      const totals = series.map((each) => each.format(buckets.reduce((sum, b) => sum + b[each.key], 0)));
-      readout.textContent = buckets.length ? `In all ${totals.join(", ")}` : "";
-      return;
-    }
-    const held = series.map((each) => each.format(bucket[each.key])).join(", ");
-    readout.textContent = `${moment(bucket.from)} – ${moment(bucket.to)}: ${held}`;
+  constructor(label, series) {
+    this.#label = label;
+    this.#series = series;
+    this.#frame = h("div", {
+      class: "chart-frame",
+      tabindex: "0",
+      role: "group",
+      "aria-label": `${label}. Use the arrow keys to read the bars.`,
+      onpointerleave: () => this.#select(null),
+      onblur: () => this.#select(null),
+      onkeydown: (event) => this.#onKey(event),
+    });
+    this.node = h("figure", { class: "chart" }, this.#readout, this.#frame);
+    new ResizeObserver(() => this.#draw()).observe(this.#frame);
   }
 
-  function choose(index) {
-    chosen = index;
-    frame.querySelectorAll(".bar-slot").forEach((slot) =>
-      slot.classList.toggle("chosen", Number(slot.dataset.index) === index));
-    say();
+  show(buckets) {
+    this.#buckets = buckets;
+    this.#draw();
+    this.#describe();
   }
 
-  function draw() {
-    const width = frame.clientWidth;
-    if (!width || !buckets.length) return frame.replaceChildren();
-    const plot = width - LEFT - RIGHT;
-    const slot = plot / buckets.length;
-    const bar = Math.max(1, slot - Math.min(6, slot * 0.25));
-    const size = buckets[0].to - buckets[0].from;
-    const height = series.reduce((sum, each) => sum + each.height + GAP, 0) + AXIS - 2;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  #describe() {
+    const bucket = this.#buckets[this.#selected];
+    const total = (key) => this.#buckets.reduce((sum, each) => sum + each[key], 0);
+    const values = this.#series.map(({ key, format }) => format(bucket ? bucket[key] : total(key))).join(", ");
+    if (bucket) this.#readout.textContent = `${dateTime(bucket.from)} – ${dateTime(bucket.to)}: ${values}`;
+    else this.#readout.textContent = this.#buckets.length ? `${values} in total` : "";
+  }
+
+  #select(index) {
+    this.#selected = index;
+    this.#frame.querySelectorAll(".bar-slot").forEach((slot) =>
+      slot.classList.toggle("selected", Number(slot.dataset.index) === index));
+    this.#describe();
+  }
+
+  #onKey(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const last = this.#buckets.length - 1;
+    if (step === undefined || last < 0) return;
+    event.preventDefault();
+    const from = this.#selected ?? (step > 0 ? -1 : last + 1);
+    this.#select(Math.min(last, Math.max(0, from + step)));
+  }
+
+  #draw() {
+    const width = this.#frame.clientWidth;
+    if (!width || !this.#buckets.length) return this.#frame.replaceChildren();
+    const height = this.#series.reduce((sum, each) => sum + each.height + GAP, 0) + AXIS - 2;
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": this.#label });
     let top = GAP - 4;
-    for (const [row, each] of series.entries()) {
-      const most = nice(Math.max(...buckets.map((b) => b[each.key])));
-      const y = (value) => top + each.height - (value / most) * each.height;
-      root.append(svg("text", { x: 0, y: top - 9, class: "chart-title" }, each.label));
-      for (const tick of [0, most / 2, most]) {
-        if (!Number.isInteger(tick)) continue;
-        root.append(
-          svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick), class: tick ? "grid" : "base" }),
-          svg("text", { x: LEFT - 8, y: y(tick) + 4, class: "tick", "text-anchor": "end" }, each.short(tick)),
-        );
-      }
-      buckets.forEach((bucket, index) => {
-        const value = bucket[each.key];
-        const tall = value ? Math.max(2, top + each.height - y(value)) : 0;
-        const group = svg("g", { class: `bar-slot series-${row}`, "data-index": index, onpointerenter: () => choose(index) },
-          svg("rect", { x: LEFT + index * slot, y: top, width: slot, height: each.height, class: "bar-room" }),
-          svg("rect", { x: LEFT + index * slot + (slot - bar) / 2, y: top + each.height - tall, width: bar, height: tall, rx: Math.min(2, bar / 3), class: "bar" }));
-        root.append(group);
-      });
+    for (const [row, each] of this.#series.entries()) {
+      root.append(...this.#scale(each, top, width), ...this.#bars(each, row, top, width));
       top += each.height + GAP;
     }
-    const room = size < 60 ? 68 : 52;
-    const every = Math.ceil(buckets.length / Math.max(1, Math.floor(plot / room)));
-    buckets.forEach((bucket, index) => {
-      if (index % every) return;
-      root.append(svg("text", { x: LEFT + index * slot, y: top - GAP + 16, class: "tick", "text-anchor": "middle" }, clockText(bucket.from, size)));
-    });
-    frame.replaceChildren(root);
-    choose(chosen !== null && chosen < buckets.length ? chosen : null);
+    root.append(...this.#axis(top - GAP + 16, width));
+    this.#frame.replaceChildren(root);
+    this.#select(this.#selected !== null && this.#selected < this.#buckets.length ? this.#selected : null);
   }
 
-  frame.addEventListener("pointerleave", () => choose(null));
-  frame.addEventListener("blur", () => choose(null));
-  frame.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step === undefined || !buckets.length) return;
-    event.preventDefault();
-    const from = chosen ?? (step > 0 ? -1 : buckets.length);
-    choose(Math.min(buckets.length - 1, Math.max(0, from + step)));
-  });
-  new ResizeObserver(draw).observe(frame);
+  #slotWidth = (width) => (width - LEFT - RIGHT) / this.#buckets.length;
+  #maximum = (key) => roundUp(Math.max(...this.#buckets.map((bucket) => bucket[key])));
 
-  return {
-    node,
-    show(next) {
-      buckets = next;
-      draw();
-      say();
-    },
-  };
+  /** The title of a series and the lines of its scale. */
+  #scale({ key, label, short, height }, top, width) {
+    const maximum = this.#maximum(key);
+    const ticks = [0, maximum / 2, maximum].filter(Number.isInteger);
+    return [
+      svg("text", { x: 0, y: top - 9, class: "chart-title" }, label),
+      ...ticks.flatMap((tick) => {
+        const y = top + height - (tick / maximum) * height;
+        return [
+          svg("line", { x1: LEFT, x2: width - RIGHT, y1: y, y2: y, class: tick ? "grid" : "base" }),
+          svg("text", { x: LEFT - 8, y: y + 4, class: "tick", "text-anchor": "end" }, short(tick)),
+        ];
+      }),
+    ];
+  }
+
+  #bars({ key, height }, row, top, width) {
+    const slot = this.#slotWidth(width);
+    const barWidth = Math.max(1, slot - Math.min(6, slot * 0.25));
+    const maximum = this.#maximum(key);
+    return this.#buckets.map((bucket, index) => {
+      const barHeight = bucket[key] ? Math.max(2, (bucket[key] / maximum) * height) : 0;
+      const x = LEFT + index * slot;
+      return svg("g", { class: `bar-slot series-${row}`, "data-index": index, onpointerenter: () => this.#select(index) },
+        svg("rect", { x, y: top, width: slot, height, class: "bar-background" }),
+        svg("rect", { x: x + (slot - barWidth) / 2, y: top + height - barHeight, width: barWidth, height: barHeight, rx: Math.min(2, barWidth / 3), class: "bar" }));
+    });
+  }
+
+  #axis(y, width) {
+    const bucketWidth = this.#buckets[0].to - this.#buckets[0].from;
+    const labelWidth = bucketWidth < 60 ? 68 : 52;
+    const slot = this.#slotWidth(width);
+    const every = Math.ceil(labelWidth / slot);
+    return this.#buckets.flatMap(({ from }, index) => (index % every
+      ? []
+      : [svg("text", { x: LEFT + index * slot, y, class: "tick", "text-anchor": "middle" }, axisLabel(from, bucketWidth))]));
+  }
 }
+
+/** The series of a chart that counts items, and of one that adds up their bytes. */
+export const itemSeries = (height) => ({ key: "items", label: "Items", format: (n) => plural(n, "item"), short: number, height });
+export const byteSeries = (height) => ({ key: "bytes", label: "Bytes", format: bytes, short: bytes, height });

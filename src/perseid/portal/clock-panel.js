@@ -1,102 +1,102 @@
-// The server's time in the top bar; with --test-clock also the means to stop and move it.
+// The server's clock in the top bar; with --test-clock also the controls to freeze and move it.
 
 import { clock } from "./clock.js";
-import { button, dialog, fill, form, h, icon, moment } from "./dom.js";
+import { dialog } from "./dialogs.js";
+import { button, errorBox, fill, form, h, icon } from "./elements.js";
+import { dateTime } from "./formats.js";
 
 const STEPS = [["10 s", 10], ["1 min", 60], ["1 h", 3_600], ["1 day", 86_400]];
 
-export function clockButton() {
-  const text = h("span", { class: "clock-text" });
-  const node = h("button", { type: "button", class: "clock", onclick: panel, "aria-haspopup": "dialog" }, icon("clock"), text);
-  const update = () => {
-    if (!node.isConnected && text.textContent) {
-      clock.removeEventListener("tick", update);
+/** Calls `update` when the clock changes, until the node is removed from the page. */
+function followClock(node, update) {
+  let wasConnected = false;
+  const follow = () => {
+    wasConnected ||= node.isConnected;
+    if (wasConnected && !node.isConnected) {
+      clock.removeEventListener("tick", follow);
+      clock.removeEventListener("change", follow);
       return;
     }
-    const [day, time] = moment(clock.now()).split(" ");
-    if (clock.isSilent) fill(text, "no answer");
-    else fill(text, h("span", { class: "day" }, `${day} `), time);
-    node.classList.toggle("frozen", clock.isFrozen && !clock.isSilent);
-    node.classList.toggle("silent", clock.isSilent);
-    const said = clock.isFrozen ? `${day} ${time}, standing still` : `${day} ${time}`;
-    node.setAttribute("aria-label", `Server clock ${clock.isSilent ? "gives no answer" : said}`);
-    node.title = title();
+    update();
   };
-  clock.addEventListener("tick", update);
-  clock.addEventListener("change", update);
+  clock.addEventListener("tick", follow);
+  clock.addEventListener("change", follow);
   update();
+}
+
+export function clockButton() {
+  const text = h("span", { class: "clock-text" });
+  const node = h("button", { type: "button", class: "clock", onclick: openPanel, "aria-haspopup": "dialog" }, icon("clock"), text);
+  followClock(node, () => {
+    const [day, time] = dateTime(clock.now()).split(" ");
+    if (clock.isUnreachable) fill(text, "no response");
+    else fill(text, h("span", { class: "day" }, `${day} `), time);
+    node.classList.toggle("frozen", clock.isFrozen && !clock.isUnreachable);
+    node.classList.toggle("unreachable", clock.isUnreachable);
+    const label = `${day} ${time}${clock.isFrozen ? ", frozen" : ""}`;
+    node.setAttribute("aria-label", `Server clock ${clock.isUnreachable ? "does not respond" : label}`);
+    node.title = tooltip();
+  });
   return node;
 }
 
-function title() {
-  if (clock.isSilent) return "The server does not answer";
-  if (!clock.isKnown) return "This machine's clock: the key may not ask for the server's";
-  return clock.isFrozen ? "The server's clock stands still" : "The server's clock";
+function tooltip() {
+  if (clock.isUnreachable) return "The server does not respond";
+  if (!clock.isKnown) return "Clock of this computer: this key may not read the server's clock";
+  return clock.isFrozen ? "Server clock (frozen)" : "Server clock";
 }
 
-function panel() {
+/** One or two sentences about the time that is shown. */
+function description() {
+  if (clock.isUnreachable) return `The server does not respond. ${clock.isKnown ? "This time is an estimate." : "This is the clock of this computer."}`;
+  if (!clock.isKnown) return "This is the clock of this computer: this key may not read the server's clock.";
+  if (clock.isHeld) return "The clock is frozen until the system clock reaches this time: the data was already used at this time. With --test-clock the server lets it run.";
+  if (!clock.isMovable) return "The clock follows the system clock. Start the server with --test-clock to freeze it or move it forward.";
+  return `The clock is ${clock.isFrozen ? "frozen" : "running"}.${clock.mayMove === false ? " This key can only read the clock." : ""}`;
+}
+
+function openPanel() {
   return dialog("Server clock", () => {
     const time = h("output", { class: "clock-large" });
     const state = h("p", { class: "muted" });
-    const problem = h("div", { class: "problem", role: "alert", hidden: true });
+    const error = errorBox();
     const controls = h("div", { class: "form" });
-    const body = h("div", { class: "clock-panel" }, time, state, problem, controls);
-    let drawnFor = null;
-    const draw = () => {
-      time.textContent = moment(clock.now());
-      const isOffered = clock.isMovable && clock.mayMove;
-      const wanted = `${isOffered} ${standing()}`;
-      if (drawnFor === wanted) return; // buttons keep their focus
-      drawnFor = wanted;
-      state.textContent = standing();
-      const hasFocus = controls.contains(document.activeElement);
-      fill(controls, isOffered && movable(move));
-      if (hasFocus) controls.querySelector("button")?.focus();
-    };
-    const move = async (how, what) => {
-      problem.hidden = true;
+    const node = h("div", { class: "clock-panel" }, time, state, error.node, controls);
+    const move = async (action, body) => {
+      error.hide();
       try {
-        await clock.move(how, what);
-      } catch (error) {
-        problem.textContent = error.message;
-        problem.hidden = false;
+        await clock.move(action, body);
+      } catch (failed) {
+        error.show(failed.message);
       }
     };
-    const update = () => {
-      if (!body.isConnected && drawnFor) {
-        clock.removeEventListener("tick", update);
-        clock.removeEventListener("change", update);
-        return;
-      }
-      draw();
-    };
-    draw();
-    clock.addEventListener("tick", update);
-    clock.addEventListener("change", update);
-    return body;
+    let drawn = null;
+    followClock(node, () => {
+      time.textContent = dateTime(clock.now());
+      const isOffered = clock.isMovable && clock.mayMove;
+      const next = `${isOffered} ${description()}`;
+      if (next === drawn) return; // the buttons keep their focus
+      drawn = next;
+      state.textContent = description();
+      const hadFocus = controls.contains(document.activeElement);
+      fill(controls, isOffered && moveControls(move));
+      if (hadFocus) controls.querySelector("button")?.focus();
+    });
+    return node;
   });
 }
 
-/** What can be said of the time that is shown. */
-function standing() {
-  if (clock.isSilent) return `The server does not answer. This is ${clock.isKnown ? "what its clock should say" : "this machine's clock"}.`;
-  if (!clock.isKnown) return "This is this machine's clock, because this key may not ask for the server's.";
-  if (clock.isHeld) return "It stands still until the system's clock gets there: this data has seen that time. With --test-clock the server lets it run on.";
-  if (!clock.isMovable) return "It follows the system. Start the server with --test-clock to stop it and move it forward.";
-  return `${clock.isFrozen ? "It stands still." : "It runs."}${clock.mayMove === false ? " This key can only read it." : ""}`;
-}
-
-function movable(move) {
-  const seconds = h("input", { type: "number", min: "0", step: "any", class: "seconds", "aria-label": "Seconds to move forward", value: "30", required: true });
+function moveControls(move) {
+  const seconds = h("input", { type: "number", min: "0", step: "any", class: "number-input", "aria-label": "Seconds to move forward", value: "30", required: true });
   return [
     h("div", { class: "row" },
       clock.isFrozen
-        ? button([icon("play"), "Let it run"], () => move("resume"), { kind: "primary" })
-        : button([icon("snow"), "Freeze"], () => move("freeze"), { kind: "primary" })),
+        ? button([icon("play"), "Resume"], () => move("resume"), { kind: "primary" })
+        : button([icon("freeze"), "Freeze"], () => move("freeze"), { kind: "primary" })),
     h("div", { class: "row wrap", role: "group", "aria-label": "Move forward" },
       STEPS.map(([label, step]) => button(`+ ${label}`, () => move("advance", { seconds: step })))),
     form(() => move("advance", { seconds: Number(seconds.value) }),
       h("footer", { class: "row start" }, seconds, h("span", {}, "second(s)"), button("Move forward", null, { type: "submit" }))),
-    h("p", { class: "hint" }, "Time only moves forward. What it ends is gone for good."),
+    h("p", { class: "hint" }, "The clock only moves forward. Items that expire when you move it cannot be restored."),
   ];
 }

@@ -1,104 +1,101 @@
-// The server's clock, followed closely enough for countdowns. It may stand still or leap ahead.
+// The server's clock, polled often enough for countdowns. It may be frozen or jump forward.
 
-import { admin, Unreachable } from "./api.js";
+import { admin, ServerUnreachable } from "./api.js";
 
-const OFTEN = 2_000; // for a clock that tests can move, and for a server that may be back any moment
-const SELDOM = 15_000;
+const SHORT_INTERVAL = 2_000; // milliseconds; for a clock that can be moved, and after a failure
+const LONG_INTERVAL = 15_000;
+const JUMP = 1.5; // seconds of difference that count as a jump
 
+/** Dispatches `tick` after each full second, `change` after each poll, `jump` after a jump. */
 class ServerClock extends EventTarget {
   isMovable = false;
-  mayMove = null; // whether this key may; null until that is known
+  mayMove = null; // whether this key may move it; null until that is known
   isFrozen = false;
-  isHeld = false; // it stands still until the system's clock gets there
-  isKnown = false; // until it has answered, and for keys that may not ask: then this machine's stands in
-  isSilent = false; // the server did not answer the last time
-  #offset = 0; // seconds from this page's own counter to the server's time
-  #stoodAt = 0;
-  #isOn = false;
-  #polling = 0;
-  #ticking = 0;
+  isHeld = false; // frozen until the system clock reaches it
+  isKnown = false; // false: this computer's clock is shown, because the server's was not read yet
+  isUnreachable = false; // the last poll failed
+  #offset = 0; // seconds from performance.now() to the server's time
+  #frozenAt = 0;
+  #isRunning = false;
+  #pollTimer = 0;
+  #tickTimer = 0;
 
-  /** Seconds since the epoch, as the server counts them. */
+  /** Seconds since the epoch by the server's clock. */
   now() {
-    return this.isFrozen ? this.#stoodAt : performance.now() / 1000 + this.#offset;
+    return this.isFrozen ? this.#frozenAt : performance.now() / 1000 + this.#offset;
   }
 
   start() {
     this.stop();
-    this.#isOn = true;
+    this.#isRunning = true;
     this.isKnown = this.isMovable = this.isFrozen = this.isHeld = false;
     this.mayMove = null;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
-    document.addEventListener("visibilitychange", this.#look);
-    this.#look();
+    document.addEventListener("visibilitychange", this.#poll);
+    this.#poll();
     this.#tick();
   }
 
   stop() {
-    this.#isOn = false;
-    document.removeEventListener("visibilitychange", this.#look);
-    clearTimeout(this.#polling);
-    clearTimeout(this.#ticking);
+    this.#isRunning = false;
+    document.removeEventListener("visibilitychange", this.#poll);
+    clearTimeout(this.#pollTimer);
+    clearTimeout(this.#tickTimer);
   }
 
-  #look = async () => {
-    clearTimeout(this.#polling);
+  #poll = async () => {
+    clearTimeout(this.#pollTimer);
     if (document.hidden) return;
-    await this.sync();
-    if (!this.#isOn) return; // stopped while it was asking
-    clearTimeout(this.#polling);
-    this.#polling = setTimeout(this.#look, this.isMovable || this.isSilent ? OFTEN : SELDOM);
+    await this.#read();
+    if (!this.#isRunning) return; // stopped during the request
+    clearTimeout(this.#pollTimer);
+    this.#pollTimer = setTimeout(this.#poll, this.isMovable || this.isUnreachable ? SHORT_INTERVAL : LONG_INTERVAL);
   };
 
-  async sync() {
-    const sent = performance.now();
+  async #read() {
+    const sentAt = performance.now();
     try {
-      this.#take(await admin("GET", ["clock"]), sent);
-      this.isSilent = false;
-      if (this.isMovable) this.mayMove ??= await isMasters();
+      this.#update(await admin("GET", ["clock"]), sentAt);
+      this.isUnreachable = false;
+      if (this.isMovable) this.mayMove ??= await hasMasterKey();
     } catch (error) {
-      // What was known last, or else this machine's time, is the best guess left.
-      this.isSilent = error instanceof Unreachable;
+      // The last known time, or else this computer's time, is shown as an estimate.
+      this.isUnreachable = error instanceof ServerUnreachable;
     }
     this.dispatchEvent(new Event("change"));
   }
 
-  /** freeze, resume, advance {seconds} or set {to}. */
-  async move(how, body) {
-    const sent = performance.now();
-    this.#take(await admin("POST", ["clock", how], body), sent);
+  /** Action: freeze, resume, advance {seconds} or set {to}. */
+  async move(action, body) {
+    const sentAt = performance.now();
+    this.#update(await admin("POST", ["clock", action], { body }), sentAt);
     this.dispatchEvent(new Event("change"));
   }
 
-  #take(answer, sent) {
-    const received = performance.now();
-    const before = this.isKnown ? this.now() : null;
+  #update(state, sentAt) {
+    const previous = this.isKnown ? this.now() : null;
     this.isKnown = true;
-    this.isMovable = answer.movable;
-    this.isHeld = answer.heldUntil !== null;
-    this.isFrozen = Boolean(answer.frozen) || this.isHeld;
-    this.#stoodAt = answer.now;
-    this.#offset = answer.now - (sent + received) / 2000;
-    // A leap: whoever shows what the server holds has to look again.
-    const leapt = before !== null && Math.abs(answer.now - before) > 1.5;
+    this.isMovable = state.movable;
+    this.isHeld = state.heldUntil !== null;
+    this.isFrozen = Boolean(state.frozen) || this.isHeld;
+    this.#frozenAt = state.now;
+    this.#offset = state.now - (sentAt + performance.now()) / 2000;
     this.#tick();
-    if (leapt) this.dispatchEvent(new Event("leap"));
+    if (previous !== null && Math.abs(state.now - previous) > JUMP) this.dispatchEvent(new Event("jump"));
   }
 
-  /** A `tick` event just after each of the server's full seconds. */
   #tick() {
-    clearTimeout(this.#ticking);
+    clearTimeout(this.#tickTimer);
     this.dispatchEvent(new Event("tick"));
-    if (!this.isFrozen) {
-      const now = this.now();
-      const wait = (Math.floor(now) + 1 - now) * 1000 + 5;
-      this.#ticking = setTimeout(() => this.#tick(), wait);
-    }
+    if (this.isFrozen) return;
+    const now = this.now();
+    const untilNextSecond = (Math.floor(now) + 1 - now) * 1000 + 5;
+    this.#tickTimer = setTimeout(() => this.#tick(), untilNextSecond);
   }
 }
 
-/** Whether the key is more than one that reads: asks for something only a master key gets. */
-async function isMasters() {
+/** Requests something that read-only keys may not read. */
+async function hasMasterKey() {
   try {
     await admin("GET", ["sweeper"]);
     return true;

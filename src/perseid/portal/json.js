@@ -1,41 +1,32 @@
-// JSON as text: laid out, taken apart and coloured without reading numbers, so that what a server
-// sent with twenty digits is what is shown and saved.
+// JSON as text: formatted and split without parsing numbers, so that a number of twenty digits is
+// shown and saved unchanged.
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
-const EMPTY = { "{": "}", "[": "]" };
+const CLOSING = { "{": "}", "[": "]" };
+const isOpening = (token) => token === "{" || token === "[";
+const isClosing = (token) => token === "}" || token === "]";
 
-/** The same JSON with a line for each member. */
+export const tokensOf = (text) => text.match(TOKENS) ?? [];
+export const tokenMatches = (text) => text.matchAll(TOKENS);
+
+/** The same JSON with one line for each member. */
 export function pretty(text, indent = "  ") {
-  const tokens = text.match(TOKENS) ?? [];
+  const tokens = tokensOf(text);
+  const newLine = (depth) => `\n${indent.repeat(depth)}`;
+  const isEmptyAt = (i) => CLOSING[tokens[i]] === tokens[i + 1];
   let depth = 0;
   let out = "";
-  const line = () => `\n${indent.repeat(depth)}`;
   tokens.forEach((token, i) => {
-    if (token in EMPTY) {
-      if (tokens[i + 1] === EMPTY[token]) {
-        out += token;
-      } else {
-        depth += 1;
-        out += token + line();
-      }
-    } else if (token === "}" || token === "]") {
-      if (tokens[i - 1] in EMPTY && EMPTY[tokens[i - 1]] === token) {
-        out += token;
-      } else {
-        depth -= 1;
-        out += line() + token;
-      }
-    } else if (token === ",") {
-      out += token + line();
-    } else {
-      out += token === ":" ? ": " : legible(token);
-    }
+    if (isOpening(token)) out += token + (isEmptyAt(i) ? "" : newLine(++depth));
+    else if (isClosing(token)) out += (isOpening(tokens[i - 1]) && isEmptyAt(i - 1) ? "" : newLine(--depth)) + token;
+    else if (token === ",") out += token + newLine(depth);
+    else out += token === ":" ? ": " : withoutEscapes(token);
   });
   return out;
 }
 
-/** A string with its letters as letters, where a client sent them as \u escapes. */
-function legible(token) {
+/** A JSON string with characters instead of the \u escapes that some clients send. */
+function withoutEscapes(token) {
   if (token[0] !== '"' || !token.includes("\\u")) return token;
   try {
     return JSON.stringify(JSON.parse(token));
@@ -45,67 +36,68 @@ function legible(token) {
 }
 
 /** The members of an array as texts, or those of an object as [name, text]. */
-export function parts(text) {
-  const found = [];
+export function members(text) {
+  const list = [];
+  const isObject = text.trimStart().startsWith("{");
   let depth = 0;
   let start = 0;
   let name = null;
-  const isObject = text.trimStart().startsWith("{");
-  for (const match of text.matchAll(TOKENS)) {
-    const [token] = match;
-    if (token in EMPTY) {
+  for (const { 0: token, index } of tokenMatches(text)) {
+    if (isOpening(token)) {
       depth += 1;
-      if (depth === 1) start = match.index + 1;
+      if (depth === 1) start = index + 1;
     } else if (depth === 1 && token === ":") {
-      name = JSON.parse(text.slice(start, match.index));
-      start = match.index + 1;
-    } else if (token === "}" || token === "]" || (depth === 1 && token === ",")) {
+      name = JSON.parse(text.slice(start, index));
+      start = index + 1;
+    } else if (isClosing(token) || (depth === 1 && token === ",")) {
       if (depth === 1) {
-        const part = text.slice(start, match.index).trim();
-        if (part) found.push(isObject ? [name, part] : part);
-        start = match.index + 1;
+        const member = text.slice(start, index).trim();
+        if (member) list.push(isObject ? [name, member] : member);
+        start = index + 1;
       }
       if (token !== ",") depth -= 1;
     }
   }
-  return found;
+  return list;
 }
 
 /** The properties that the server adds to each item. */
-export const SYSTEM = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
+export const SYSTEM_PROPERTIES = new Set(["_rid", "_self", "_etag", "_attachments", "_ts"]);
 
-/** The texts of the items or rows on a page of the server's. */
-export const documents = (text) => parts(parts(text).find(([name]) => name === "Documents")[1]);
+export const isUserProperty = ([name]) => !SYSTEM_PROPERTIES.has(name);
 
-/** The same JSON without the white space between its tokens. */
-export const compact = (text) => (text.match(TOKENS) ?? []).join("");
+/** The JSON texts of the items or rows in a response of the server. */
+export const documents = (text) => members(members(text).find(([name]) => name === "Documents")[1]);
 
-/** The same on one line for people: letters as letters. */
-export const inline = (text) => (text.match(TOKENS) ?? []).map(legible).join("");
+/** The same JSON without white space between its tokens. */
+export const compact = (text) => tokensOf(text).join("");
 
-/** An object's text from its members. */
-export function joined(members) {
-  return `{${members.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;
+/** The same JSON on one line for display, without \u escapes. */
+export const singleLine = (text) => tokensOf(text).map(withoutEscapes).join("");
+
+/** The text of an object with these members. */
+export function objectText(list) {
+  return `{${list.map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",")}}`;
 }
 
-/** Where and why a text is not JSON, or null if it is. */
-export function flaw(text) {
+/** Where and why a text is not valid JSON, or null if it is valid. */
+export function jsonError(text) {
   try {
     JSON.parse(text);
     return null;
   } catch (error) {
-    const at = Number(/position (\d+)/.exec(error.message)?.[1] ?? breach(text)); // of long texts, browsers do not say
-    const reason = error.message.replace(/^JSON\.parse: /, "").replace(/,? ?\.{3}?"[^]*$/, "");
-    const why = reason.replace(/ in JSON at position.*$/, "").replace(/ \(line.*$/, "");
+    const at = Number(/position (\d+)/.exec(error.message)?.[1] ?? errorPosition(text)); // browsers omit it for long texts
+    const message = error.message.replace(/^JSON\.parse: /, "").replace(/,? ?\.{3}?"[^]*$/, "");
+    const reason = message.replace(/ in JSON at position.*$/, "").replace(/ \(line.*$/, "");
     const before = text.slice(0, at).split("\n");
-    return { why, at, line: before.length, column: before.at(-1).length + 1 };
+    return { reason, at, line: before.length, column: before.at(-1).length + 1 };
   }
 }
 
 const SPACE = /[ \t\n\r]*/y;
-const STRICT = /("[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[^"\\\x00-\x1f]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|([{}[\]:,])/y;
+const STRICT_TOKEN = /("[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[^"\\\x00-\x1f]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|([{}[\]:,])/y;
 const VALUE = { string: "rest", scalar: "rest", "{": "first name", "[": "first" };
-// What may come where, and what is wanted after it.
+// For each state: the tokens that are allowed, and the state after each of them.
 const GRAMMAR = {
   value: VALUE,
   first: { ...VALUE, "]": "rest" },
@@ -115,59 +107,21 @@ const GRAMMAR = {
   rest: { ",": "value", "}": "rest", "]": "rest" },
 };
 
-/** Where a text stops being JSON. */
-function breach(text) {
+/** The position of the first token that JSON does not allow. */
+function errorPosition(text) {
   const open = [];
-  let wanted = "value";
-  for (let end = 0; ; end = STRICT.lastIndex) {
+  let state = "value";
+  for (let end = 0; ; end = STRICT_TOKEN.lastIndex) {
     SPACE.lastIndex = end;
     SPACE.exec(text);
-    const at = (STRICT.lastIndex = SPACE.lastIndex);
-    const match = STRICT.exec(text);
-    if (!match || (wanted === "rest" && !open.length)) return at;
+    const at = (STRICT_TOKEN.lastIndex = SPACE.lastIndex);
+    const match = STRICT_TOKEN.exec(text);
+    if (!match || (state === "rest" && !open.length)) return at;
     const token = match[2] ?? (match[1] ? "string" : "scalar");
-    wanted = GRAMMAR[wanted][token];
-    if (!wanted) return at;
-    if (token in EMPTY) open.push(token);
-    else if ((token === "}" || token === "]") && EMPTY[open.pop()] !== token) return at;
-    else if (token === "," && open.at(-1) === "{") wanted = "name";
+    state = GRAMMAR[state][token];
+    if (!state) return at;
+    if (isOpening(token)) open.push(token);
+    else if (isClosing(token) && CLOSING[open.pop()] !== token) return at;
+    else if (token === "," && open.at(-1) === "{") state = "name";
   }
-}
-
-const WORDS = /^(?:true|false|null)$/;
-
-/** Spans of [class, text] that cover the whole text. */
-export function* jsonSpans(text) {
-  let end = 0;
-  for (const match of text.matchAll(TOKENS)) {
-    if (match.index > end) yield ["", text.slice(end, match.index)];
-    end = match.index + match[0].length;
-    const token = match[0];
-    if (token[0] === '"') yield [/^\s*:/.test(text.slice(end, end + 40)) ? "name" : "string", token];
-    else if (/^[{}[\]:,]$/.test(token)) yield ["mark", token];
-    else yield [WORDS.test(token) ? "word" : "number", token];
-  }
-  if (end < text.length) yield ["", text.slice(end)];
-}
-
-const SQL = /--[^\n]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|@\w+|\b\d+(?:\.\d+)?\b|\b[a-z_]\w*\b/gi;
-const KEYWORDS = new Set(
-  ("select top distinct value as from in join where order by group asc desc offset limit and or not"
-    + " between like escape exists array null true false undefined rank").split(" "),
-);
-
-export function* sqlSpans(text) {
-  let end = 0;
-  for (const match of text.matchAll(SQL)) {
-    if (match.index > end) yield ["", text.slice(end, match.index)];
-    const token = match[0];
-    end = match.index + token.length;
-    if (token.startsWith("--")) yield ["mark", token];
-    else if (token[0] === "'" || token[0] === '"') yield ["string", token];
-    else if (token[0] === "@") yield ["name", token];
-    else if (/^\d/.test(token)) yield ["number", token];
-    else if (KEYWORDS.has(token.toLowerCase())) yield ["word", token];
-    else yield ["", token];
-  }
-  if (end < text.length) yield ["", text.slice(end)];
 }

@@ -1,4 +1,4 @@
-// Addresses within the page: #/database/container/tab/…, each name escaped.
+// Addresses within the page: #/database/container/tab/…, each name percent-encoded.
 
 export const TABS = {
   items: "Items",
@@ -18,18 +18,18 @@ export function parse(hash) {
   try {
     names = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
   } catch {
-    // An address nobody wrote: the overview will do.
+    // Not a valid address: show the overview.
   }
   const [database, container, tab = "items", ...rest] = names;
   const isUnknown = !Object.hasOwn(TABS, tab);
   return { database, container, tab: isUnknown ? "items" : tab, rest: isUnknown ? [] : rest, isUnknown };
 }
 
-export function go(place) {
-  location.hash = link(place);
+export function go(route) {
+  location.hash = link(route);
 }
 
-/** The same page under another address; the one it had is no way back. */
-export function readdress(place) {
-  location.replace(link(place));
+/** Changes the address of the current page without a new entry in the history. */
+export function replaceRoute(route) {
+  location.replace(link(route));
 }

@@ -1,6 +1,7 @@
-"""Query text in, compiled query out; pure, and blind to where documents come from.
+"""The query language: turns query text into a compiled query and runs it over documents.
 
-`compile_query` is the way in, `executor` runs what it gives.
+Pure: it reads no store, no clock and no settings. Callers compile with `compile_query` and run the
+result with `run` or `prepare`.
 """
 
 from __future__ import annotations
@@ -43,28 +44,29 @@ __all__ = [
     "validate_computed",
 ]
 
-# A name and the text of its query, as the container has them.
+# The computed properties of a container: the name and the query text of each.
 Computed = tuple[tuple[str, str], ...]
 
-# Long texts are generated and seldom come twice; a few of them weigh as much as all short ones.
+# Long texts are generated and rarely repeat, and a few of them take as much memory as all short
+# ones, so they have a small cache of their own.
 _SHORT_TEXT: Final = 8 * 1024
-# A definition is read inside a query's own expressions, so it may use a part of their depth only.
+# A definition is bound inside the expressions of a query, so it may use a part of their depth only.
 _DEFINITION_DEPTH: Final = 50
 _SYSTEM_NAMES: Final = SYSTEM_PROPERTIES | {"id"}
 
 
 def compile_query(text: str, computed: Computed = ()) -> CompiledQuery:
-    """The query of `text`, ready to run; raises QueryError if it is none.
+    """The compiled query of `text`; raises QueryError if `text` is not a valid query.
 
-    `computed` are the container's computed properties, which the query reads like stored ones.
+    `computed` are the container's computed properties; the query reads them like stored ones.
     """
-    remember = _compile_short if len(text) <= _SHORT_TEXT else _compile_long
-    return remember(text, computed)
+    compile_cached = _compile_short if len(text) <= _SHORT_TEXT else _compile_long
+    return compile_cached(text, computed)
 
 
 @lru_cache(maxsize=256)
 def compile_condition(text: str) -> CompiledQuery:
-    """The query that gives a document back if it meets the condition `FROM c WHERE …`."""
+    """A query that returns a document if it meets the condition `FROM c WHERE …`."""
     return compile_program(bind(parse_condition(text), text, {}), text)
 
 
@@ -102,7 +104,10 @@ def _definition(text: str) -> Definition:
 
 
 def _is_definition(query: Query) -> bool:
-    """True for SELECT VALUE over whole items and nothing else; groups do not show in the syntax."""
+    """True for a plain SELECT VALUE over whole items.
+
+    Aggregates without GROUP BY are not visible in the syntax; the caller checks the bound query.
+    """
     select, sources = query.select, query.sources
     return (
         select.shape == "VALUE"
@@ -124,5 +129,5 @@ def _may_define(function: str) -> bool:
     return builtin is not None and builtin.deterministic and not spatial
 
 
-def _bad_definition(why: str) -> BadRequest:
-    return BadRequest(f"One of the specified inputs is invalid: {why}.")
+def _bad_definition(reason: str) -> BadRequest:
+    return BadRequest(f"One of the specified inputs is invalid: {reason}.")

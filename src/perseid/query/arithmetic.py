@@ -1,6 +1,7 @@
-"""What the operators of arithmetic, bits and NOT make of values.
+"""The arithmetic, bit and NOT operators as functions of values.
 
-Arithmetic is that of doubles; bits are those of 32-bit integers, as in JavaScript.
+Arithmetic is IEEE double arithmetic; bit operators work on 32-bit integers, as in JavaScript.
+Binary operators expect numbers: the caller checks the types.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 from perseid.query.values import UNDEFINED
 
 NUMBERS: Final = frozenset({int, float})
-# Whole numbers up to here are exact as doubles, so integer arithmetic gives the same answer.
+# Integers up to this size are exact as doubles, so integer arithmetic gives the same result.
 _EXACT: Final = 2**53
 
 
@@ -35,7 +36,8 @@ def _as_doubles(apply: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return apply(float(a), float(b))
 
 
-def _divide(a: Any, b: Any) -> float:
+def divide(a: Any, b: Any) -> float:
+    """IEEE division: dividing by zero gives an infinity or NaN."""
     if b:
         return float(a) / float(b)
     if not a or math.isnan(a):
@@ -44,14 +46,14 @@ def _divide(a: Any, b: Any) -> float:
 
 
 def _remainder(a: Any, b: Any) -> float:
-    """What is left with the sign of the dividend, as in C."""
+    """The remainder with the sign of the dividend, as in C."""
     if not b or math.isinf(a):
         return math.nan
     return math.fmod(a, b)
 
 
 def _int32(x: Any) -> int:
-    """`x` as JavaScript takes it for bits: whole, wrapped to 32 bits, 0 if there is no such."""
+    """`x` as JavaScript converts it: truncated, wrapped to 32 bits, 0 for NaN and infinities."""
     if type(x) is float:
         if not math.isfinite(x):
             return 0
@@ -81,7 +83,7 @@ BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": partial(_as_doubles, operator.add),
     "-": partial(_as_doubles, operator.sub),
     "*": partial(_as_doubles, operator.mul),
-    "/": _divide,
+    "/": divide,
     "%": _remainder,
     "&": lambda a, b: _int32(a) & _int32(b),
     "|": lambda a, b: _int32(a) | _int32(b),

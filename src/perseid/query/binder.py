@@ -1,8 +1,8 @@
-"""Names into slots of a row: the last place where a query can earn a 400 before it runs.
+"""Binds names to slots of a row; the last stage that can reject a query before it runs.
 
-Resolves aliases, parameters, functions and computed properties, checks argument counts and
-counts of rows, and separates what belongs to a row from what belongs to a group. A bound query
-needs no scopes any more: every name is a position in one flat row.
+Resolves aliases, parameters, functions and computed properties, checks the numbers of arguments and
+of OFFSET, LIMIT and TOP, and separates values of a row from values of a group. A bound query has no
+scopes: every name is an index into one flat row. Nothing is evaluated here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from perseid.query.nodes import (
 )
 from perseid.query.parser import literal
 
-# The first slots of every row; aliases, parameters and groups follow.
+# The first slots of every row; those of aliases, parameters and groups follow.
 CONTEXT_SLOT: Final = 0
 DOCUMENTS_SLOT: Final = 1
 _FIRST_FREE_SLOT: Final = 2
@@ -60,13 +60,13 @@ _COUNT_LIMITS: Final = {
     "LIMIT": ("SC2061", "The LIMIT count value exceeds the maximum allowed value."),
     "OFFSET": ("SC2062", "The OFFSET count value exceeds the maximum allowed value."),
 }
-# Functions the service has and this package's tables may not; named so that the refusal is fair.
+# Functions of the service that may be missing here: the error says so, not that they are unknown.
 _SERVICE_PREFIXES: Final = ("ST_", "VECTORDISTANCE", "FULLTEXT", "_FULLTEXT", "UDF.")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A bound query, the slots of its parameters by name, and the length of its rows."""
+    """A bound query, the slots of its parameters by name, and the number of slots of a row."""
 
     query: BoundQuery
     parameters: Mapping[str, int]
@@ -75,21 +75,21 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A computed property: an expression over the item that it calls `alias`."""
+    """A computed property: an expression over the item, which it calls `alias`."""
 
     alias: str
     expr: Expr
 
 
 def bind(query: Query, text: str, computed: Mapping[str, Definition]) -> Program:
-    """`query` ready to compile; `text` is what it was parsed from, for quoting."""
+    """`query` ready to compile; `text` is its source, which error messages quote."""
     binder = _Binder(text, computed)
     bound = binder.query(query, _Scope(None), owns_container=True)
     return Program(bound, binder.parameters, binder.slots)
 
 
 def check_count(clause: str, value: Any, start: int, end: int) -> int:
-    """`value` as the number of rows that TOP, OFFSET or LIMIT asks for."""
+    """`value` as the count of a TOP, OFFSET or LIMIT clause; rejects other values."""
     code, message = _COUNT_LIMITS[clause]
     if type(value) is float and value.is_integer():
         value = int(value)
@@ -104,7 +104,7 @@ def check_count(clause: str, value: Any, start: int, end: int) -> int:
 
 @dataclass(slots=True)
 class _Scope:
-    """The aliases of one FROM; `outer` is the query around it."""
+    """The aliases of one FROM clause; `outer` is the scope of the enclosing query."""
 
     outer: _Scope | None
     slots: dict[str, int] = field(default_factory=dict)
@@ -124,13 +124,13 @@ class _Binder:
     computed: Mapping[str, Definition]
     parameters: dict[str, int] = field(default_factory=dict)
     slots: int = _FIRST_FREE_SLOT
-    # Where the expression at hand stands.
+    # Where the current expression is.
     scope: _Scope = field(default_factory=lambda: _Scope(None))
     clause: str = ""
-    # The aggregates of the query at hand; None where it may have none.
+    # The aggregates of the current query; None in clauses where they are not allowed.
     aggregates: list[Aggregate] | None = None
     in_aggregate: bool = False
-    # Slots that hold whole items, whose computed properties can be read.
+    # Slots of whole items; only those have computed properties.
     items: set[int] = field(default_factory=set)
 
     def new_slot(self) -> int:
@@ -140,21 +140,21 @@ class _Binder:
     # --- queries
 
     def query(self, node: Query, outer: _Scope, *, owns_container: bool) -> BoundQuery:
-        around = (self.scope, self.clause, self.aggregates, self.in_aggregate)
+        outer_state = (self.scope, self.clause, self.aggregates, self.in_aggregate)
         self.scope, self.in_aggregate = _Scope(outer), False
         self.check_clauses(node)
         sources, root = self.sources(node, owns_container=owns_container)
         own = frozenset(source.slot for source in sources)
         where = self.within("WHERE", lambda: self.maybe(node.where))
         keys = self.within("GROUP BY", lambda: tuple(self.expr(e) for e in node.group_by))
-        found: list[Aggregate] = []
-        items = self.within("SELECT", lambda: self.select_items(node, sources), found)
-        order_by = self.within("ORDER BY", lambda: self.order_items(node), found)
+        aggregates: list[Aggregate] = []
+        items = self.within("SELECT", lambda: self.select_items(node, sources), aggregates)
+        order_by = self.within("ORDER BY", lambda: self.order_items(node), aggregates)
         grouping = _Grouping(
             self.text,
             own,
             [Grouped(self.new_slot(), key, start=key.start, end=key.end) for key in keys],
-            {aggregate: self.new_slot() for aggregate in found},
+            {aggregate: self.new_slot() for aggregate in aggregates},
         )
         if grouping.keys or grouping.aggregates:
             items = tuple(
@@ -182,7 +182,7 @@ class _Binder:
             start=node.start,
             end=node.end,
         )
-        self.scope, self.clause, self.aggregates, self.in_aggregate = around
+        self.scope, self.clause, self.aggregates, self.in_aggregate = outer_state
         return replace(bound, has_subqueries=_has_subqueries(bound))
 
     def check_clauses(self, node: Query) -> None:
@@ -269,7 +269,7 @@ class _Binder:
     def derived(
         self, source: FromSource, name: str | None, *, owns_container: bool = False
     ) -> BoundSource:
-        """An input that is computed from earlier ones."""
+        """An input that is evaluated for each row of the earlier ones."""
         collection: Expr | BoundQuery
         if isinstance(source.collection, Query):
             collection = self.query(source.collection, self.scope, owns_container=owns_container)
@@ -320,26 +320,27 @@ class _Binder:
         return Property(target, node.name, start=node.start, end=node.end)
 
     def index(self, node: Index) -> Expr:
-        """`c[@name]` may turn out to name a computed property."""
-        target, at = self.expr(node.target), self.expr(node.index)
-        found: Expr = Index(target, at, start=node.start, end=node.end)
-        # No other expression: it would stand here twice, and in brackets within brackets too often.
+        """An element; the parameter of `c[@name]` may name a computed property."""
+        target, index = self.expr(node.target), self.expr(node.index)
+        element: Expr = Index(target, index, start=node.start, end=node.end)
+        # Only parameters: the index is copied for each computed property, and a nested expression
+        # would grow exponentially.
         if (
-            isinstance(at, BoundParameter)
+            isinstance(index, BoundParameter)
             and isinstance(target, Alias)
             and target.slot in self.items
         ):
             for name, definition in self.computed.items():
                 computed = self.computed_property(node, name, target.slot, definition)
-                is_named = Binary("=", at, literal(name), start=node.start, end=node.end)
-                found = Conditional(is_named, computed, found, start=node.start, end=node.end)
-        return found
+                is_named = Binary("=", index, literal(name), start=node.start, end=node.end)
+                element = Conditional(is_named, computed, element, start=node.start, end=node.end)
+        return element
 
     def computed_property(
         self, node: Property | Index, name: str, slot: int, definition: Definition
     ) -> Expr:
         scope, computed = self.scope, self.computed
-        # A definition sees the item as stored, not other computed properties.
+        # A definition reads stored properties only, no other computed ones.
         self.scope, self.computed = _Scope(None, {definition.alias: slot}), {}
         expr = self.expr(definition.expr)
         self.scope, self.computed = scope, computed
@@ -380,7 +381,7 @@ class _Binder:
         if node.kind != "ALL":
             query = self.query(node.query, self.scope, owns_container=False)
             return BoundSubquery(node.kind, query, start=node.start, end=node.end)
-        # True of all rows: there is none that the condition refuses.
+        # ALL is true if no row fails the condition.
         where = node.query.where
         refused = literal(False) if where is None else Unary("NOT", where)
         query = self.query(replace(node.query, where=refused), self.scope, owns_container=False)
@@ -400,7 +401,7 @@ _SPECIAL: Final[dict[type, Callable[[_Binder, Any], Expr]]] = {
 
 @dataclass(slots=True)
 class _Grouping:
-    """Moves expressions from rows to groups, and refuses what only a row could tell."""
+    """Rewrites expressions over rows for groups; rejects those that only a row can answer."""
 
     text: str
     own: frozenset[int]
@@ -432,7 +433,7 @@ class _Grouping:
         return None
 
     def path(self, node: Expr) -> Expr:
-        """A path that begins at a key or outside this query's own inputs."""
+        """A path that begins at a GROUP BY key or outside this query's own inputs."""
         links: list[Property | Index] = []
         base: Expr = node
         while isinstance(base, Property | Index):
@@ -457,7 +458,7 @@ class _Grouping:
         return base
 
     def query(self, query: BoundQuery) -> BoundQuery:
-        """A query inside this one, whose references to this one's inputs need the same care."""
+        """A subquery: its references to inputs of this query are rewritten, too."""
         return replace(
             query,
             items=tuple(replace(item, expr=self.lift(item.expr)) for item in query.items),
@@ -469,7 +470,7 @@ class _Grouping:
         )
 
     def inner(self, node: Grouped) -> Grouped:
-        """A group's value of a query inside this one; an aggregate there is not one of these."""
+        """A group value of a subquery; its aggregates do not belong to this query."""
         aggregate = isinstance(node.expr, Aggregate)
         expr = rebuilt(node.expr, self.lift) if aggregate else self.lift(node.expr)
         return Grouped(node.slot, expr, start=node.start, end=node.end)
@@ -505,12 +506,12 @@ def named_items(select: Select) -> Iterator[tuple[str, SelectItem]]:
 
 
 def own_name(node: Expr) -> str | None:
-    """The name that an expression brings along when nothing names it."""
+    """The name of a property or identifier in the result if it has no alias."""
     return node.name if isinstance(node, Identifier | Property) else None
 
 
 def _head(node: Expr) -> Identifier | None:
-    """The name that a path begins with."""
+    """The identifier that a path begins with."""
     while isinstance(node, Property | Index):
         node = node.target
     return node if isinstance(node, Identifier) else None

@@ -1,6 +1,7 @@
-"""The closures that expressions are made of: each takes a row and gives a value.
+"""The closures that compiled expressions consist of: each takes a row and returns a value.
 
-What they get are closures again, so nothing here knows a node of the syntax tree.
+They are built from other closures; nothing here knows the nodes of the syntax tree. They run
+once per row, so the comparisons are written out where a shared helper would cost a call.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from perseid.query.values import (
 )
 from perseid.query.work_limit import EXPENSIVE_STEPS
 
-# The call context, the documents, then a slot for every alias, parameter, group value and
-# remembered result.
+# The call context, the documents, then a slot for every alias, parameter, group value and value
+# kept per run.
 SlotRow: TypeAlias = list[Any]
 Fn: TypeAlias = Callable[[SlotRow], Any]
 ResultIterator: TypeAlias = Callable[[SlotRow], Iterator[Any]]
 
-# Types whose members `==` compares as the language does, when both sides have the same one; among
-# integers those of 64 bits, since longer ones are doubles.
+# Types that `==` compares as the language does, if both sides have the same type. So do integers of
+# 64 bits; longer ones are doubles.
 _PLAIN: Final = frozenset({str, bool, type(None)})
 _NESTED: Final = frozenset({list, dict})
-# Characters of a text times those of a pattern of LIKE that are one step.
+# 2**14 characters of the text times characters of a LIKE pattern are one step.
 _LIKE_SHIFT: Final = 14
 
 
@@ -47,7 +48,7 @@ _LIKE_SHIFT: Final = 14
 
 
 def slot_path(slot: int, names: list[str]) -> Fn:
-    """A path below an alias; the short ones that fill most queries do without a loop."""
+    """A path below an alias; a single name, the most frequent path, needs no loop."""
     if len(names) == 1:
         (name,) = names
 
@@ -158,7 +159,7 @@ def between(operand: Fn, low: Fn, high: Fn) -> Fn:
 
 @dataclass(slots=True)
 class Choices:
-    """The items of an IN, ready to be looked up."""
+    """The items of IN (…), prepared for lookup."""
 
     values: list[Any]
     keys: frozenset[Any]
@@ -167,7 +168,7 @@ class Choices:
 
     def __post_init__(self) -> None:
         self.strings = frozenset(value for value in self.values if type(value) is str)
-        # Comparing with undefined is undefined, and so is not finding a value next to one.
+        # If an item is undefined, a value that equals no item gives undefined, not false.
         self.otherwise = UNDEFINED if canonical(UNDEFINED) in self.keys else False
 
     def holds(self, value: Any) -> Any:
@@ -213,7 +214,7 @@ def _any_equal(value: Any, items: Iterable[Any]) -> Truth:
 
 
 def _decided_by(decisive: bool, runs: Sequence[Fn]) -> Fn:
-    """AND, which false decides, or OR, which true does; what is no truth value is undefined."""
+    """AND, which false decides, or OR, which true decides; other values count as undefined."""
     otherwise = not decisive
 
     def decide(row: SlotRow) -> Any:
@@ -313,16 +314,16 @@ def like_of(escape: str, operand: Fn, pattern: Fn) -> Fn:
 
 
 def object_of(names: Sequence[str], runs: Sequence[Fn]) -> Fn:
-    """A closure that makes an object of what is defined; a repeated name has its last value."""
+    """A closure that builds an object of the defined values; the last of equal names counts."""
     members = tuple(dict(zip(names, runs, strict=True)).items())
 
     def make(row: SlotRow) -> dict[str, Any]:
-        members_made = {}
+        built = {}
         for name, run in members:
             value = run(row)
             if value is not UNDEFINED:
-                members_made[name] = value
-        return members_made
+                built[name] = value
+        return built
 
     return make
 
@@ -370,7 +371,7 @@ def _first(rows: ResultIterator) -> Fn:
 def _last(rows: ResultIterator) -> Fn:
     def last(row: SlotRow) -> Any:
         value: Any = UNDEFINED
-        for value in rows(row):  # noqa: B007  # the last one is the answer
+        for value in rows(row):  # noqa: B007  # only the last value is needed
             pass
         return value
 

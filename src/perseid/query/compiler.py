@@ -1,7 +1,7 @@
-"""Expressions into Python closures over a row, once per query.
+"""Compiles bound expressions into Python closures over a row, once per query.
 
-Constants are folded here; what depends on parameters and the time alone is worked out once per run
-and remembered in a slot of its own. Queries inside expressions are not compiled here but by the
+Constant expressions are folded here. Expressions that depend only on parameters and the time are
+evaluated once per run and kept in a slot of their own. Subqueries are not compiled here but by the
 function given to the compiler.
 """
 
@@ -61,7 +61,7 @@ from perseid.query.nodes import (
     Unary,
 )
 
-# In a slot that nothing has been written to yet.
+# The content of a slot that has not been written yet.
 EMPTY: Final = object()
 
 # When the value of an expression can be known.
@@ -72,7 +72,7 @@ _FOLDING_ROW: Final[SlotRow] = [CallContext(0.0, lambda: 0.0)]
 
 @dataclass(frozen=True, slots=True)
 class _CompiledExpr:
-    """A closure and when its value is known; `cheap` ones are not worth remembering."""
+    """A closure and when its value is known; a `cheap` one is not kept in a slot."""
 
     run: Fn
     known_at: int
@@ -81,7 +81,7 @@ class _CompiledExpr:
 
 @dataclass(slots=True)
 class Compiler:
-    """Compiles the expressions of one query; `slots` grows with what they must remember."""
+    """Compiles the expressions of one query; `slots` grows with the values to keep per run."""
 
     compile_query: Callable[[BoundQuery], ResultIterator]
     slots: int
@@ -110,13 +110,13 @@ class Compiler:
         }
 
     def value(self, node: Expr) -> Fn:
-        """A closure that gives the value of `node` in a row."""
+        """A closure that returns the value of `node` in a row."""
         return self._once_per_run(self._code(node))
 
     def predicate(self, node: Expr) -> Fn:
-        """A closure whose answer is `True` where `node` is true and anything else elsewhere.
+        """A closure that returns `True` if `node` is true, and any other value otherwise.
 
-        Cheaper than the value: false and undefined need not be told apart.
+        Cheaper than `value`: it need not distinguish false from undefined.
         """
         if isinstance(node, Chain) and node.op in PREDICATES:
             return PREDICATES[node.op]([self.predicate(operand) for operand in node.operands])
@@ -128,7 +128,7 @@ class Compiler:
     def _operator(
         self, make: Callable[..., Fn], *codes: _CompiledExpr, earliest: int = _ALWAYS
     ) -> _CompiledExpr:
-        """The code of an operator over operands, folded if they are all constant."""
+        """The code of an operator, folded if all its operands are constant."""
         known_at = max((earliest, *(code.known_at for code in codes)))
         if known_at == _PER_ROW:
             return _CompiledExpr(make(*map(self._once_per_run, codes)), _PER_ROW)
@@ -136,7 +136,7 @@ class Compiler:
         return _constant(run(_FOLDING_ROW)) if known_at == _ALWAYS else _CompiledExpr(run, _PER_RUN)
 
     def _once_per_run(self, code: _CompiledExpr) -> Fn:
-        """A closure for use in every row, which does not repeat the work of the whole run."""
+        """A closure for every row that evaluates a value known per run only once."""
         if code.known_at != _PER_RUN or code.cheap:
             return code.run
         return self._cached_in_slot(code.run)
@@ -144,13 +144,13 @@ class Compiler:
     def _cached_in_slot(self, run: Fn) -> Fn:
         slot = self._new_slot()
 
-        def remembered(row: SlotRow) -> Any:
+        def cached(row: SlotRow) -> Any:
             value = row[slot]
             if value is EMPTY:
                 value = row[slot] = run(row)
             return value
 
-        return remembered
+        return cached
 
     def _new_slot(self) -> int:
         self.slots += 1
@@ -206,7 +206,7 @@ class Compiler:
         items = [self._code(item) for item in node.items]
         if max(item.known_at for item in items) == _PER_ROW:
             return self._operator(lambda run, *runs: in_values(run, runs), operand, *items)
-        # The same list for all rows: a set, made once.
+        # The list is the same for all rows: build a set, once.
         choices = self._operator(lambda *runs: choices_of(runs), *items)
         return self._operator(in_choices, operand, choices)
 
@@ -218,7 +218,7 @@ class Compiler:
 
     def _call(self, node: Call) -> _CompiledExpr:
         builtin = lookup(node.name)
-        assert builtin is not None  # noqa: S101  # the binder has found it before
+        assert builtin is not None  # noqa: S101  # the binder has checked it
         return self._operator(
             lambda *runs: called(builtin.call, runs),
             *map(self._code, node.arguments),
@@ -238,7 +238,7 @@ class Compiler:
 
 
 def _earliest(builtin: Builtin) -> int:
-    """Everybody waits for a query to be compiled, so what may take long is left to its runs."""
+    """When a call can be evaluated; expensive ones not while compiling, which has no deadline."""
     if builtin.random:
         return _PER_ROW
     return _PER_RUN if builtin.timed or builtin.expensive else _ALWAYS

@@ -1,9 +1,8 @@
-"""How a client answers a query from the answers of several ranges: what it sends, what it merges.
+"""The client's part of a query over several physical ranges: which query it sends, how it merges.
 
-A client sends the rewritten query to each range and puts the rows together by the rest of the
-plan. It can merge sorted rows, drop equal ones, add up aggregates, and count off OFFSET, LIMIT and
-TOP, in this order. Queries that need more than that are refused here; which ranges there are is
-somebody else's business.
+A client sends the rewritten query to each range and combines the rows as the rest of the query info
+says. It can merge sorted rows, remove duplicates, add up aggregates, and apply OFFSET, LIMIT and
+TOP, in this order. Queries that need more are rejected here. Which ranges exist is not known here.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from perseid.query.values import UNDEFINED
 
 DistinctType: TypeAlias = OneOf["None", "Ordered", "Unordered"]
 
-# The names clients know aggregates by.
+# The names of aggregates in the query info.
 _AGGREGATES: Final = {
     "AVG": "Average",
     "COUNT": "Count",
@@ -58,14 +57,14 @@ _AGGREGATES: Final = {
     "SUM": "Sum",
 }
 _COMPOSITION: Final = "Compositions of aggregates and other expressions are not allowed."
-# Clients replace the braces by a condition that skips what they have; the rest of the text stays.
+# Clients replace the placeholder by a condition that skips the rows they have already.
 _FILTER: Final = Identifier(f"({FILTER_PLACEHOLDER})")
 _ALWAYS_DEFINED: Final = (Identifier, ArrayLiteral, ObjectLiteral)
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What clients call the query info; an empty `rewritten` stands for the query itself."""
+    """The query info of a client; an empty `rewritten` means the original query."""
 
     has_select_value: bool
     rewritten: str = ""
@@ -76,14 +75,14 @@ class Distribution:
     order_by: tuple[str, ...] = ()
     order_by_expressions: tuple[str, ...] = ()
     group_by_expressions: tuple[str, ...] = ()
-    # Aggregates of SELECT VALUE; those of a list stand under the names of its members.
+    # Aggregates of SELECT VALUE; those of a SELECT list are in `alias_aggregates`, by name.
     aggregates: tuple[str, ...] = ()
     alias_aggregates: Mapping[str, str | None] = field(default_factory=dict)
-    # The name under which the number of distinct rows is the result; empty for SELECT VALUE.
+    # The name of the count of distinct rows in the result; empty for SELECT VALUE.
     count_alias: str | None = None
 
     def features(self) -> list[str]:
-        """What a client must be able to do, by the names that clients list."""
+        """The features that a client must support, by the names that clients send."""
         named = [name for name in self.alias_aggregates.values() if name is not None]
         functions = {*self.aggregates, *named}
         needed = {
@@ -106,10 +105,10 @@ class Distribution:
 def distribute(
     query: Query, bound: BoundQuery, parameters: Mapping[str, Any], *, has_one_key: bool
 ) -> Distribution:
-    """How to spread a query over ranges; raises IndivisibleQuery when that cannot be done.
+    """How to divide a query among ranges; raises IndivisibleQuery if that is impossible.
 
-    `bound` is the same query after binding. `has_one_key` says that its filter leaves one value
-    of the partition key.
+    `bound` is the same query after binding. `has_one_key`: its filter allows a single value of the
+    partition key.
     """
     offset_limit = _OffsetLimit.of(bound, parameters)
     unchanged = Distribution(has_select_value=bound.shape == "VALUE")
@@ -118,7 +117,9 @@ def distribute(
     if _counts_distinct(query, bound):
         return _count_of_distinct(query, unchanged)
     if not reads_documents(bound):
-        raise IndivisibleQuery("A query over the whole result of another needs all items at once.")
+        raise IndivisibleQuery(
+            "A query over the complete result of a subquery cannot be divided among ranges."
+        )
     if bound.is_grouped:
         return _grouped(query, bound, unchanged, offset_limit)
     if query.order_by:
@@ -141,9 +142,9 @@ def distribute(
 
 
 def without_resume_filter(text: str) -> str:
-    """What stays the same in a rewritten sorted query when a client goes on with it.
+    """The part of a rewritten sorted query that stays the same while a client continues it.
 
-    The client keeps the continuation token and puts another condition in place of the filter.
+    The client keeps the continuation token but replaces the condition of the resume filter.
     """
     if "orderByItems" not in text:
         return text
@@ -158,7 +159,7 @@ def without_resume_filter(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OffsetLimit:
-    """OFFSET, LIMIT and TOP as numbers; of LIMIT and TOP only one is left, the smaller."""
+    """OFFSET, LIMIT and TOP as numbers; with both LIMIT and TOP, the smaller one as LIMIT."""
 
     offset: int | None
     limit: int | None
@@ -171,7 +172,7 @@ class _OffsetLimit:
         top = _count("TOP", bound.top, parameters)
         if top is None or limit is None:
             return cls(offset, limit, top)
-        # Clients apply TOP first or last as they like.
+        # Clients differ in whether they apply TOP first or last.
         return cls(offset, min(limit, top), None)
 
     @property
@@ -179,11 +180,11 @@ class _OffsetLimit:
         return self.limit is not None or self.top is not None
 
     def for_client(self, plan: Distribution) -> Distribution:
-        """The plan of a client that counts off the rows it has merged."""
+        """The plan of a client that applies OFFSET, LIMIT and TOP to the merged rows."""
         return replace(plan, offset=self.offset, limit=self.limit, top=self.top)
 
     def applied_to(self, query: Query) -> Query:
-        """The query of one range, which can hold all rows of the window."""
+        """The query of one range; all rows of the result may be in this range."""
         if self.limit is not None:
             most = min((self.offset or 0) + self.limit, MAX_COUNT)
             return replace(query, offset=literal(0), limit=literal(most))
@@ -201,12 +202,12 @@ def _count(clause: str, node: CountExpr | None, parameters: Mapping[str, Any]) -
 
 
 def _without_offset_limit(query: Query) -> Query:
-    """The query without its window."""
+    """The query without OFFSET, LIMIT and TOP."""
     return replace(query, select=replace(query.select, top=None), offset=None, limit=None)
 
 
 def _selected(query: Query, *items: SelectItem) -> Query:
-    """The query with another SELECT list, unsorted and without its window."""
+    """The query with another SELECT list, without ORDER BY, OFFSET, LIMIT and TOP."""
     select = Select("LIST", items, distinct=False, top=None)
     return replace(_without_offset_limit(query), select=select, order_by=())
 
@@ -247,7 +248,7 @@ def _sorted(query: Query, plan: Distribution, offset_limit: _OffsetLimit) -> Dis
 
 
 def _resume_filter(query: Query, payload: Expr) -> Expr:
-    """The filter of a range: the query's own, the client's, and that there is a row at all."""
+    """The filter of a range: that of the query, that of the client, and that the row is defined."""
     terms: list[Expr] = [_FILTER]
     if query.where is not None:
         terms.insert(0, query.where)
@@ -257,7 +258,7 @@ def _resume_filter(query: Query, payload: Expr) -> Expr:
 
 
 def _payload(query: Query) -> Expr:
-    """One row of the result as an expression."""
+    """A result row as an expression."""
     select = query.select
     if select.shape == "VALUE":
         return select.items[0].expr
@@ -268,9 +269,9 @@ def _payload(query: Query) -> Expr:
 
 
 def _with_root(query: Query) -> tuple[Query, Identifier]:
-    """The query with a name for the items themselves, whose resource ids tell rows apart.
+    """The query with an alias for the items, whose resource ids distinguish their rows.
 
-    An input that begins inside an item becomes a join with it.
+    A first input that is part of an item becomes a join with the item.
     """
     first, *others = query.sources
     collection = first.collection
@@ -304,7 +305,7 @@ def _unused_name(name: str, used_names: set[str]) -> str:
 
 
 def _below_root(path: Expr, root: Identifier) -> Expr:
-    """The same path below another name; what it takes to get there in brackets is a constant."""
+    """The same path with `root` as its first name; indexes in brackets are constants and stay."""
     return root if isinstance(path, Identifier) else rebuilt(path, lambda node: _step(node, root))
 
 
@@ -313,7 +314,7 @@ def _step(node: Expr, root: Identifier) -> Expr:
 
 
 def _sorts_by_all(query: Query) -> bool:
-    """True when equal rows of the result come one after the other."""
+    """True if equal rows of the result are adjacent."""
     select = query.select
     selected = [item.expr for item in select.items]
     keys = [item.expr for item in query.order_by]
@@ -328,7 +329,7 @@ def _grouped(
 ) -> Distribution:
     if query.order_by and query.group_by:
         raise IndivisibleQuery("Groups cannot be sorted across ranges.")
-    # Without GROUP BY there is one row, so that sorting and dropping equal ones change nothing.
+    # Without GROUP BY there is one row, so DISTINCT and ORDER BY change nothing.
     distinct: DistinctType = "Unordered" if bound.distinct and query.group_by else "None"
     plan = replace(
         plan, distinct=distinct, group_by_expressions=tuple(map(print_expr, query.group_by))
@@ -348,7 +349,7 @@ def _grouped(
 
 
 def _partial_row(query: Query, plan: Distribution) -> tuple[Distribution, Expr]:
-    """What a range says of one group, with the aggregates in the form that can be added up."""
+    """The row that a range returns for a group, with aggregates in a form that can be merged."""
     select = query.select
     if select.shape == "VALUE":
         expr = select.items[0].expr
@@ -367,7 +368,7 @@ def _partial_row(query: Query, plan: Distribution) -> tuple[Distribution, Expr]:
 
 
 def _aggregate(expr: Expr) -> str | None:
-    """The name of the aggregate that the expression is; None if it has none in it."""
+    """The aggregate's name if the expression is an aggregate; None if it contains none."""
     if isinstance(expr, Call) and expr.name.upper() in _AGGREGATES:
         return _AGGREGATES[expr.name.upper()]
     if any(
@@ -379,7 +380,7 @@ def _aggregate(expr: Expr) -> str | None:
 
 
 def _outside_subqueries(node: Node) -> Iterator[Node]:
-    """A node and all below it, without subqueries: those have aggregates of their own."""
+    """The nodes of an expression outside its subqueries, which have their own aggregates."""
     pending = [node]
     while pending:
         node = pending.pop()
@@ -389,8 +390,8 @@ def _outside_subqueries(node: Node) -> Iterator[Node]:
 
 
 def _partial(expr: Expr) -> Expr:
-    """An aggregate as clients add it up: averages from sums, extremes with how many they are of."""
-    assert isinstance(expr, Call)  # noqa: S101  # only aggregates come here
+    """An aggregate as clients merge it: averages as sum and count, extremes with a count."""
+    assert isinstance(expr, Call)  # noqa: S101  # called with aggregates only
     name, arguments = expr.name.upper(), expr.arguments
 
     def of(function: str) -> Call:
@@ -408,12 +409,12 @@ def _partial(expr: Expr) -> Expr:
 
 
 def _counts_distinct(query: Query, bound: BoundQuery) -> bool:
-    """True for SELECT COUNT(1) FROM (SELECT DISTINCT …), which clients count themselves."""
+    """True for SELECT COUNT(1) FROM (SELECT DISTINCT …): the client counts the rows."""
     inner = bound.sources[0].collection
     if len(query.sources) > 1 or not isinstance(inner, BoundQuery) or query.sources[0].iterate:
         return False
-    has_more = query.where or query.group_by or query.order_by or _has_offset_or_limit(bound)
-    inner_has_more = inner.is_grouped or inner.order_by or _has_offset_or_limit(inner)
+    has_more = query.where or query.group_by or query.order_by or bound.has_offset_or_limit
+    inner_has_more = inner.is_grouped or inner.order_by or inner.has_offset_or_limit
     return (
         not has_more
         and not inner_has_more
@@ -422,10 +423,6 @@ def _counts_distinct(query: Query, bound: BoundQuery) -> bool:
         and len(query.select.items) == 1
         and _counts_rows(query.select.items[0].expr, query.sources[0].alias)
     )
-
-
-def _has_offset_or_limit(bound: BoundQuery) -> bool:
-    return any(count is not None for count in (bound.top, bound.offset, bound.limit))
 
 
 def _counts_rows(expr: Expr, alias: str | None) -> bool:
@@ -439,7 +436,7 @@ def _counts_rows(expr: Expr, alias: str | None) -> bool:
 
 def _count_of_distinct(query: Query, plan: Distribution) -> Distribution:
     inner = query.sources[0].collection
-    assert isinstance(inner, Query)  # noqa: S101  # that is what makes it one
+    assert isinstance(inner, Query)  # noqa: S101  # checked by `_counts_distinct`
     ((name, _),) = named_items(query.select)
     return replace(
         plan,

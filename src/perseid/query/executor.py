@@ -1,6 +1,7 @@
-"""Runs a compiled query over documents: all of them, or piece by piece for a reader of pages.
+"""Runs compiled queries over documents: over all of them, or document by document to build pages.
 
-Such a reader takes the stages of a query apart: see `CompiledQuery.paging`.
+`CompiledQuery.paging` says how pages can be built. Where the documents come from, and how many rows
+a page has, is decided by the caller.
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ from perseid.query.values import (
     to_output,
 )
 
-# A SELECT of more characters than this may name a long property very often.
+# A longer query text may select the same long property so often that a row gets too large.
 _LONG_TEXT: Final = 2048
-# An item's number and the place of a row among those of the item.
+# The number of an item and the index of a row among the rows of that item.
 _TIE_BREAKER: Final = struct.Struct(">QI")
 
-# STREAM: the rows of each document after those of the one before. SORT: the rows of documents,
-# sorted. WHOLE: nothing is known before the last document.
+# STREAM: rows in the order of the documents. SORT: the rows of single documents, sorted. WHOLE: no
+# row is known before the last document has been read.
 Paging: TypeAlias = OneOf["STREAM", "SORT", "WHOLE"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledQuery:
-    """A query that can run any number of times, at the same time too.
+    """A query that can run any number of times, also concurrently.
 
-    `streaming` says that the result is that of each document after the other, so a reader may
-    stop after any document and go on later with the next. `paging` says how else pages are made,
-    and `gives_items` that rows are whole items: their reader has them, so `Found` leaves them out.
-    `settled` are the parts of WHERE that no item has a say in; `is_timed`, that time has.
+    `streaming`: the result is the concatenation of the results of single documents, so a reader may
+    stop after any document and continue with the next. `gives_items`: rows are whole stored items;
+    the caller has them already, so a `ResultRow` leaves them out. `row_independent`: the parts of
+    WHERE that do not depend on the item; `depends_on_time`: one of them depends on the time.
     """
 
     text: str
@@ -82,7 +83,7 @@ class CompiledQuery:
 class Execution:
     """A compiled query with its parameters in place, for one request and one thread.
 
-    `is_filtered` says that only documents which pass WHERE come in, so it need not look again.
+    `is_filtered`: the caller passes only documents that match WHERE, so it is not evaluated.
     """
 
     compiled: CompiledQuery
@@ -95,27 +96,27 @@ class Execution:
         return stages.sources if self.is_filtered else stages.steps
 
     def rows(self, documents: Iterable[Any]) -> Iterator[Any]:
-        """The result over `documents`, ready for the JSON encoder; one iteration at a time."""
+        """The result over `documents`, ready for the JSON encoder; finish one before the next."""
         row, output = self.row, self.compiled.output
         row[DOCUMENTS_SLOT] = documents
         for value in self.compiled.rows(row):
             yield output(value)
 
     def rows_of(self, document: Any) -> Iterator[Any]:
-        """The rows of one document in a STREAM, before its window."""
+        """The rows of one document in a STREAM, before OFFSET, LIMIT and TOP."""
         row, output, stages = self.row, self.compiled.output, self.compiled.stages
         row[DOCUMENTS_SLOT] = (document,)
         for value in projected(self.steps, stages.project)(row):
             yield output(value)
 
     def sort_into(self, selection: RowSelection, number: int, document: Any, source: Any) -> None:
-        """Adds the wanted rows of an item to a SORT; they come with `source`.
+        """Adds the rows of an item that `selection` accepts, each with `source`.
 
-        Rows with equal keys go by the item's number, backwards if the first key descends.
+        Rows with equal keys are sorted by the item's number, descending if the first key is.
         """
         row, output, stages = self.row, self.compiled.output, self.compiled.stages
         order, project = stages.order, stages.project
-        assert order is not None  # noqa: S101  # that is what makes it a SORT
+        assert order is not None  # noqa: S101  # only for paging SORT
         backwards = stages.query.order_by[0].descending
         row[DOCUMENTS_SLOT] = (document,)
         for index, _ in enumerate(self.steps(row)):
@@ -130,10 +131,10 @@ class Execution:
                     selection.add(ResultRow(key, tie, selected, source))
 
     def place(self, position: ResultPosition) -> tuple[int, Any, int] | None:
-        """Where a SORT goes on: the rank and value of its first key, and an item's number.
+        """Where a SORT continues: type rank and value of its first key, and the number of an item.
 
-        Rows behind the position are there or behind; None if that cannot be told. The number is
-        -1 where rows with that value of the first key may be behind it, whatever their numbers.
+        All rows after `position` are at that place or after it; None if the position does not tell
+        it. The number is -1 if items of any number may follow that have this value as first key.
         """
         keys = self.compiled.stages.query.order_by
         backwards = keys[0].descending
@@ -147,9 +148,9 @@ class Execution:
         return first.rank, first.value, number
 
     def first_key(self, document: Any) -> bytes:
-        """What the keys of the rows of an item begin with in a SORT by a path of the item."""
+        """The start of the keys of an item's rows, in a SORT that begins with a path of items."""
         query, first_key = self.compiled.bound, self.compiled.stages.first_key
-        assert query.root is not None and first_key is not None  # noqa: S101, PT018  # its planner knows
+        assert query.root is not None and first_key is not None  # noqa: S101, PT018  # the planner has checked
         self.row[query.root.slot] = document
         return first_key(self.row)
 
@@ -158,10 +159,11 @@ class Execution:
 
 
 class Collector:
-    """The rows of a WHOLE result, each with a key that depends on nothing but the row.
+    """Collects the rows of a WHOLE result, each with a key that depends on the row only.
 
-    Groups have their keys for that, other rows their values; under ORDER BY its values come
-    first. Equal rows that are not one row, which only a query in FROM can give, are numbered.
+    The key of a group consists of its GROUP BY values, that of another row of its value; with ORDER
+    BY the sort keys come first. Equal rows that are separate rows of the result, which only a query
+    in FROM can produce, are numbered.
     """
 
     def __init__(self, execution: Execution) -> None:
@@ -180,15 +182,15 @@ class Collector:
         self._is_piecewise = reads_documents(query)
         self._waiting: list[Any] = []
         self._source: Any = None
-        # Under what makes a row one row: its rank by ORDER BY, its number of arrival, itself.
-        self._rows_by_name: dict[bytes, tuple[bytes, int, ResultRow]] = {}
+        # By identity of the row: its sort key, its number of arrival, and the row.
+        self._rows_by_identity: dict[bytes, tuple[bytes, int, ResultRow]] = {}
         self._arrivals = 0
         self._equal_counts: dict[bytes, int] = {}
 
     def feed(self, document: Any, source: Any = None, times: int = 1) -> bool:
-        """Takes the next item, whose rows come with `source`; True if it passed the filter.
+        """Adds an item, whose rows get `source`; True if it passed the filter.
 
-        `times` is how many items there are that look like it to the query: see `uses.combined`.
+        It stands for `times` items that the query cannot tell apart: see `planner.grouping`.
         """
         if times == 0:
             return False
@@ -200,19 +202,19 @@ class Collector:
 
     @property
     def size(self) -> int:
-        """How much there is to do in the end: items that wait, groups, rows."""
+        """How much work `finish` has: items not evaluated yet, groups and rows."""
         groups = 0 if self._groups is None else len(self._groups)
-        return len(self._waiting) + groups + len(self._rows_by_name)
+        return len(self._waiting) + groups + len(self._rows_by_identity)
 
     def finish(self) -> list[ResultRow]:
-        """All rows, in the order the result has when it is not divided into pages."""
+        """All rows, in the order of the result without pages."""
         if not self._is_piecewise:
             self._consume(self._waiting)
         if self._groups is not None:
             for _ in self._groups.results(self._row):
                 self._take()
         return [
-            result_row for _, _, result_row in sorted(self._rows_by_name.values(), key=SORT_KEY)
+            result_row for _, _, result_row in sorted(self._rows_by_identity.values(), key=SORT_KEY)
         ]
 
     def _consume(self, documents: Iterable[Any], times: int = 1) -> bool:
@@ -239,15 +241,16 @@ class Collector:
         own = b"".join(map(order_bytes, parts))
         key = rank + own
         tie = tie_breaker_of(key)
-        name = own
+        identity = own
         if self._numbers_equal_rows:
             self._equal_counts[key] = count = self._equal_counts.get(key, 0) + 1
             tie += count.to_bytes(4, "big")
-            name = key + tie
-        earlier = self._rows_by_name.get(name)
+            identity = key + tie
+        earlier = self._rows_by_identity.get(identity)
         if earlier is None or (rank, arrival) < earlier[:2]:
             selected = None if self._gives_items else self._output(value)
-            self._rows_by_name[name] = (rank, arrival, ResultRow(key, tie, selected, self._source))
+            result_row = ResultRow(key, tie, selected, self._source)
+            self._rows_by_identity[identity] = (rank, arrival, result_row)
 
 
 def prepare(
@@ -257,7 +260,7 @@ def prepare(
     *,
     is_filtered: bool = False,
 ) -> Execution:
-    """An execution; a parameter that was not supplied is undefined."""
+    """An execution with these parameters; a missing parameter is undefined."""
     row = _row_of_parameters(compiled, parameters)
     row[CONTEXT_SLOT] = ctx
     return Execution(compiled, row, is_filtered)
@@ -271,14 +274,14 @@ def _row_of_parameters(compiled: CompiledQuery, parameters: Mapping[str, Any]) -
 
 
 def offset_limit(compiled: CompiledQuery, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
-    """How many rows OFFSET leaves out, and how many TOP or LIMIT lets through after them."""
+    """How many rows OFFSET skips, and how many rows TOP or LIMIT allows after them."""
     return compiled.stages.offset_limit.offset_and_count(_row_of_parameters(compiled, parameters))
 
 
 def evaluate_row_independent(
     compiled: CompiledQuery, parameters: Mapping[str, Any], ctx: CallContext
 ) -> dict[Expr, Any]:
-    """What the parts of WHERE that no item has a say in are worth in this run."""
+    """The values of the parts of WHERE that do not depend on the item."""
     row = prepare(compiled, parameters, ctx).row
     return {part: value(row) for part, value in compiled.row_independent.items()}
 
@@ -296,9 +299,9 @@ def run(
 def rows_of(
     compiled: CompiledQuery, document: Any, parameters: Mapping[str, Any], ctx: CallContext
 ) -> Iterator[Any]:
-    """The result rows of one document; only a streaming query has such rows."""
+    """The result rows of one document; raises ValueError unless the query is streaming."""
     if not compiled.streaming:
-        raise ValueError("the rows of this query are not those of single documents")
+        raise ValueError("only a streaming query can run over single documents")
     return run(compiled, (document,), parameters, ctx)
 
 
@@ -327,7 +330,7 @@ def compile_program(program: Program, text: str) -> CompiledQuery:
 
 
 def _may_exceed_item(query: BoundQuery) -> bool:
-    """True when a row may hold much more than the item it is made of."""
+    """True if a row may be much larger than the item it was made from."""
     functions = {
         part.expr.function for part in query.aggregates if isinstance(part.expr, Aggregate)
     }
@@ -339,8 +342,8 @@ def _size_checked(project: Fn) -> Fn:
         value = project(row)
         if not is_writable(value):
             raise BadRequest(
-                f"A row of the result is longer than {LONGEST_TEXT >> 20} MB or nested too deeply:"
-                " no response can hold it. Please select less."
+                f"A result row is longer than {LONGEST_TEXT >> 20} MB or nested too deeply for a"
+                " response. Please select fewer or smaller values."
             )
         return value
 
@@ -352,7 +355,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _gives_stored_values(query: BoundQuery) -> bool:
-    """True when a result is what a document holds, which was fit for output when it was stored."""
+    """True if results are parts of stored documents, which need no conversion for output."""
     computed_nodes = (BoundQuery, Call, ComputedProperty)
     return (
         query.shape != "LIST"
@@ -364,7 +367,7 @@ def _gives_stored_values(query: BoundQuery) -> bool:
 
 
 def _gives_items(query: BoundQuery) -> bool:
-    """True when each row is an item of the container as it is stored."""
+    """True if each row is a stored item of the container."""
     selected = query.items[0].expr
     return (
         query.shape != "LIST"
@@ -375,8 +378,7 @@ def _gives_items(query: BoundQuery) -> bool:
 
 
 def _is_streaming(query: BoundQuery) -> bool:
-    has_offset_limit = any(count is not None for count in (query.top, query.offset, query.limit))
-    return not has_offset_limit and _paging(query) == "STREAM"
+    return not query.has_offset_or_limit and _paging(query) == "STREAM"
 
 
 def _paging(query: BoundQuery) -> Paging:
@@ -386,7 +388,7 @@ def _paging(query: BoundQuery) -> Paging:
 
 
 def reads_documents(query: BoundQuery) -> bool:
-    """True when what FROM gives for several documents is what it gives for each of them."""
+    """True if FROM can be evaluated document by document."""
     if not query.sources:
         return False
     first = query.sources[0].collection

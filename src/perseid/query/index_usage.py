@@ -1,6 +1,6 @@
-"""Which indexes a query could use: of single paths for its filters, of several for it as a whole.
+"""Finds the indexes that a query could use: single paths for each filter, composite for the query.
 
-Knows the language only. Whether a container has such an index is not decided here.
+Looks at the query only. The caller compares the result with the indexes of a container.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from perseid.query.parser import literal
 from perseid.query.printer import print_expr
 from perseid.query.values import UNDEFINED
 
-# Names from the item down; None is a step into the elements of an array.
+# Property names from the item down; None stands for all elements of an array.
 IndexPath: TypeAlias = tuple[str | None, ...]
-# How an index serves a filter: one lookup, an ordered stretch, or a look at every value in it.
+# How an index serves a filter: a lookup, a range of its order, or a scan of all its values.
 IndexAccess: TypeAlias = OneOf["SEEK", "RANGE", "SCAN"]
 
 _COMPARISONS: Final[Mapping[str, IndexAccess]] = {
@@ -60,14 +60,14 @@ _PREDICATES: Final[Mapping[str, IndexAccess]] = {
         "RANGE",
     ),
 }  # fmt: skip
-# Functions whose results stand in the order of their argument, or nearly so.
-_MONOTONOUS: Final = frozenset({"ABS", "CEILING", "FLOOR", "LEFT", "ROUND", "TRUNC", "YEAR"})
+# Functions whose results are in the order of their argument, or nearly so.
+_MONOTONIC: Final = frozenset({"ABS", "CEILING", "FLOOR", "LEFT", "ROUND", "TRUNC", "YEAR"})
 _WILDCARDS: Final = frozenset("%_[")
-_MAX_COMPOSITE_PATHS: Final = 8  # of a composite index
+_MAX_COMPOSITE_PATHS: Final = 8
 
 
 class SinglePathFilter(NamedTuple):
-    """A filter or a sort key on one path; the text of the filter calls the item ROOT."""
+    """A filter or a sort key on one path; in the text of the filter the item is called ROOT."""
 
     path: IndexPath
     is_computed: bool
@@ -75,11 +75,11 @@ class SinglePathFilter(NamedTuple):
     filter: str
 
 
-CompositeIndex: TypeAlias = tuple[tuple[IndexPath, bool], ...]  # paths, and whether each descends
+CompositeIndex: TypeAlias = tuple[tuple[IndexPath, bool], ...]  # paths, and whether descending
 
 
 class CompositeFilter(NamedTuple):
-    """Filters that all must hold: some by equality, in any order, and one more at the end."""
+    """Filters that must all be true: equalities, in any order, and at most one other, the last."""
 
     equal: tuple[IndexPath, ...]
     last: IndexPath | None
@@ -91,7 +91,7 @@ class CompositeFilter(NamedTuple):
 
 
 class IndexUsage(NamedTuple):
-    """The indexes a query could use."""
+    """The indexes that a query could use; `sorting` serves its ORDER BY."""
 
     singles: tuple[SinglePathFilter, ...]
     filters: tuple[CompositeFilter, ...]
@@ -99,7 +99,7 @@ class IndexUsage(NamedTuple):
 
 
 def index_usage_of(query: BoundQuery, parameters: Mapping[str, Any]) -> IndexUsage:
-    """What a bound query asks of indexes when it runs with `parameters`."""
+    """The indexes that a bound query could use when it runs with `parameters`."""
     finder = _FilterFinder(parameters)
     singles = list(finder.query(query))
     keys = [(finder.path(item.expr), item.descending) for item in query.order_by]
@@ -120,10 +120,10 @@ def _filters(query: BoundQuery, finder: _FilterFinder) -> Iterator[CompositeFilt
     needed = [
         t for t in terms if t is not None and not isinstance(t, Chain | Unary | BoundSubquery)
     ]
-    matches = [single for term in needed for single in finder.predicate(term)]
-    plain = [each for each in matches if None not in each.path and not each.is_computed]
-    equal = tuple(dict.fromkeys(each.path for each in plain if each.service == "SEEK"))
-    others = dict.fromkeys(each.path for each in plain if each.service == "RANGE")
+    singles = [single for term in needed for single in finder.predicate(term)]
+    plain = [single for single in singles if None not in single.path and not single.is_computed]
+    equal = tuple(dict.fromkeys(single.path for single in plain if single.service == "SEEK"))
+    others = dict.fromkeys(single.path for single in plain if single.service == "RANGE")
     ranges = [path for path in others if path not in equal]
     for last in ranges if equal and ranges else [None]:
         if 1 < len(equal) + (last is not None) <= _MAX_COMPOSITE_PATHS:
@@ -132,7 +132,7 @@ def _filters(query: BoundQuery, finder: _FilterFinder) -> Iterator[CompositeFilt
 
 @dataclass(slots=True)
 class _FilterFinder:
-    """Finds the filters of a query and its subqueries; knows what each alias stands for."""
+    """Finds the filters of a query and its subqueries; `aliases` has the path of each slot."""
 
     parameters: Mapping[str, Any]
     aliases: dict[int, IndexPath] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class _FilterFinder:
             self.aliases[slot] = (*path, None) if iterate else path
 
     def predicate(self, expr: Expr) -> Iterator[SinglePathFilter]:
-        """The filters on single paths that an expression is made of."""
+        """The filters on single paths that a condition consists of."""
         match expr:
             case Chain(op="AND" | "OR", operands=terms):
                 for term in terms:
@@ -197,18 +197,18 @@ class _FilterFinder:
         *,
         into: bool = False,
     ) -> Iterator[SinglePathFilter]:
-        """The filter, if it holds a path against constants."""
-        if isinstance(subject, Call) and subject.name in _MONOTONOUS:
+        """The filter, if it compares a path with constants."""
+        if isinstance(subject, Call) and subject.name in _MONOTONIC:
             subject = subject.arguments[0]
             service = "RANGE"
         if self.path(subject) is None or not all(map(_is_constant, others)):
             return
-        matches = self.single(subject, service, whole)
-        yield matches._replace(path=(*matches.path, None)) if into else matches
+        single = self.single(subject, service, whole)
+        yield single._replace(path=(*single.path, None)) if into else single
 
     def single(self, subject: Expr, service: IndexAccess, whole: Expr | None) -> SinglePathFilter:
         path = self.path(subject)
-        assert path is not None  # noqa: S101  # callers have looked
+        assert path is not None  # noqa: S101  # the callers have checked
         text = "" if whole is None else print_expr(self.unbound(whole))
         return SinglePathFilter(path, isinstance(subject, ComputedProperty), service, text)
 
@@ -223,7 +223,7 @@ class _FilterFinder:
         return expr.value if isinstance(expr, Literal) else UNDEFINED
 
     def path(self, expr: Expr) -> IndexPath | None:
-        """Where in the item a value comes from, if it comes from one place."""
+        """The path of the item that an expression reads, if it is a path."""
         names: list[str | None] = []
         while isinstance(expr, Property | Index):
             names.append(expr.name if isinstance(expr, Property) else None)
@@ -235,11 +235,11 @@ class _FilterFinder:
             base = self.path(expr.expr)
         else:
             base = self.aliases.get(expr.slot) if isinstance(expr, Alias) else None
-        matches = None if base is None else (*base, *reversed(names))
-        return matches or None
+        path = None if base is None else (*base, *reversed(names))
+        return path or None
 
     def unbound(self, expr: Expr) -> Expr:
-        """The expression as one can read it: items are ROOT, parameters are their values."""
+        """The expression for printing: items are called ROOT, parameters are replaced by values."""
         if isinstance(expr, BoundParameter):
             value = self.parameters.get(expr.name, UNDEFINED)
             is_scalar = value is not UNDEFINED and not isinstance(value, list | dict)

@@ -1,7 +1,7 @@
-"""Query text into tokens that remember where they stood.
+"""Splits query text into tokens with their positions.
 
-Owns the spelling of keywords, numbers, strings and comments, and the problems of text that is no
-token at all. What may follow what is the parser's business.
+Owns the spelling of keywords, numbers, strings and comments, and rejects text that is not a token.
+The parser decides which token may follow which.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from perseid.errors import QueryError, QueryProblem
 from perseid.query.values import INT64_MAX
 
-# Kinds of tokens. The kind of a keyword is its upper-case name, that of a symbol is the symbol.
+# Token kinds. The kind of a keyword is its upper-case name, the kind of a symbol is the symbol.
 IDENTIFIER: Final = "identifier"
 NUMBER: Final = "number"
 STRING: Final = "string"
@@ -22,7 +22,7 @@ END: Final = "end"
 
 MAX_QUERY_CHARACTERS: Final = 512 * 1024
 
-# ALL, FIRST and LAST are missing: they stay usable as names, the parser knows them by sight.
+# ALL, FIRST and LAST are not listed: they may be used as names, and the parser recognizes them.
 KEYWORDS: Final = frozenset({
     "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "DESC", "DISTINCT", "ESCAPE", "EXISTS", "FALSE",
     "FROM", "GROUP", "IN", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "NULL", "OFFSET", "OR", "ORDER",
@@ -31,7 +31,7 @@ KEYWORDS: Final = frozenset({
 
 
 class Token(NamedTuple):
-    """One word of the text; `value` is the decoded number, string or name."""
+    """A token at a place in the text; `value` is the decoded number, string or name."""
 
     kind: str
     text: str
@@ -53,7 +53,8 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# What clients that rewrite a sorted query leave for a resume filter; unfilled, it filters nothing.
+# Stands for the resume filter in a rewritten sorted query. Clients replace it by a condition to
+# continue after a row; if they do not, it is true.
 FILTER_PLACEHOLDER: Final = "{documentdb-formattableorderbyquery-filter}"
 _WORD_REST: Final = re.compile(r"\w*")
 _BROKEN_STRING: Final = re.compile(r"[^\x00-\x1f]*")
@@ -70,7 +71,7 @@ _SIMPLE_ESCAPES: Final = {
 
 
 def tokenize(text: str) -> list[Token]:
-    """Every token of `text`, closed by one of kind `END`."""
+    """The tokens of `text`, followed by one of kind `END`."""
     if len(text) > MAX_QUERY_CHARACTERS:
         reject(
             "SC3020",
@@ -99,12 +100,12 @@ def tokenize(text: str) -> list[Token]:
 
 
 def reject(code: str, message: str, start: int, end: int) -> NoReturn:
-    """Fails the query with one problem at one place."""
+    """Raises QueryError with one problem at one place."""
     raise QueryError([QueryProblem(code, message, start, end)])
 
 
 def _read_word(_text: str, word: str, start: int, end: int) -> Token:
-    # Only ASCII: upper-casing turns a dotless i into a plain one.
+    # Only ASCII words can be keywords: `upper` turns a dotless i into a plain I.
     upper = word.upper() if word.isascii() else word
     return Token(upper if upper in KEYWORDS else IDENTIFIER, word, word, start, end)
 
@@ -133,7 +134,7 @@ def _number(digits: str) -> int | float:
             return whole if whole <= INT64_MAX else float(whole)
         except OverflowError:
             return math.inf
-    # Longer than any 64-bit integer: not converted, since that takes quadratic time.
+    # `int` takes quadratic time, so it gets no text longer than a 64-bit integer.
     if digits.isdigit() and len(digits.lstrip("0")) < 20:
         whole = int(digits)
         return whole if whole <= INT64_MAX else float(whole)
@@ -154,7 +155,7 @@ def _read_string(_text: str, quoted: str, start: int, end: int) -> Token:
             return chr(int(unit, 16))
         if letter in _SIMPLE_ESCAPES:
             return _SIMPLE_ESCAPES[letter]
-        # Half a surrogate pair is refused too: no response could carry it.
+        # Half a surrogate pair is rejected too: UTF-8 responses cannot contain it.
         _reject_string(quoted, start)
 
     return Token(STRING, quoted, _ESCAPE.sub(unescape, content), start, end)
@@ -174,7 +175,7 @@ def _reject_character(text: str, position: int) -> NoReturn:
     if character in "'\"":
         broken = _BROKEN_STRING.match(text, position)
         _reject_string(broken[0] if broken else character, position)
-    # A comment that is never closed is searched to its end, so one of them is enough.
+    # The text from here to the end was searched for the end of the comment; stop at the first.
     token = "/*" if text.startswith("/*", position) else character
     reject("SC1010", f"Syntax error, invalid token '{token}'.", position, position + len(token))
 

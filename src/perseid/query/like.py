@@ -1,4 +1,8 @@
-"""Patterns of LIKE: `%` for any text, `_` for a character, `[a-z]` and `[^a-z]` for one of some."""
+"""Compiles LIKE patterns: `%` any text, `_` one character, `[a-z]` and `[^a-z]` one of a set.
+
+Matching takes time proportional to the text and the pattern, and refuses (undefined) what would
+take more than about a second.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +13,32 @@ from typing import Any, Final
 
 from perseid.query.values import UNDEFINED
 
-# Places in a text times parts of a stretch; a second or so.
-_MOST_WORK: Final = 300_000_000
-# As much of it as is done before other threads have their turn; some milliseconds.
-_WORK_AT_ONCE: Final = 1_000_000
+# Characters of the text times characters of a segment: about a second.
+_MAX_WORK: Final = 300_000_000
+# The part of it that one call of `re` may do, since other threads wait: some milliseconds.
+_MAX_WORK_PER_SEARCH: Final = 1_000_000
 _NO_CHARACTER: Final = r"[^\x00-\U0010ffff]"
 _PIECE: Final = re.compile(r"\[\^?[^\]]+\]|.", re.DOTALL)
 
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str, escape: str) -> Callable[[str], Any]:
-    """A test of whole texts against a LIKE pattern; undefined where it would take too long.
+    """A function that tells whether a text matches; undefined where that would take too long.
 
-    The stretches between the `%` are looked for one after the other, each at the first place it
-    fits: as exact as a regular expression with `.*` between them, without its backtracking.
+    The segments between the `%` are searched one after the other, each at the first place where it
+    matches. That equals a regular expression with `.*` between them, without its backtracking.
     """
-    stretches = _stretches(pattern, escape)
-    head, *others = [re.compile("".join(parts), re.DOTALL) for parts in stretches]
+    segments = _segments(pattern, escape)
+    head, *others = [re.compile("".join(parts), re.DOTALL) for parts in segments]
     if not others:
         return lambda text: head.fullmatch(text) is not None
-    tail, tail_length = others.pop(), len(stretches[-1])
-    middle = [(part, len(parts)) for part, parts in zip(others, stretches[1:], strict=False)]
-    # Where a stretch may fit is tried place by place, unless it is plain text.
-    work = max((len(parts) for parts in stretches[1:-1] if not _is_plain(parts)), default=0)
+    tail, tail_length = others.pop(), len(segments[-1])
+    middle = [(part, len(parts)) for part, parts in zip(others, segments[1:], strict=False)]
+    # `re` tries a segment at every place, unless it is plain text, for which it searches faster.
+    work = max((len(parts) for parts in segments[1:-1] if not _is_plain(parts)), default=0)
 
     def matches(text: str) -> Any:
-        if work * len(text) > _MOST_WORK:
+        if work * len(text) > _MAX_WORK:
             return UNDEFINED
         matched = head.match(text)
         for part, length in middle:
@@ -48,10 +52,10 @@ def matcher(pattern: str, escape: str) -> Callable[[str], Any]:
 
 
 def _search(part: re.Pattern[str], length: int, text: str, start: int) -> re.Match[str] | None:
-    """The first place of a stretch of so many characters; long texts are searched bit by bit."""
-    if len(text) * length <= _WORK_AT_ONCE:
+    """The first match of a segment of `length` characters; long texts are searched in pieces."""
+    if len(text) * length <= _MAX_WORK_PER_SEARCH:
         return part.search(text, start)
-    step = _WORK_AT_ONCE // max(length, 1) + 1
+    step = _MAX_WORK_PER_SEARCH // max(length, 1) + 1
     for first in range(start, len(text) - length + 1, step):
         matched = part.search(text, first, first + step + length - 1)
         if matched is not None:
@@ -63,23 +67,23 @@ def _is_plain(parts: list[str]) -> bool:
     return all((len(part) == 1 and part != ".") or part[0] == "\\" for part in parts)
 
 
-def _stretches(pattern: str, escape: str) -> list[list[str]]:
-    """What stands between the `%` of a pattern: a regular expression for each character."""
-    stretches: list[list[str]] = [[]]
+def _segments(pattern: str, escape: str) -> list[list[str]]:
+    """The segments between the `%` of a pattern, each a list of one-character expressions."""
+    segments: list[list[str]] = [[]]
     position = 0
     while position < len(pattern):
         if pattern[position] == escape and position + 1 < len(pattern):
-            stretches[-1].append(re.escape(pattern[position + 1]))
+            segments[-1].append(re.escape(pattern[position + 1]))
             position += 2
             continue
         piece = _PIECE.match(pattern, position)
         assert piece is not None  # noqa: S101  # the last alternative takes any character
         position = piece.end()
         if piece[0] == "%":
-            stretches.append([])
+            segments.append([])
         else:
-            stretches[-1].append(_piece(piece[0]))
-    return stretches
+            segments[-1].append(_piece(piece[0]))
+    return segments
 
 
 def _piece(piece: str) -> str:
@@ -95,7 +99,7 @@ def _piece(piece: str) -> str:
 
 
 def _members(members: str) -> str:
-    """The inside of a bracket; a range that runs backwards holds nothing and is left out."""
+    """The inside of a bracket as `re` writes it; a range such as `z-a` is empty and left out."""
     parts = []
     position = 0
     while position < len(members):

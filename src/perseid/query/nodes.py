@@ -1,7 +1,8 @@
-"""The syntax tree of a query, before and after binding: frozen data without behaviour.
+"""The syntax tree of a query, before and after binding: immutable data.
 
-Positions take no part in equality, so two spellings of one expression are equal nodes; grouping
-relies on it. The parser makes the first two families below, the binder turns them into the third.
+Positions in the text are ignored by equality, so two spellings of one expression are equal nodes;
+grouping relies on it. The parser creates expressions and clauses (the first two sections below),
+the binder creates the bound nodes of the third. Nothing here parses, checks or evaluates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal as OneOf
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something at a place in the text; `end` is exclusive."""
+    """A part of the query at a place in its text; `end` is exclusive."""
 
     start: int = field(default=0, compare=False, kw_only=True)
     end: int = field(default=0, compare=False, kw_only=True)
@@ -25,7 +26,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Node):
-    """A constant; `key` stands in for it in comparisons, because Python takes 1 for True."""
+    """A constant; nodes are compared by `key`, because 1 equals True in Python."""
 
     value: Any = field(compare=False)
     key: tuple[Any, ...]
@@ -51,7 +52,7 @@ class Property(Node):
 
 @dataclass(frozen=True, slots=True)
 class Index(Node):
-    """`target[index]` where the index is anything but a string constant."""
+    """`target[index]` where the index is not a string constant."""
 
     target: Expr
     index: Expr
@@ -67,7 +68,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """Arithmetic, bits and comparison; `<>` arrives as `!=`."""
+    """Arithmetic, bit operations and comparisons; the parser turns `<>` into `!=`."""
 
     op: str
     left: Expr
@@ -78,7 +79,7 @@ class Binary(Node):
 class Chain(Node):
     """An associative operator over two or more operands: `AND`, `OR`, `??` or `||`.
 
-    Never an operand of a chain of its own kind, so a thousand terms are one level deep.
+    An operand is never a chain of the same operator, so a thousand terms are one level deep.
     """
 
     op: str
@@ -114,7 +115,7 @@ class Conditional(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """A function call; a bound one has the name the function table uses."""
+    """A function call; after binding, `name` is the one in the function table."""
 
     name: str
     arguments: tuple[Expr, ...]
@@ -164,7 +165,7 @@ class Select(Node):
 
 @dataclass(frozen=True, slots=True)
 class FromSource(Node):
-    """One input of FROM; `iterate` is the `IN` that takes an array apart."""
+    """One input of FROM; `iterate` is true for `IN`, which iterates over an array."""
 
     collection: Expr | Query
     alias: str | None
@@ -189,12 +190,12 @@ class Query(Node):
     limit: CountExpr | None
 
 
-# --- what binding makes of them: every name is a slot of the row
+# --- bound nodes: every name is a slot of the row
 
 
 @dataclass(frozen=True, slots=True)
 class Alias(Node):
-    """The value an input of FROM has in this row."""
+    """The value of an input of FROM in the current row."""
 
     slot: int
     name: str
@@ -208,7 +209,7 @@ class BoundParameter(Node):
 
 @dataclass(frozen=True, slots=True)
 class ComputedProperty(Node):
-    """A property that the container computes; `expr` reads the item from `slot`."""
+    """A computed property of the container; `expr` reads the item from `slot`."""
 
     slot: int
     name: str
@@ -223,7 +224,7 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True)
 class Grouped(Node):
-    """A value of the group instead of the row: an aggregate, or an expression of GROUP BY."""
+    """A value of the group instead of the row: an aggregate or an expression of GROUP BY."""
 
     slot: int
     expr: Expr
@@ -231,7 +232,7 @@ class Grouped(Node):
 
 @dataclass(frozen=True, slots=True)
 class BoundSubquery(Node):
-    """`ALL` is gone by now: it is the negation of an `EXISTS`."""
+    """A bound subquery; never of kind `ALL`, which the binder turns into NOT EXISTS."""
 
     kind: SubqueryKind
     query: BoundQuery
@@ -239,7 +240,7 @@ class BoundSubquery(Node):
 
 @dataclass(frozen=True, slots=True)
 class BoundItem(Node):
-    """A member of the result; `name` is empty under `VALUE` and `*`."""
+    """A property of the result; `name` is empty for `VALUE` and `*`."""
 
     name: str
     expr: Expr
@@ -247,7 +248,7 @@ class BoundItem(Node):
 
 @dataclass(frozen=True, slots=True)
 class BoundSource(Node):
-    """An input; without a collection it is the container itself."""
+    """An input of FROM; without a collection it is the container itself."""
 
     slot: int
     name: str | None
@@ -257,10 +258,10 @@ class BoundSource(Node):
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery(Node):
-    """A query that can run, with what a planner asks about it.
+    """A query ready to compile, with the facts that the planner needs.
 
-    `root` is the alias of whole items of the container, if the query names them. A query with
-    `group_by` or `aggregates` sees groups after WHERE, not rows.
+    `root` is the alias of whole items of the container, if the query names them. With `group_by` or
+    `aggregates`, the clauses after WHERE read groups, not rows.
     """
 
     shape: OneOf["STAR", "VALUE", "LIST"]
@@ -282,6 +283,11 @@ class BoundQuery(Node):
     def is_grouped(self) -> bool:
         return bool(self.group_by or self.aggregates)
 
+    @property
+    def has_offset_or_limit(self) -> bool:
+        """True with OFFSET, LIMIT or TOP."""
+        return not (self.top is None and self.offset is None and self.limit is None)
+
 
 Expr: TypeAlias = (
     Literal | Identifier | Parameter | Property | Index | Unary | Binary | Chain | In | Between
@@ -290,11 +296,11 @@ Expr: TypeAlias = (
 )  # fmt: skip
 
 
-# --- walking
+# --- traversal
 
 
 def rebuilt(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """`node` with `change` applied to each expression directly below it; a leaf is itself."""
+    """`node` with `change` applied to each expression directly below it; leaves are unchanged."""
     build = _REBUILD.get(type(node))
     return node if build is None else build(node, change)
 
@@ -306,7 +312,7 @@ def children(node: Node) -> Iterable[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """`node` and all below it, without using the call stack."""
+    """`node` and all nodes below it, without recursion: trees can be deep."""
     pending = [node]
     while pending:
         node = pending.pop()

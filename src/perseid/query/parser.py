@@ -1,8 +1,9 @@
-"""Tokens into a syntax tree, or the problem and its place.
+"""Parses query text into a syntax tree, or raises QueryError with the problem and its place.
 
-Clauses are recursive descent. Expressions are operator precedence with a list of waiting
-operators instead of the call stack, because generated queries nest a pair of parentheses for
-every term. What still nests is limited, so that no text can exhaust the stack of a later stage.
+Clauses are parsed by recursive descent, expressions by operator precedence with a list of pending
+operators. That list replaces recursion, because generated queries have a pair of parentheses for
+every term. The depth of the tree is limited, so that later stages may recurse. Names, argument
+counts and types are not checked here.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from perseid.query.nodes import (
 )
 from perseid.query.values import UNDEFINED, canonical, is_number
 
-# Levels of the tree, and what a subquery counts for: running one takes a chain of iterators.
+# Levels of the tree. A subquery counts for several, because it runs as a chain of iterators.
 MAX_DEPTH: Final = 200
 _QUERY_DEPTH: Final = 10
-# Brackets, calls and subqueries inside each other while parsing; a subquery counts twice.
+# Nested brackets, calls and subqueries while parsing; a subquery counts twice.
 MAX_NESTING: Final = 80
 
 _CLOSED_BY_TOKEN, _CONDITIONAL, _NOT, _AND, _RELATIONAL, _BIT_OR, _UNARY = 0, 1, 5, 4, 7, 8, 14
@@ -72,7 +73,7 @@ _T = TypeVar("_T")
 
 
 def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Query:
-    """The tree of `text`; raises QueryError for text that is no query."""
+    """The tree of `text`; raises QueryError if it is not a query."""
     parser = _Parser(text)
     query = parser.query()
     parser.accept(";")
@@ -82,7 +83,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> Query:
 
 
 def parse_condition(text: str) -> Query:
-    """The tree of `FROM c WHERE …`, which selects its document or does not."""
+    """The tree of `FROM c WHERE …` as a query that selects the whole document."""
     parser = _Parser(text)
     query = parser.condition()
     parser.expect(END)
@@ -91,13 +92,13 @@ def parse_condition(text: str) -> Query:
 
 
 def literal(value: Any, *, start: int = 0, end: int = 0) -> Literal:
-    """A constant as a node."""
+    """The node of a constant."""
     return Literal(value, canonical(value), start=start, end=end)
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """An operator without its last operand, or a bracket that is not closed yet."""
+class _Pending:
+    """An operator whose last operand has not been parsed, or an open parenthesis."""
 
     kind: str
     level: int
@@ -129,7 +130,7 @@ class _Parser:
 
     def advance(self) -> Token:
         token = self.tokens[self.at]
-        # The closing token stays: whoever runs into it reports the end of the text.
+        # The last token stays current, so that an unexpected end of the text is reported there.
         if token.kind != END:
             self.at += 1
         return token
@@ -146,7 +147,7 @@ class _Parser:
         return self.advance()
 
     def fail(self, token: Token | None = None) -> NoReturn:
-        """Reports `token`, or the one in front, as unexpected."""
+        """Rejects `token`, or the current one, as unexpected."""
         token = token or self.token
         if token.kind == END:
             lexer.reject("SC1002", "Syntax error, unexpected end-of-file.", token.start, token.end)
@@ -163,11 +164,11 @@ class _Parser:
             _reject_depth(self.token.start, self.token.end)
 
     def listed(self, parse_one: Callable[[], _T]) -> tuple[_T, ...]:
-        """One or more things with commas between them."""
-        found = [parse_one()]
+        """One or more elements separated by commas."""
+        elements = [parse_one()]
         while self.accept(","):
-            found.append(parse_one())
-        return tuple(found)
+            elements.append(parse_one())
+        return tuple(elements)
 
     # --- clauses
 
@@ -175,12 +176,11 @@ class _Parser:
         start = self.token.start
         self.expect("SELECT")
         select = self.select(start)
-        sources: tuple[FromSource, ...] = ()
+        sources: list[FromSource] = []
         if self.accept("FROM"):
-            found = [self.source()]
+            sources.append(self.source())
             while self.accept("JOIN"):
-                found.append(self.source())
-            sources = tuple(found)
+                sources.append(self.source())
         where = self.expression() if self.accept("WHERE") else None
         group_by: tuple[Expr, ...] = ()
         if self.accept("GROUP"):
@@ -198,7 +198,7 @@ class _Parser:
             self.expect("LIMIT")
             limit = self.count()
         return Query(
-            select, sources, where, group_by, order_by, rank, offset, limit,
+            select, tuple(sources), where, group_by, order_by, rank, offset, limit,
             start=start, end=self.tokens[self.at - 1].end,
         )  # fmt: skip
 
@@ -283,22 +283,22 @@ class _Parser:
     # --- expressions
 
     def expression(self) -> Expr:
-        waiting: list[_Waiting] = []
+        pending: list[_Pending] = []
         while True:
-            operand: Expr | None = self.operand(waiting)
+            operand: Expr | None = self.operand(pending)
             while operand is not None:
                 kind = self.token.kind
                 act = _OPERATORS.get(kind)
                 if act is None or kind in _CLOSERS:
-                    operand = self.reduce(waiting, operand, above=_CLOSED_BY_TOKEN)
-                    if not waiting:
+                    operand = self.reduce(pending, operand, above=_CLOSED_BY_TOKEN)
+                    if not pending:
                         return operand
                     if act is None:
                         self.fail()
-                operand = act(self, waiting, operand)
+                operand = act(self, pending, operand)
 
-    def operand(self, waiting: list[_Waiting]) -> Expr:
-        """The next operand; signs and brackets in front of it begin to wait."""
+    def operand(self, pending: list[_Pending]) -> Expr:
+        """The next operand; signs and parentheses in front of it become pending."""
         while True:
             token = self.token
             level = _PREFIXES.get(token.kind)
@@ -306,50 +306,50 @@ class _Parser:
                 if token.kind != "(" or self.next_kind == "SELECT":
                     return self.postfix(self.primary())
                 level = _CLOSED_BY_TOKEN
-            waiting.append(_Waiting(token.kind, level, [], token.start))
+            pending.append(_Pending(token.kind, level, [], token.start))
             self.advance()
 
-    def reduce(self, waiting: list[_Waiting], operand: Expr, *, above: int) -> Expr:
-        """`operand` after every waiting operator that binds tighter than `above` has taken it."""
-        while waiting and waiting[-1].level > above:
-            operand = _completed(waiting.pop(), operand)
+    def reduce(self, pending: list[_Pending], operand: Expr, *, above: int) -> Expr:
+        """Completes every pending operator that binds tighter than `above` with `operand`."""
+        while pending and pending[-1].level > above:
+            operand = _completed(pending.pop(), operand)
         return operand
 
-    def reduce_for(self, waiting: list[_Waiting], operand: Expr, level: int) -> Expr:
-        """Makes room for an operator of `level`, which may not stand between BETWEEN and AND."""
-        operand = self.reduce(waiting, operand, above=level - 1)
-        if level < _BIT_OR and waiting and waiting[-1].kind == "BETWEEN":
+    def reduce_for(self, pending: list[_Pending], operand: Expr, level: int) -> Expr:
+        """`reduce` before an operator of `level`, which is rejected between BETWEEN and AND."""
+        operand = self.reduce(pending, operand, above=level - 1)
+        if level < _BIT_OR and pending and pending[-1].kind == "BETWEEN":
             self.fail()
         return operand
 
-    def binary(self, waiting: list[_Waiting], operand: Expr) -> None:
+    def binary(self, pending: list[_Pending], operand: Expr) -> None:
         kind = self.token.kind
         level = _LEVELS[kind]
-        operand = self.reduce(waiting, operand, above=level)
-        top = waiting[-1] if waiting else None
+        operand = self.reduce(pending, operand, above=level)
+        top = pending[-1] if pending else None
         if top is not None and top.kind == kind and top.level == level and kind in _ASSOCIATIVE:
             top.operands.append(operand)
         elif top is not None and top.kind == "BETWEEN" and kind == "AND":
             top.level = _RELATIONAL
             top.operands.append(operand)
         else:
-            operand = self.reduce_for(waiting, operand, level)
-            waiting.append(_Waiting(kind, level, [operand], operand.start))
+            operand = self.reduce_for(pending, operand, level)
+            pending.append(_Pending(kind, level, [operand], operand.start))
         self.advance()
 
-    def negated(self, waiting: list[_Waiting], operand: Expr) -> Expr | None:
+    def negated(self, pending: list[_Pending], operand: Expr) -> Expr | None:
         if self.next_kind not in ("IN", "BETWEEN", "LIKE"):
             self.fail()
         self.advance()
         act = _OPERATORS[self.token.kind]
-        found = act(self, waiting, operand)
-        if found is None:
-            waiting[-1].negated = True
+        node = act(self, pending, operand)
+        if node is None:
+            pending[-1].negated = True
             return None
-        return _negation(found)
+        return _negation(node)
 
-    def membership(self, waiting: list[_Waiting], operand: Expr) -> Expr:
-        operand = self.reduce_for(waiting, operand, _RELATIONAL)
+    def membership(self, pending: list[_Pending], operand: Expr) -> Expr:
+        operand = self.reduce_for(pending, operand, _RELATIONAL)
         self.advance()
         self.expect("(")
         self.enter(1)
@@ -358,46 +358,46 @@ class _Parser:
         end = self.expect(")").end
         return In(operand, items, start=operand.start, end=end)
 
-    def like(self, waiting: list[_Waiting], operand: Expr) -> None:
-        operand = self.reduce_for(waiting, operand, _RELATIONAL)
-        waiting.append(_Waiting("LIKE", _RELATIONAL, [operand], operand.start))
+    def like(self, pending: list[_Pending], operand: Expr) -> None:
+        operand = self.reduce_for(pending, operand, _RELATIONAL)
+        pending.append(_Pending("LIKE", _RELATIONAL, [operand], operand.start))
         self.advance()
 
-    def escape(self, waiting: list[_Waiting], operand: Expr) -> Expr:
-        operand = self.reduce(waiting, operand, above=_RELATIONAL)
-        if not waiting or waiting[-1].kind != "LIKE":
+    def escape(self, pending: list[_Pending], operand: Expr) -> Expr:
+        operand = self.reduce(pending, operand, above=_RELATIONAL)
+        if not pending or pending[-1].kind != "LIKE":
             self.fail()
         self.advance()
         token = self.expect(STRING)
         if len(token.value) != 1:
             self.fail(token)
-        like = waiting.pop()
+        like = pending.pop()
         node = Like(like.operands[0], operand, token.value, start=like.start, end=token.end)
         return _negation(node) if like.negated else node
 
-    def between(self, waiting: list[_Waiting], operand: Expr) -> None:
-        operand = self.reduce_for(waiting, operand, _RELATIONAL)
-        waiting.append(_Waiting("BETWEEN", _CLOSED_BY_TOKEN, [operand], operand.start))
+    def between(self, pending: list[_Pending], operand: Expr) -> None:
+        operand = self.reduce_for(pending, operand, _RELATIONAL)
+        pending.append(_Pending("BETWEEN", _CLOSED_BY_TOKEN, [operand], operand.start))
         self.advance()
 
-    def test(self, waiting: list[_Waiting], operand: Expr) -> None:
-        # Right associative: an earlier conditional goes on waiting for all of this one.
-        operand = self.reduce_for(waiting, operand, _CONDITIONAL + 1)
-        waiting.append(_Waiting("?", _CLOSED_BY_TOKEN, [operand], operand.start))
+    def test(self, pending: list[_Pending], operand: Expr) -> None:
+        # Right associative: this conditional becomes the last operand of an earlier one.
+        operand = self.reduce_for(pending, operand, _CONDITIONAL + 1)
+        pending.append(_Pending("?", _CLOSED_BY_TOKEN, [operand], operand.start))
         self.advance()
 
-    def otherwise(self, waiting: list[_Waiting], operand: Expr) -> None:
-        top = waiting[-1]
+    def otherwise(self, pending: list[_Pending], operand: Expr) -> None:
+        top = pending[-1]
         if top.kind != "?" or top.level != _CLOSED_BY_TOKEN:
             self.fail()
         top.level = _CONDITIONAL
         top.operands.append(operand)
         self.advance()
 
-    def close(self, waiting: list[_Waiting], operand: Expr) -> Expr:
-        if waiting[-1].kind != "(":
+    def close(self, pending: list[_Pending], operand: Expr) -> Expr:
+        if pending[-1].kind != "(":
             self.fail()
-        waiting.pop()
+        pending.pop()
         self.advance()
         return self.postfix(operand)
 
@@ -415,7 +415,7 @@ class _Parser:
 
     def member(self, target: Expr) -> Property:
         token = self.token
-        # The service wants brackets around a keyword; nothing else could be meant here.
+        # The service requires brackets around a keyword; here it is accepted, being unambiguous.
         if token.kind != IDENTIFIER and not (token.kind in KEYWORDS and token.value == token.text):
             self.fail()
         self.advance()
@@ -513,8 +513,8 @@ class _Parser:
         return name, self.expression()
 
 
-_Operator: TypeAlias = Callable[[_Parser, list[_Waiting], Expr], Expr | None]
-# What may follow an operand; each leaves either an operand or, with None, the need for one.
+_Operator: TypeAlias = Callable[[_Parser, list[_Pending], Expr], Expr | None]
+# What may follow an operand. Each returns an operand, or None if an operand must follow.
 _OPERATORS: Final[dict[str, _Operator]] = {
     **dict.fromkeys(_LEVELS, _Parser.binary),
     "NOT": _Parser.negated,
@@ -526,7 +526,7 @@ _OPERATORS: Final[dict[str, _Operator]] = {
     ":": _Parser.otherwise,
     ")": _Parser.close,
 }
-# Operators that end the whole expression when nothing in it waits for them.
+# Tokens that end the whole expression if no pending operator needs them.
 _CLOSERS: Final = frozenset({":", ")"})
 
 _PRIMARIES: Final[dict[str, Callable[[_Parser, Token], Expr]]] = {
@@ -546,11 +546,11 @@ _PRIMARIES: Final[dict[str, Callable[[_Parser, Token], Expr]]] = {
 }
 
 
-def _completed(waiting: _Waiting, last: Expr) -> Expr:
-    """The node of an operator that has its last operand."""
-    operands, span = waiting.operands, {"start": waiting.start, "end": last.end}
+def _completed(pending: _Pending, last: Expr) -> Expr:
+    """The node of a pending operator with its last operand."""
+    operands, span = pending.operands, {"start": pending.start, "end": last.end}
     node: Expr
-    match waiting.kind:
+    match pending.kind:
         case "LIKE":
             node = Like(operands[0], last, None, **span)
         case "BETWEEN":
@@ -558,12 +558,12 @@ def _completed(waiting: _Waiting, last: Expr) -> Expr:
         case "?":
             node = Conditional(operands[0], operands[1], last, **span)
         case kind if not operands:
-            node = _signed(kind, last, waiting.start)
+            node = _signed(kind, last, pending.start)
         case kind if kind in _ASSOCIATIVE:
             node = Chain(kind, tuple(_flat(kind, [*operands, last])), **span)
         case kind:
             node = Binary(_SPELLINGS.get(kind, kind), operands[0], last, **span)
-    return _negation(node) if waiting.negated else node
+    return _negation(node) if pending.negated else node
 
 
 def _flat(kind: str, operands: list[Expr]) -> list[Expr]:

@@ -1,10 +1,10 @@
-"""Where a page of a result ends, told so that it outlives the rows: positions, rows behind one.
+"""Positions in a result, where one page ends and the next begins, and the rows after a position.
 
-A row has a key, bytes in the order of the result, and a tie that tells rows with equal keys
-apart. Both come from the row alone, never from its neighbours, so a position still means the same
-when rows around it come and go. It holds the first `LONGEST` bytes of a key at most. Where longer
-keys begin alike a page ends before or behind all of them; only when there are more of those than
-a page holds do they go by their ties.
+A row has a key, bytes in the order of the result, and a tie breaker for rows with equal keys. Both
+depend on the row alone and not on its neighbours, so a position keeps its meaning when other rows
+are added or removed. It holds at most the first `LONGEST_KEY` bytes of a key. If longer keys have
+equal starts, a page ends before or after all of them; only if they do not fit on one page are they
+ordered by their tie breakers. Continuation tokens, which contain positions, are made elsewhere.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import math
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-# Written down, that is two thirds of the kilobyte which clients allow for a token.
+# Encoded in a token, that is two thirds of the kilobyte that clients allow.
 LONGEST_KEY: Final = 400
-# Rows that cannot be on the page are thrown away whenever this many are waiting.
+# So many rows beyond the limit are collected before the surplus is sorted out.
 _PRUNE_AT: Final = 4096
 
 
 class ResultRow(NamedTuple):
-    """A result row, its place in the order of the result, and what its reader said of its item."""
+    """A result row with its place in the result; `source` is what came with its item."""
 
     key: bytes
     tie: bytes
@@ -39,17 +39,18 @@ class ResultRow(NamedTuple):
 
 
 class ResultPosition(NamedTuple):
-    """The last row given: the start of its key, and its tie or None for all that start so."""
+    """The last row of a page: the start of its key and its tie; None: all rows with that start."""
 
     start: bytes
     tie: bytes | None
 
     @property
     def splits_equal_starts(self) -> bool:
-        """True when rows were told apart by their ties because their keys are too long."""
+        """True if the page ended between rows whose long keys have equal starts."""
         return len(self.start) == LONGEST_KEY and self.tie is not None
 
     def is_before(self, key: bytes, tie: bytes) -> bool:
+        """True if a row with this key and tie comes after the position."""
         start = key[:LONGEST_KEY]
         if start != self.start:
             return start > self.start
@@ -66,19 +67,19 @@ class ResultPosition(NamedTuple):
 
 
 def tie_breaker_of(key: bytes) -> bytes:
-    """A tie for rows whose keys are all different, needed where a position cuts the key."""
+    """The tie breaker of a row whose key is unique: needed only if a position truncates the key."""
     return hashlib.blake2b(key, digest_size=12).digest() if len(key) > LONGEST_KEY else b""
 
 
 def is_in_order(rows: list[ResultRow]) -> bool:
-    """Whether the rows come as their keys and ties do."""
-    return all(one[:2] <= other[:2] for one, other in pairwise(rows))
+    """True if the rows are sorted by key and tie."""
+    return all(row[:2] <= following[:2] for row, following in pairwise(rows))
 
 
 class RowSelection:
-    """The first `most` rows behind a position, out of rows that come in any order.
+    """Selects the first `limit` rows after a position, out of rows in any order.
 
-    With `by_tie`, long keys that start alike count as equal.
+    With `by_tie`, long keys with equal starts count as equal.
     """
 
     def __init__(self, after: ResultPosition | None, limit: float, *, by_tie: bool = False) -> None:
@@ -86,27 +87,27 @@ class RowSelection:
         self._limit = limit
         self._by_tie = by_tie
         self._rows_kept: list[tuple[bytes, bytes, ResultRow]] = []
-        self._bound: tuple[bytes, bytes] | None = None  # rows from here on are not wanted
+        self._bound: tuple[bytes, bytes] | None = None  # new rows at or after it are not selected
 
     def accepts(self, key: bytes, tie: bytes) -> bool:
-        """False when such a row cannot be among the selected."""
+        """False if a row with this key and tie cannot be selected."""
         if self._after is not None and not self._after.is_before(key, tie):
             return False
         return self._bound is None or (self._ordered(key), tie) < self._bound
 
     def add(self, row: ResultRow) -> None:
-        """Takes a row that is wanted; no two have the same key and tie."""
+        """Adds an accepted row; no two rows have the same key and tie."""
         self._rows_kept.append((self._ordered(row.key), row.tie, row))
         if len(self._rows_kept) >= self._limit + _PRUNE_AT:
             self._prune()
 
     def ends_before(self, start: bytes) -> bool:
-        """Whether rows whose keys begin with `start`, or come behind, cannot be among them."""
+        """True if no row whose key begins with `start`, or comes after it, can be selected."""
         self._prune()
         return self._bound is not None and self._bound[0] < start
 
     def __len__(self) -> int:
-        """How many rows are kept now: at least those that will be selected of what came so far."""
+        """How many rows are held now: at least as many as are selected so far."""
         return len(self._rows_kept)
 
     def rows(self) -> list[ResultRow]:
@@ -128,18 +129,18 @@ def _sort_key(kept_row: tuple[bytes, bytes, ResultRow]) -> tuple[bytes, bytes]:
 
 
 def last_page_end(rows: list[ResultRow], first: int, end: int) -> int | None:
-    """The last place up to `end`, behind `first`, where a page can end whatever the next one does.
+    """The last index up to `end`, after `first`, where a page may end, or None.
 
-    That is anywhere but between two long keys that start alike.
+    A page may not end between two long keys with equal starts.
     """
-    for at in range(end, first, -1):
-        if not rows[at].is_long or rows[at - 1].start != rows[at].start:
-            return at
+    for index in range(end, first, -1):
+        if not rows[index].is_long or rows[index - 1].start != rows[index].start:
+            return index
     return None
 
 
 def end_position(rows: list[ResultRow], end: int) -> ResultPosition:
     """The position of a page that ends before `rows[end]`."""
     last = rows[end - 1]
-    whole = last.is_long and last.start != rows[end].start
-    return ResultPosition(last.start, None if whole else last.tie)
+    is_last_of_start = last.is_long and last.start != rows[end].start
+    return ResultPosition(last.start, None if is_last_of_start else last.tie)

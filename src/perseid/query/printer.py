@@ -1,7 +1,7 @@
-"""A syntax tree back into query text that parses into an equal tree.
+"""Prints a syntax tree as query text that parses into an equal tree.
 
-Operators carry their own parentheses, so no text depends on precedence. Names that would not
-survive as words are written in brackets. Bound trees have lost their names' scopes and are refused.
+Every operator is printed in parentheses, so the text does not depend on precedence. Property names
+that are not words are printed in brackets. Bound trees cannot be printed: their names are slots.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def print_query(query: Query) -> str:
 
 
 def print_expr(node: Expr) -> str:
-    """The text of an expression, in parentheses if an operator around it could take it apart."""
+    """The text of an expression, in parentheses if it is an operator."""
     return _PRINTERS[type(node)](node)
 
 
 def is_word(name: str) -> bool:
-    """True for names that can stand without brackets around them."""
+    """True for names that need no brackets around them."""
     return _WORD.fullmatch(name) is not None and name.upper() not in KEYWORDS
 
 
@@ -124,7 +124,7 @@ def _quoted(text: str) -> str:
 
 
 def _target(node: Expr) -> str:
-    """What a property or an element is taken of; digits would swallow the dot behind them."""
+    """The text in front of `.name` or `[index]`; `1.name` would be read as the number `1.`."""
     text = print_expr(node)
     return f"({text})" if isinstance(node, Literal) and is_number(node.value) else text
 

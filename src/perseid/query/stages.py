@@ -1,8 +1,9 @@
-"""The stages of a query, as nested iterators that move one row along.
+"""The stages of a query as nested iterators over one mutable row.
 
-Inputs, filters, groups and sorting leave the row's slots as their consumer must find them.
-Projection turns rows into values; DISTINCT, OFFSET, LIMIT and TOP work on values. Only groups,
-sorting and DISTINCT keep anything, and sorting keeps no more than TOP or LIMIT can return.
+Inputs, filters, groups and sorting fill the slots of the row for the next stage; projection turns
+rows into values; DISTINCT, OFFSET, LIMIT and TOP work on values. Only groups, sorting and DISTINCT
+keep rows in memory, and sorting keeps no more than TOP or LIMIT can return. The compiler makes the
+closures of expressions.
 """
 
 from __future__ import annotations
@@ -32,24 +33,27 @@ from perseid.query.nodes import (
 )
 from perseid.query.values import UNDEFINED, canonical, order_bytes
 
-# Puts the row in one state after the other.
+# Fills the slots of the row and yields, once for each state of the row.
 RowIterator: TypeAlias = Callable[[SlotRow], Iterator[None]]
 
-# Turns the order of bytes around.
+# Translates bytes so that they sort in reverse order.
 INVERTED_BYTES: Final = bytes(reversed(range(256)))
 _DONE: Final = object()
-# Sorting with a limit throws away what cannot be returned whenever this many rows are waiting.
+# Sorting with a limit collects so many rows beyond it before it drops the surplus.
 _PRUNE_AT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages:
-    """A query taken apart; `order` gives bytes in the order of ORDER BY, if there is one, and
-    `leading` those of its first key, with which they begin."""
+    """The compiled parts of a query.
+
+    `order` returns bytes that sort rows by ORDER BY, if there is one; they begin with those of
+    `first_key`.
+    """
 
     query: BoundQuery
     sources: RowIterator
-    steps: RowIterator  # of the sources, those that pass WHERE
+    steps: RowIterator  # the rows of `sources` that pass WHERE
     groups: _Grouping | None
     order: Callable[[SlotRow], bytes] | None
     first_key: Callable[[SlotRow], bytes] | None
@@ -76,7 +80,7 @@ def stages_of(query: BoundQuery, compiler: Compiler) -> Stages:
 
 
 def rows_through(stages: Stages) -> ResultIterator:
-    """All stages of a query, in the order in which the language evaluates them."""
+    """All stages of a query, in the order of evaluation."""
     query, steps = stages.query, stages.steps
     slots = [source.slot for source in query.sources]
     if stages.groups is not None:
@@ -92,7 +96,7 @@ def rows_through(stages: Stages) -> ResultIterator:
 
 
 def _returns_every_row(query: BoundQuery) -> bool:
-    """True when every sorted row becomes a result, so that only the first few are needed."""
+    """True if every sorted row gives a result, so that sorting may drop rows beyond the limit."""
     if query.distinct:
         return False
     whole = (Alias, ArrayLiteral, ObjectLiteral)
@@ -137,7 +141,7 @@ def _elements(value: Fn) -> Callable[[SlotRow], Iterable[Any]]:
 
 
 def _elements_of_rows(rows: ResultIterator) -> Callable[[SlotRow], Iterable[Any]]:
-    """The elements of rows that are arrays, and other rows as they are: people write both."""
+    """The elements of rows that are arrays, and other rows unchanged: both forms are in use."""
 
     def elements(row: SlotRow) -> Iterator[Any]:
         for value in rows(row):
@@ -161,7 +165,7 @@ def _bound(value: Fn, slot: int) -> RowIterator:
 
 
 def _combined_sources(sources: Sequence[RowIterator]) -> RowIterator:
-    """Every combination of the inputs; without inputs there is one row."""
+    """Every combination of the inputs; one row if there are no inputs."""
     if len(sources) == 1:
         return sources[0]
 
@@ -169,7 +173,7 @@ def _combined_sources(sources: Sequence[RowIterator]) -> RowIterator:
         if not sources:
             yield
             return
-        # A list instead of nested loops: the number of inputs has no limit, the call stack has.
+        # A list instead of recursion: the number of inputs is not limited, the call stack is.
         levels = [sources[0](row)]
         while levels:
             if next(levels[-1], _DONE) is _DONE:
@@ -195,7 +199,7 @@ def _filtered(steps: RowIterator, predicate: Fn) -> RowIterator:
 
 
 class _Grouping:
-    """What makes the groups of a query; without GROUP BY there is exactly one, of all rows."""
+    """The keys and aggregates of a query; without GROUP BY all rows are one group."""
 
     __slots__ = ("aggregates", "keys")
 
@@ -208,7 +212,7 @@ class _Grouping:
 
 
 class _Groups:
-    """The groups of one run, in the order of their first rows."""
+    """The groups of one run, ordered by their first rows."""
 
     __slots__ = ("_grouping", "_groups")
 
@@ -222,6 +226,7 @@ class _Groups:
         return len(self._groups)
 
     def add(self, row: SlotRow, times: int = 1) -> None:
+        """Adds the row to its group, as if it came `times` times."""
         values = [value(row) for _, value in self._grouping.keys]
         key = tuple(map(canonical, values))
         group = self._groups.get(key)
@@ -231,7 +236,7 @@ class _Groups:
             state.add(argument(row), times)
 
     def results(self, row: SlotRow) -> Iterator[None]:
-        """Puts each group's values into the row."""
+        """Writes the values of one group after the other into the row."""
         keys, aggregates = self._grouping.keys, self._grouping.aggregates
         for values, states in self._groups.values():
             for (slot, _), value in zip(keys, values, strict=True):
@@ -260,7 +265,7 @@ def _aggregate(part: Grouped, compiler: Compiler) -> tuple[int, Callable[[], Any
 
 
 def _order_keys(query: BoundQuery, compiler: Compiler) -> list[Callable[[SlotRow], bytes]]:
-    """For each key of ORDER BY, bytes that put rows in its order."""
+    """For each key of ORDER BY, a closure that returns bytes in its order."""
 
     def part(key: Fn, descending: bool) -> Callable[[SlotRow], bytes]:
         if descending:
@@ -273,7 +278,7 @@ def _order_keys(query: BoundQuery, compiler: Compiler) -> list[Callable[[SlotRow
 def _joined_keys(parts: list[Callable[[SlotRow], bytes]]) -> Callable[[SlotRow], bytes]:
     if len(parts) == 1:
         return parts[0]
-    return lambda row: b"".join([each(row) for each in parts])
+    return lambda row: b"".join([part(row) for part in parts])
 
 
 def _ordered(
@@ -283,7 +288,7 @@ def _ordered(
     slots: Sequence[int],
     offset_limit: _OffsetLimit | None,
 ) -> RowIterator:
-    """Sorted rows; those with equal keys as they came, or the other way if the first descends."""
+    """Sorted rows; ties stay in input order, or are reversed if the first key descends."""
     step = -1 if backwards else 1
 
     def ordered(row: SlotRow) -> Iterator[None]:
@@ -303,7 +308,7 @@ def _ordered(
     return ordered
 
 
-# Its key, its number, and the slots to restore when its turn comes.
+# The key of a row, its number, and the slots to restore when it is yielded.
 _Sortable: TypeAlias = tuple[bytes, int, list[Any]]
 SORT_KEY: Final = operator.itemgetter(0, 1)
 
@@ -352,7 +357,7 @@ class _OffsetLimit:
         self._top = _counter("TOP", query.top)
 
     def row_limit(self, row: SlotRow) -> float:
-        """How many rows from the first can matter at most."""
+        """How many rows, counted from the first, the result can need."""
         start, stop = self.bounds(row)
         return math.inf if stop is None else max(start, stop)
 

@@ -1,10 +1,9 @@
-"""Query values: undefined, type names, equality, order, and how a value is written down.
+"""Query values: undefined, type names, equality, order, and output as JSON.
 
-A value is what decoded JSON gives (`None`, `bool`, `int`, `float`, `str`, `list`, `dict`) or
-`UNDEFINED`. Types are told apart with `type(v)`, never `isinstance`: a Python `bool` is an `int`
-and a query's boolean is not a number. Nothing else in the project compares values, and nothing
-here knows about expressions. Comparing walks with a list instead of the call stack, so a deeply
-nested parameter costs memory and not a crash.
+A value is decoded JSON (`None`, `bool`, `int`, `float`, `str`, `list`, `dict`) or `UNDEFINED`.
+Types are compared with `type(v)`, never with `isinstance`: a Python `bool` is an `int`, and a
+boolean of the language is not a number. All comparisons of values are made here; expressions are
+not known here. Comparisons do not recurse, so a deeply nested parameter cannot exhaust the stack.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from perseid.conditions import UNDEFINED as UNDEFINED_RANK
 
 @final
 class Undefined:
-    """The type of `UNDEFINED`, the value of whatever is not there."""
+    """The type of `UNDEFINED`, the value of a missing property and of an invalid operation."""
 
     __slots__ = ()
     _only: Undefined | None = None
@@ -38,7 +37,7 @@ class Undefined:
         return "undefined"
 
     def __bool__(self) -> bool:
-        # Truth is never taken from a value: three-valued logic has to compare with `is`.
+        # Three-valued logic must compare with `is`, so taking the truth of undefined is a bug.
         raise TypeError("undefined is neither true nor false")
 
     def __copy__(self) -> Undefined:
@@ -53,9 +52,9 @@ class Undefined:
 
 UNDEFINED: Final = Undefined()
 
-# Of strings, and of values as text: longer than any response may be.
+# Characters of a string, and of a value as text; no response can be longer.
 LONGEST_TEXT: Final = 16 * 1024 * 1024
-# Of values that are written: the encoder takes no more than 254 levels.
+# Levels of values in a result: the encoder takes no more than 254.
 _MOST_LEVELS: Final = 250
 
 INT64_MIN: Final = -(2**63)
@@ -71,7 +70,7 @@ _NAMES: Final[dict[type, str]] = {
     list: "array",
     dict: "object",
 }
-# Booleans are missing: false and true have a rank each.
+# Booleans are not listed: false and true have a rank each.
 _RANKS: Final[dict[type, int]] = {
     Undefined: UNDEFINED_RANK,
     NoneType: NULL,
@@ -81,7 +80,7 @@ _RANKS: Final[dict[type, int]] = {
     list: ARRAY,
     dict: OBJECT,
 }
-# Types that `<` knows, by the group whose members compare with each other.
+# Types that `<` compares, and the group of types that can be compared with each other.
 _ORDERED: Final[dict[type, int]] = {
     NoneType: NULL,
     bool: TRUE,
@@ -89,11 +88,11 @@ _ORDERED: Final[dict[type, int]] = {
     float: NUMBER,
     str: STRING,
 }
-# Types whose own operators are the language's, as long as both sides have the same one.
+# Types that Python compares as the language does, if both sides have the same type.
 _PLAIN: Final = frozenset({bool, str})
 
 
-# --- kinds of value
+# --- types
 
 
 def type_name(v: Any) -> str:
@@ -102,27 +101,27 @@ def type_name(v: Any) -> str:
 
 
 def type_rank(v: Any) -> int:
-    """The place of the type of `v` in the order of types; false and true count as two types."""
+    """The rank of the type of `v` in ORDER BY; false and true have a rank each."""
     if type(v) is bool:
         return TRUE if v else FALSE
     return _RANKS[type(v)]
 
 
 def is_number(v: Any) -> bool:
-    """True for numbers, NaN and the infinities among them; booleans are not numbers."""
+    """True for numbers, including NaN and the infinities; booleans are not numbers."""
     return type(v) is int or type(v) is float
 
 
 def is_integer(v: Any) -> bool:
-    """True for whole numbers of 64 bits, however they were written: 5.0 is one, 2**63 is not."""
+    """True for integers of 64 bits, also if written with a point: 5.0 is one, 2**63 is not."""
     if type(v) is int:
         return INT64_MIN <= v <= INT64_MAX
-    # Compared as a float, 2**63 - 1 would round up to the first value that must be refused.
+    # As a float, 2**63 - 1 would be rounded up to 2**63, which must be rejected.
     return type(v) is float and v.is_integer() and INT64_MIN <= int(v) <= INT64_MAX
 
 
 def as_number(x: int | float) -> int | float:
-    """`x` as the language holds it: integers beyond 64 bits are doubles, infinite if need be."""
+    """`x` as a number of the language: integers beyond 64 bits become doubles or infinities."""
     if type(x) is float or INT64_MIN <= x <= INT64_MAX:
         return x
     try:
@@ -208,17 +207,17 @@ def sort_key(v: Any) -> tuple[Any, ...]:
 
 
 def order_bytes(v: Any) -> bytes:
-    """Bytes that compare as the sort keys of their values do, and are equal when those are.
+    """Bytes in the order of the sort keys, equal if the sort keys are equal.
 
-    None is the beginning of another, so bytes of several values can be put behind each other,
-    and the complements of all bytes give the opposite order.
+    No result is a prefix of another, so the bytes of several values can be concatenated, and the
+    complement of every byte gives the reverse order.
     """
     key = sort_key(v)
     return _packed(key) if key[0] < ARRAY else b"".join(map(_packed, key[1]))
 
 
 class FirstValue(NamedTuple):
-    """What order bytes begin with; a text that is not whole goes on where they end."""
+    """The first value in order bytes; if not `is_whole`, a text that the bytes cut off."""
 
     rank: int
     value: Any
@@ -226,9 +225,9 @@ class FirstValue(NamedTuple):
 
 
 def first_in_order(start: bytes) -> FirstValue | None:
-    """The first value of which these are the order bytes.
+    """The first value that was encoded into order bytes.
 
-    None where the bytes do not tell: those of arrays and objects, and of NaN.
+    None for arrays, objects and NaN, which cannot be decoded.
     """
     rank = start[0]
     if rank < NUMBER:
@@ -240,19 +239,19 @@ def first_in_order(start: bytes) -> FirstValue | None:
         rest -= 2**15
         return FirstValue(rank, int(near) + rest if rest else near)
     if rank == STRING:
-        end = start.find(b"\0\0")  # a zero within the text is followed by another byte
+        end = start.find(b"\0\0")  # a zero inside the text is followed by 0xff
         text = start[1:] if end < 0 else start[1:end]
         if end < 0 and text.endswith(b"\0"):
-            text = text[:-1]  # half an end mark, perhaps
-        shown = text.replace(b"\0\xff", b"\0").decode("utf-8", "ignore")
-        return FirstValue(rank, shown, end >= 0)
+            text = text[:-1]  # may be the first half of the end mark
+        decoded = text.replace(b"\0\xff", b"\0").decode("utf-8", "ignore")
+        return FirstValue(rank, decoded, end >= 0)
     return None
 
 
 def canonical(v: Any) -> tuple[Any, ...]:
-    """A hashable stand-in for `v`, equal for structurally equal values, for sets and groups.
+    """A hashable key of `v` for sets and groups, equal for structurally equal values.
 
-    Undefined and NaN each equal themselves here, since a group of them is one group.
+    Undefined is equal to itself here, and so is NaN: each makes one group.
     """
     return sort_key(v)
 
@@ -275,12 +274,12 @@ def _scalar_key(v: Any) -> tuple[Any, ...]:
         return (rank,)
     if type(v) is int and not INT64_MIN <= v <= INT64_MAX:
         v = as_number(v)
-    # A NaN has the bare rank: shorter, so before every (rank, number), and equal to itself.
+    # NaN has the rank only: a shorter tuple sorts before every (rank, number) and equals itself.
     return (rank,) if _is_nan(v) else (rank, v)
 
 
 def _flattened(v: Any) -> Iterator[tuple[Any, ...]]:
-    """Keys of the parts of `v` in reading order; counts in front make the sequence unambiguous."""
+    """Keys of the parts of `v`, depth first; the counts make the sequence unambiguous."""
     pending = [v]
     while pending:
         part = pending.pop()
@@ -300,7 +299,7 @@ def _packed(key: tuple[Any, ...]) -> bytes:
     """The bytes of a scalar's key, or of a count."""
     rank = key[0]
     if rank == STRING:
-        # UTF-8 has the order of code points; an end mark below every character keeps it.
+        # UTF-8 sorts like code points, and the end mark sorts before every character.
         text: bytes = key[1].encode("utf-8", "surrogatepass")
         return b"\x05" + text.replace(b"\0", b"\0\xff") + b"\0\0"
     if rank == NUMBER:
@@ -309,7 +308,7 @@ def _packed(key: tuple[Any, ...]) -> bytes:
 
 
 def _packed_number(x: int | float) -> bytes:
-    """The double next to `x` in an order-preserving form, and how far an integer is from it."""
+    """The double nearest to `x` as sortable bits, and the difference of an integer from it."""
     near = float(x)
     if near == 0:
         near = 0.0  # -0 is 0
@@ -327,15 +326,15 @@ _SIGN_BIT: Final = 2**63
 _ALL_BITS: Final = 2**64 - 1
 
 
-# --- writing
+# --- output
 
 
 def is_writable(v: Any) -> bool:
-    """False when `v` has too many levels or takes more than `LONGEST_TEXT` characters, roughly.
+    """False if `v` has too many levels, or more than about `LONGEST_TEXT` characters as JSON.
 
-    It need not be large in memory for that: its parts may be one and the same value many times.
+    It may still be small in memory: its parts can refer to the same value many times.
     """
-    room = LONGEST_TEXT
+    remaining = LONGEST_TEXT
     pending: list[tuple[Iterable[Any], int]] = [((v,), 0)]
     while pending:
         parts, level = pending.pop()
@@ -343,31 +342,31 @@ def is_writable(v: Any) -> bool:
             return False
         for part in parts:
             kind = type(part)
-            room -= 1
+            remaining -= 1
             if kind is str:
-                room -= len(part)
+                remaining -= len(part)
             elif kind is list:
                 pending.append((part, level + 1))
             elif kind is dict:
-                room -= sum(map(len, part))
+                remaining -= sum(map(len, part))
                 pending.append((part.values(), level + 1))
-        if room < 0:
+        if remaining < 0:
             return False
     return True
 
 
 def to_output(v: Any) -> Any:
-    """`v` as the JSON encoder may have it: no undefined members, no NaN, whole floats as integers.
+    """`v` for the JSON encoder: no undefined members, no NaN, whole floats as integers.
 
-    NaN and the infinities become strings of their names. Whole numbers that 64 bits cannot hold
-    stay floats, because the encoder takes no longer integers; both texts read back alike.
+    NaN and the infinities become their names as strings. Whole numbers beyond 64 bits stay floats,
+    because the encoder takes no longer integers; a reader gets the same number from both texts.
     """
     writer = _OUTPUT.get(type(v))
     return v if writer is None else writer(v)
 
 
 def to_number_text(x: int | float) -> str:
-    """The shortest text that reads back as `x`, with the exponents where JavaScript has them."""
+    """The shortest text that reads back as `x`, with an exponent where JavaScript has one."""
     x = as_number(x)
     if type(x) is int:
         return str(x)
@@ -376,7 +375,7 @@ def to_number_text(x: int | float) -> str:
     if x == 0:
         return "0"  # -0 too
     sign, digits, exponent = Decimal(repr(x)).normalize().as_tuple()
-    assert isinstance(exponent, int)  # noqa: S101  # only NaN and infinities have letters there
+    assert isinstance(exponent, int)  # noqa: S101  # a letter only for NaN and infinities
     text = _place_point("".join(map(str, digits)), exponent)
     return f"-{text}" if sign else text
 
@@ -410,7 +409,7 @@ def _quote(text: str) -> str:
 
 
 def whole_text(text: str) -> str:
-    """`text` with U+FFFD for every half of a surrogate pair, as encoders elsewhere write it."""
+    """`text` with U+FFFD for every unpaired surrogate, as most encoders write it."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -436,7 +435,7 @@ def _output_float(x: float) -> Any:
         return _name_of_special(x)
     if not x.is_integer() or abs(x) >= 2**64:
         return x
-    # Above 2**53 the float's exact value has digits that its shortest text does not.
+    # Above 2**53 the exact value of a float has digits that its shortest text has not.
     whole = int(x) if abs(x) < 2**53 else int(Decimal(repr(x)))
     return whole if _is_encodable(whole) else x
 

@@ -1,9 +1,9 @@
-"""How long an evaluation goes on before it asks whether it may.
+"""The work limit of an evaluation: how many steps it takes before it must ask whether to go on.
 
-What an item can hold is limited, what JOIN and subqueries make of it is not: three inputs over an
-array of two thousand elements are eight billion rows. They count the elements they go through,
-functions what they are given, and now and then whoever runs the query is asked; an answer that is
-no is an exception.
+The size of an item is limited, but what JOIN and subqueries make of it is not: three inputs over an
+array of two thousand elements are eight billion rows. Inputs spend a step for each element they
+iterate over, functions spend steps for large arguments. Whenever `STEPS` have been spent, `check`
+is called; it raises to stop the evaluation. A work limit knows no time: see `deadline`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-# Elements between two questions; a few milliseconds.
+# Steps between two calls of `check`: a few milliseconds.
 STEPS: Final = 10_000
-# Of what may take a good part of a second, however small it looks.
+# Steps of an operation that may take a large part of a second, however small its arguments are.
 EXPENSIVE_STEPS: Final = 1_000
-# Characters, or parts of them for each element of an array, that are one step.
+# 2**7 characters are one step, and an element of an array counts as 16 characters.
 _CHARACTERS_SHIFT: Final = 7
 _ELEMENT: Final = 16
 
 
 def steps_of_values(values: Sequence[Any]) -> int:
-    """What it takes to look at all of these values for each of them; nothing if they are small."""
+    """The steps of a function that looks at all its arguments for each of them; 0 if small."""
     size = 0
     for value in values:
         if type(value) is str:
@@ -32,10 +32,12 @@ def steps_of_values(values: Sequence[Any]) -> int:
 
 
 def no_limit() -> None:
-    """The answer of those who do not mind."""
+    """A check that never stops the evaluation."""
 
 
 class WorkLimit:
+    """Counts the steps of one run and calls `check` once for every `STEPS` of them."""
+
     __slots__ = ("_check", "_remaining")
 
     def __init__(self, check: Callable[[], None] = no_limit) -> None:

@@ -9,10 +9,10 @@ method may be called from many tasks at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from perseid.clock import ClockSetting
-from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.types import (
     AccessPath,
@@ -23,14 +23,14 @@ from perseid.store.types import (
     Decision,
     ExpiryCount,
     LatestPage,
-    OrderedPage,
-    Page,
+    OnGroups,
     PurgeRequest,
     PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     View,
 )
 from perseid.ttl import (
@@ -152,28 +152,17 @@ class ItemStore(Protocol):
 class QueryStore(Protocol):
     """Items by condition."""
 
-    async def search(self, container: Container, search: Search) -> Page:
-        """A page of live items that meet the condition, in the order of their numbers."""
-        ...
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        """The first page of `search` if that takes microseconds; None says nothing about the items.
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        """The next of them in the order of a property, from `start` on, which is included.
-
-        None where no index serves that, or where sorting what `scan` gives is the shorter way.
+        With an order it has as many items as the search asks for, or all there are.
         """
         ...
 
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:
-        """What `scan` would give, or the first items in an order, if that takes microseconds.
+    async def search(self, container: Container, search: Search) -> SearchPage:
+        """A page of the live items that meet the condition.
 
-        None says nothing about the items. Of an order there are as many as the scan may give or
-        all, and `has_more` means nothing.
+        An order is served if an index does so faster than sorting: see `SearchPage`.
         """
         ...
 
@@ -182,12 +171,12 @@ class QueryStore(Protocol):
         container: Container,
         search: Search,
         paths: Sequence[PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        """Calls `take` for each combination of values that the items have at the paths.
+        """Calls `on_groups` with the combinations of values that the items have at the paths.
 
-        It gets the number of such items and a document with nothing but these paths, those of the
-        oldest items first. It is called on some other thread, one call after the other.
+        Groups come in the order of their oldest items, in one call or several, one after the other
+        and on another thread.
         """
         ...
 
@@ -195,11 +184,9 @@ class QueryStore(Protocol):
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[PropertyPath] | None = None,
+        group_paths: Sequence[PropertyPath] | None = None,
     ) -> AccessPath:
-        """How `scan` would go about it, or `walk` if there is an order, or `combine` if values are
-        combined; makes no index."""
+        """How `search`, or `count_groups` with these paths, finds items with existing indexes."""
         ...
 
     async def drop_disallowed_indexes(self, container: Container) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from perseid.conditions import Filter, OrderPosition, PropertyPath
+from perseid.conditions import Filter, Order, OrderPosition, PropertyPath
 from perseid.errors import StartError
 from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Container, ItemKey, Row
@@ -128,9 +128,10 @@ class Decision(NamedTuple, Generic[T]):
 
 
 class Search(NamedTuple):
-    """Which live items to list, in creation order within each range."""
+    """Which live items to list: by item number, which is creation order within each range, or in
+    the order of a property."""
 
-    after: int = -1  # item number to continue behind
+    after: int = -1  # item number to continue after
     range_index: int | None = None
     pk_prefix: bytes | None = None  # one logical partition, or all below a hierarchical prefix
     is_prefix: bool = False
@@ -142,32 +143,49 @@ class Search(NamedTuple):
     indexable: frozenset[PropertyPath] = frozenset()
     limit: int = 1000
     max_bytes: int = MAX_PAGE_BYTES  # of their texts; a page holds at least one item
+    order: Order | None = None  # None: by item number
+    start: OrderPosition | None = None  # in that order, included
 
     def with_filter(
-        self, where: Filter | None, indexable: frozenset[PropertyPath], limit: int
+        self,
+        where: Filter | None,
+        indexable: frozenset[PropertyPath],
+        limit: int,
+        order: Order | None = None,
     ) -> Search:
-        """The same for the first items that meet a condition; `_replace` takes twice as long."""
-        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes = self
+        """The same search for the first items that meet a condition; faster than `_replace`."""
+        after, part, pk, is_prefix, epk_min, epk_max, cutoff, _, _, _, max_bytes, _, start = self
         return Search(
             after, part, pk, is_prefix, epk_min, epk_max, cutoff,
-            where, indexable, limit, max_bytes,
+            where, indexable, limit, max_bytes, order, start,
         )  # fmt: skip
 
 
-class Page(NamedTuple):
+class SearchPage(NamedTuple):
+    """A page of items. With an order in the search, `is_ordered` says whether an index served it;
+    if not, there are no rows and the caller sorts."""
+
     rows: list[Row]
     has_more: bool
+    next_position: OrderPosition | None = None
+    is_ordered: bool = False
 
 
-class OrderedPage(NamedTuple):
-    """Items in the order of a property, and where to go on if there are more."""
+NOT_ORDERED: Final = SearchPage([], False)
 
-    rows: list[Row]
-    next_position: OrderPosition | None
+
+class GroupCount(NamedTuple):
+    """How many items have the values that the document holds at the paths of interest."""
+
+    items: int
+    document: dict[str, Any]
+
+
+OnGroups: TypeAlias = Callable[[Iterable[GroupCount]], None]
 
 
 class AccessPath(NamedTuple):
-    """How items would be found: through which index or by a scan, and how many it looks at."""
+    """How a search finds its items, and how many it examines."""
 
     method: Literal["key", "index", "order", "scan"]
     path: PropertyPath | None

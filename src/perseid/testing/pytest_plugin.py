@@ -332,7 +332,7 @@ def _server_settings(config: pytest.Config) -> Any:
     import click
     from click.core import ParameterSource
 
-    from perseid.commands.cli import serve
+    from perseid.commands.serve import serve
 
     try:
         context = serve.make_context("serve", shlex.split(options))

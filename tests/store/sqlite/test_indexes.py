@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from perseid.conditions import NUMBER, Comparison, Filter, Order
 from perseid.model import Container
-from perseid.store.sqlite import indexes, queries
+from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import SqliteStore
-from perseid.store.types import Search
+from perseid.store.types import GroupCount, Search
 from tests.store.rows import (
     Run,
     insert,
@@ -33,12 +34,12 @@ def test_an_index_that_goes_before_it_is_used(
     )
     counted: list[tuple[int, dict[str, Any]]] = []
 
-    def take(times: int, document: dict[str, Any]) -> None:
-        counted.append((times, document))
+    def take(groups: Iterable[GroupCount]) -> None:
+        counted.extend(groups)
 
     async def lose_index() -> None:
         """As it is for whoever has chosen it a moment before."""
-        await store._queries._index(container, path)
+        await store._indexes.ensure(container, path)
         await store._writer.submit(
             lambda: store._write_db.execute("""DROP INDEX 'items_7_by_["n"]'"""), is_heavy=True
         )
@@ -47,11 +48,12 @@ def test_an_index_that_goes_before_it_is_used(
         await insert(store, container, "1", "2")
         await lose_index()
         assert [each.id for each in (await store.search(container, search)).rows] == ["1", "2"]
-        assert await store.ordered_search(container, search, Order(path, False), None) is None
+        ordered = search._replace(order=Order(path, False))
+        assert not (await store.search(container, ordered)).is_ordered
         await store.count_groups(container, search, [], take)
         await store.count_groups(container, search, [path], take)
         assert counted == [(2, {}), (2, {"n": 1.5})]
-        assert (await store.access_path(container, search, None)).method == "scan"
+        assert (await store.access_path(container, search)).method == "scan"
 
     run(work())
 
@@ -64,16 +66,16 @@ def test_the_index_that_makes_way_is_forgotten_first(
     monkeypatch.setattr(indexes, "MOST_INDEXES", 1)
 
     async def work() -> None:
-        await store._queries._index(container, ("a",))
+        await store._indexes.ensure(container, ("a",))
         gate = Gate(store)
         store._write_db.set_commit_hook(gate.hold)
-        other = asyncio.create_task(store._queries._index(container, ("b",)))
+        other = asyncio.create_task(store._indexes.ensure(container, ("b",)))
         await gate.entered()
-        assert store._queries._indexes.paths(container.number) == []
+        assert store._indexes.paths(container.number) == []
         gate.open()
         await other
         store._write_db.set_commit_hook(None)
-        assert store._queries._indexes.paths(container.number) == [("b",)]
+        assert store._indexes.paths(container.number) == [("b",)]
 
     run(work())
 
@@ -83,14 +85,14 @@ def test_paths_that_differ_in_case_have_an_index_each(
 ) -> None:
     monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
     paths = {("v",), ("V",), ("a", "B]"), ("a", "b]")}
-    names = {run(store._queries._index(container, each)) for each in paths}
+    names = {run(store._indexes.ensure(container, each)) for each in paths}
     assert len(names) == len(paths)
-    assert set(store._queries._indexes.paths(7)) == paths
-    monkeypatch.setattr(queries, "is_indexable", lambda _, each: each != ("V",))
-    run(store._queries.drop_disallowed_indexes(container))
+    assert set(store._indexes.paths(7)) == paths
+    monkeypatch.setattr(indexes, "is_indexable", lambda _, each: each != ("V",))
+    run(store.drop_disallowed_indexes(container))
     run(store.close())
     reopened = SqliteStore(path, durability="off")
-    assert set(reopened._queries._indexes.paths(7)) == paths - {("V",)}
+    assert set(reopened._indexes.paths(7)) == paths - {("V",)}
     run(reopened.close())
 
 
@@ -106,8 +108,8 @@ def test_queries_do_without_an_index_that_has_no_room(
     limit_pages(store, 0)
     for _ in range(2):
         assert [each.id for each in run(store.search(container, search)).rows] == ["1", "2"]
-    assert store._queries._indexes.paths(7) == []
+    assert store._indexes.paths(7) == []
     limit_pages(store, 1000)
     monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
     run(store.search(container, search))
-    assert store._queries._indexes.paths(7) == [path]
+    assert store._indexes.paths(7) == [path]

@@ -186,17 +186,17 @@ def test_indexes_do_not_lead_to_what_is_hidden(
         condition = Filter(Comparison(path, STRING, "=", 0), (item_id,))
         search = whole._replace(where=condition)
         page = await store.search(container, search)
-        assert store.try_search(container, search, None) == page
+        assert store.try_search(container, search) == page
         return [row.id for row in page.rows]
 
     async def first() -> list[str]:
-        order = Order(path, False)
-        ordered_search = await store.ordered_search(container, whole, order, None)
-        page = store.try_search(container, whole, order)
-        assert ordered_search is not None
+        search = whole._replace(order=Order(path, False))
+        ordered = await store.search(container, search)
+        page = store.try_search(container, search)
+        assert ordered.is_ordered
         assert page is not None
-        assert page.rows == ordered_search.rows
-        return [row.id for row in ordered_search.rows]
+        assert page.rows == ordered.rows
+        return [row.id for row in ordered.rows]
 
     run(fill(store, container, 20))
     run(put(store, container, "kept", pk=B))

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.commands import cli
+from perseid.commands import serve
 from perseid.config import Settings
 from perseid.partition import canonical
 from perseid.server import opened
@@ -81,13 +81,13 @@ def check(path: Path, *options: str) -> Any:
 def test_sound_data(data: Path) -> None:
     before = sorted(each.name for each in data.iterdir())
     text = shown(check(data))
-    assert "items: 40 looked at, sound" in text
-    assert "unique keys: 20 looked at, sound" in text
-    assert "counters of ranges: 3 looked at, sound" in text
+    assert "items: 40 checked, no problems" in text
+    assert "unique keys: 20 checked, no problems" in text
+    assert "counters of physical ranges: 3 checked, no problems" in text
     found = decoded(check(data, "--json"))
-    assert found["sound"]
-    assert len(found["findings"]) == 6
-    assert len(decoded(check(data, "--quick", "--json"))["findings"]) == 3
+    assert found["ok"]
+    assert len(found["checks"]) == 6
+    assert len(decoded(check(data, "--quick", "--json"))["checks"]) == 3
     assert sorted(each.name for each in data.iterdir()) == before
 
 
@@ -95,7 +95,7 @@ def test_data_in_use(tmp_path: Path) -> None:
     """A server may go on: the check looks at one state."""
     with running(Settings(data=tmp_path / "data")) as settings:
         fill(RawClient(settings.endpoint, settings.key))
-        assert "items: 40 looked at, sound" in shown(check(tmp_path / "data"))
+        assert "items: 40 checked, no problems" in shown(check(tmp_path / "data"))
 
 
 def test_data_in_use_whose_log_is_empty(data: Path) -> None:
@@ -131,33 +131,33 @@ def test_a_server_that_starts_during_the_check(
             return look(found)
 
         monkeypatch.setattr(Snapshot, "resources", start)
-        assert "items: 40 looked at, sound" in shown(check(data))
+        assert "items: 40 checked, no problems" in shown(check(data))
     assert len(looked) == 2
 
 
 @pytest.mark.parametrize(
     ("damage", "finding", "problem"),
     [
-        ("UPDATE positions SET items = items + 1", "counters", "counts 21 items and holds 20"),
-        ("UPDATE positions SET bytes = bytes - 1", "counters", "bytes and holds"),
-        ("UPDATE positions SET lsn = 1", "counters", "is at LSN 1, behind an item's"),
+        ("UPDATE positions SET items = items + 1", "counters", "says 21 items, it has 20"),
+        ("UPDATE positions SET bytes = bytes - 1", "counters", "bytes, it has"),
+        ("UPDATE positions SET lsn = 1", "counters", "its LSN 1 is below an item's LSN"),
         ("DELETE FROM positions", "counters", "has no counters"),
-        ("INSERT INTO positions VALUES (999,0,0,0,0,0,0,0)", "counters", "belong to nothing"),
-        ("UPDATE {items} SET id = 'other' WHERE id = 'i3'", "items", "its body says id 'i3'"),
-        ("UPDATE {items} SET ts = 5 WHERE id = 'i3'", "items", "says _ts"),
-        ("UPDATE {items} SET etag = 'x' WHERE id = 'i3'", "items", "says _etag"),
-        ("UPDATE {items} SET pk = x'00' WHERE id = 'i3'", "items", "says partition key"),
-        ("UPDATE {items} SET epk = x'00' WHERE id = 'i3'", "items", "says hash of the"),
-        ("UPDATE {items} SET ttl = NULL WHERE id = 'i3'", "items", "says ttl 50"),
-        ("UPDATE {items} SET number = number + 1 WHERE id = 'i19'", "items", "says _rid"),
+        ("INSERT INTO positions VALUES (999,0,0,0,0,0,0,0)", "counters", "belong to no range"),
+        ("UPDATE {items} SET id = 'other' WHERE id = 'i3'", "items", "id is 'i3' in its body"),
+        ("UPDATE {items} SET ts = 5 WHERE id = 'i3'", "items", "_ts is"),
+        ("UPDATE {items} SET etag = 'x' WHERE id = 'i3'", "items", "_etag is"),
+        ("UPDATE {items} SET pk = x'00' WHERE id = 'i3'", "items", "partition key is"),
+        ("UPDATE {items} SET epk = x'00' WHERE id = 'i3'", "items", "hash of the partition key is"),
+        ("UPDATE {items} SET ttl = NULL WHERE id = 'i3'", "items", "ttl is 50"),
+        ("UPDATE {items} SET number = number + 1 WHERE id = 'i19'", "items", "_rid is"),
         ("UPDATE {items} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
         # {"id": "\xff"}, which is no text, and a body that is no object
         ("UPDATE {items} SET body = x'5c27696417ff' WHERE id = 'i3'", "items", "i3: the body"),
         ("UPDATE {items} SET body = jsonb('7') WHERE id = 'i3'", "items", "i3: the body"),
         ("UPDATE {keyed} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
-        ("DELETE FROM {unique} WHERE {first}", "unique", "claims other values than it has"),
-        ("INSERT INTO {unique} VALUES (x'01', 1)", "unique", "is gone and still claims values"),
-        ("DELETE FROM resources WHERE kind = 'database'", "databases", "belongs to nothing that"),
+        ("DELETE FROM {unique} WHERE {first}", "unique", "entries do not match its values"),
+        ("INSERT INTO {unique} VALUES (x'01', 1)", "unique", "of item 1, which does not exist"),
+        ("DELETE FROM resources WHERE kind = 'database'", "databases", "has an owner that does"),
         ("DELETE FROM resources WHERE id = 'plain'", "databases", "belongs to no container"),
         ("DROP TABLE {unique}", "databases", "container 'keyed' has no table unique_"),
     ],
@@ -173,8 +173,8 @@ def test_what_is_wrong(data: Path, damage: str, finding: str, problem: str) -> N
     result = check(data, "--json")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
-    assert not report["sound"]
-    (wrong,) = (each for each in report["findings"] if each["wrong"])
+    assert not report["ok"]
+    (wrong,) = (each for each in report["checks"] if each["wrong"])
     assert wrong["name"].startswith(finding)
     assert any(problem in each for each in wrong["problems"]), wrong
     people = check(data)
@@ -251,7 +251,7 @@ def test_a_log_that_contradicts_the_items(
 ) -> None:
     data = Path(shutil.copytree(logged, tmp_path / "data"))
     if damage is None or problem is None:
-        assert "change logs: 3 looked at, sound" in shown(check(data))
+        assert "change logs: 3 checked, no problems" in shown(check(data))
         return
     db = apsw.Connection(str(data / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'c'"
@@ -259,7 +259,7 @@ def test_a_log_that_contradicts_the_items(
     db.close()
     result = check(data, "--json")
     assert result.exit_code == 1
-    (wrong,) = (each for each in json.loads(result.stdout)["findings"] if each["wrong"])
+    (wrong,) = (each for each in json.loads(result.stdout)["checks"] if each["wrong"])
     assert wrong["name"] == "change logs"
     assert any(problem in each for each in wrong["problems"]), wrong
 
@@ -306,7 +306,7 @@ def steps(endpoint: str, *options: str, key: str | None = None) -> tuple[int, di
     result = invoke(endpoint, "doctor", "--json", *options, key=key)
     report = json.loads(result.stdout)
     assert report["ok"] == (result.exit_code == 0)
-    return result.exit_code, {step["name"]: step for step in report["steps"]}
+    return result.exit_code, {check["name"]: check for check in report["checks"]}
 
 
 def test_a_good_way(endpoint: str) -> None:
@@ -314,8 +314,8 @@ def test_a_good_way(endpoint: str) -> None:
     assert code == 0
     found.pop("lifetimes", None)  # a word of warning, if another test has moved the clock
     assert [*found] == ["name", "port", "TLS", "server", "clock", "key", "address", "SDK"]
-    assert all(step["verdict"] == "ok" for step in found.values()), found
-    assert "connects and sees" in found["SDK"]["found"]
+    assert all(check["verdict"] == "ok" for check in found.values()), found
+    assert "connects and lists" in found["SDK"]["message"]
     text = shown(invoke(endpoint, "doctor"))
     assert text.startswith("ok      name ")
 
@@ -347,7 +347,7 @@ def test_a_key_that_can_only_read(with_tls: Settings) -> None:
 def test_a_clock_that_was_moved(with_tls: Settings) -> None:
     shown(invoke(with_tls.endpoint, "clock", "advance", "3h"))
     _, found = steps(with_tls.endpoint)
-    assert "is 3h" in found["lifetimes"]["found"] or "2h 59m" in found["lifetimes"]["found"]
+    assert "is 3h" in found["lifetimes"]["message"] or "2h 59m" in found["lifetimes"]["message"]
 
 
 def test_a_clock_that_is_held(tmp_path: Path) -> None:
@@ -358,16 +358,16 @@ def test_a_clock_that_is_held(tmp_path: Path) -> None:
     with running(settings) as range_contents:
         _, found = steps(range_contents.endpoint)
         text = shown(invoke(range_contents.endpoint, "clock", "show"))
-    assert "the clock is held until" in found["lifetimes"]["found"]
-    assert "with --test-clock time runs on" in found["lifetimes"]["hint"]
-    assert "held until the system's clock gets there, cannot be moved" in text
+    assert "the clock is stopped until" in found["lifetimes"]["message"]
+    assert "with --test-clock to let its clock run" in found["lifetimes"]["hint"]
+    assert "stopped until the system's clock reaches this time, cannot be moved" in text
 
 
 def test_a_server_says_that_its_clock_is_held() -> None:
-    told = cli._banner(Settings(memory=True), 2_000_000_000.5)
-    assert "this data has seen 2033-05-18 03:33:20Z (2000000000); time stands still" in told
+    told = serve._banner(Settings(memory=True), 2_000_000_000.5)
+    assert "The stored data is from 2033-05-18 03:33:20Z (2000000000), later than" in told
     assert "--test-clock" in told
-    assert "WARNING" not in cli._banner(Settings(memory=True), None)
+    assert "WARNING" not in serve._banner(Settings(memory=True), None)
 
 
 def test_http_where_https_is_spoken(with_tls: Settings) -> None:
@@ -393,7 +393,7 @@ def test_a_wrong_key(endpoint: str) -> None:
 def test_an_sdk_that_is_not_here(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     text = invoke(endpoint, "doctor").stdout
-    assert "note    SDK        azure-cosmos is not installed here; not tried" in text
+    assert "note    SDK        azure-cosmos is not installed, so it was not tested" in text
 
 
 def test_nothing_listens() -> None:
@@ -425,7 +425,7 @@ def test_somebody_else_listens() -> None:
         thread.start()
         code, found = steps(f"http://127.0.0.1:{server.getsockname()[1]}/")
     assert (code, [*found][-1]) == (1, "server")
-    assert "not Perseid" in found["server"]["found"]
+    assert "not Perseid" in found["server"]["message"]
 
 
 def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,7 +434,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, found = steps(f"http://127.0.0.1:{silent.getsockname()[1]}/")
     assert (code, [*found][-1]) == (1, "server")
-    assert "does not answer" in found["server"]["found"]
+    assert "does not answer" in found["server"]["message"]
 
 
 def test_a_clock_that_is_off(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +444,7 @@ def test_a_clock_that_is_off(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("perseid.commands.doctor.clock.wall", lambda: real() - 3600)
     code, found = steps(endpoint)
     assert (code, [*found][-1]) == (1, "clock")
-    assert "ahead of this machine's" in found["clock"]["found"]
+    assert "ahead of this machine's" in found["clock"]["message"]
 
 
 def test_a_proxy_in_the_way(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +478,7 @@ def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: 
         ]
         assert raw.batch("/dbs/d/colls/c", again, pk='["p"]').status == 200
         raw.close()
-    assert "change logs: 9 looked at, sound" in shown(check(tmp_path))
+    assert "change logs: 9 checked, no problems" in shown(check(tmp_path))
 
 
 def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> None:
@@ -511,5 +511,5 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
 
     asyncio.run(scenario())
     text = shown(check(tmp_path))
-    assert f"items: {MAX_IMMEDIATE_REMOVALS + 2:,} looked at, sound" in text
-    assert f"unique keys: {MAX_IMMEDIATE_REMOVALS + 1:,} looked at, sound" in text
+    assert f"items: {MAX_IMMEDIATE_REMOVALS + 2:,} checked, no problems" in text
+    assert f"unique keys: {MAX_IMMEDIATE_REMOVALS + 1:,} checked, no problems" in text

@@ -16,13 +16,18 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from perseid import commands
 from perseid.clock import MovableClock
 from perseid.commands.admin_client import AdminClient
-from perseid.commands.clock import duration_text, instant_text, parse_duration, parse_instant
+from perseid.commands.clock import clock as clock_command
 from perseid.commands.connection import Connection, Refused, ssl_context_for
 from perseid.commands.data_client import database_names
-from perseid.commands.ttl import parse_default_ttl
+from perseid.commands.time_text import (
+    duration_text,
+    instant_text,
+    parse_duration,
+    parse_instant,
+)
+from perseid.commands.ttl import parse_default_ttl, ttl
 from perseid.config import Settings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
@@ -41,8 +46,8 @@ def program() -> None:
     """Both groups, as the command line has them."""
 
 
-program.add_command(commands.ttl.ttl)
-program.add_command(commands.clock.clock)
+program.add_command(ttl)
+program.add_command(clock_command)
 
 
 @pytest.fixture(scope="module")
@@ -485,7 +490,7 @@ def test_somebody_else_listens(status: int, body: bytes) -> None:
         result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
         thread.join()
     assert result.exit_code == 1
-    assert f"is not a Perseid server: it answered HTTP {status}." in result.stderr
+    assert f"is not a Perseid server: it responded with HTTP {status}." in result.stderr
 
 
 def test_a_server_that_is_busy_is_asked_again() -> None:
@@ -528,7 +533,7 @@ def test_a_server_that_breaks_off() -> None:
         thread.start()
         with Connection(f"http://127.0.0.1:{server.getsockname()[1]}/", OTHER_KEY) as connection:
             assert connection.request("GET", ("dbs",), ("dbs", "")).status == 200
-            with pytest.raises(click.ClickException, match="has broken off the connection"):
+            with pytest.raises(click.ClickException, match="closed the connection"):
                 connection.request("GET", ("dbs",), ("dbs", ""))
         thread.join()
 
@@ -551,13 +556,13 @@ def test_https_on_loopback_needs_no_certificate_store() -> None:
         shown(invoke(found.endpoint, "clock", "show"))
         plain = invoke(found.endpoint.replace("https", "http"), "clock", "show")
     assert plain.exit_code == 1
-    assert "the endpoint starts with https://" in plain.stderr
+    assert "use https:// in the endpoint" in plain.stderr
 
 
 def test_https_with_a_server_that_has_none(run: Run, endpoint: str) -> None:
     result = run("clock", "show", "--endpoint", endpoint.replace("http", "https"))
     assert result.exit_code == 1
-    assert "A server without --tls wants http:// in the endpoint." in result.stderr
+    assert "If the server runs without --tls, use http:// in the endpoint." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from perseid.commands.admin_client import AdminClient
-from perseid.commands.query import QuerySession, parse_key, parse_parameter, table_of
+from perseid.commands.arguments import parse_key, parse_parameter
+from perseid.commands.query import QuerySession, table_of
 from perseid.commands.query_shell import COMMANDS, Shell
 from perseid.config import Settings
 from tests.support.cli import Run, decoded, invoke, shown
@@ -98,7 +99,7 @@ def test_a_query_from_a_pipe(run: Run, place: tuple[str, str]) -> None:
         (("SELEC * FROM c",), 1, "Syntax error"),
         (("SELECT 1", "-p", "novalue"), 2, "'novalue' is not of the form @name=value"),
         (("SELECT 1", "--partition-key", "p"), 2, "'p' is not JSON"),
-        (("  ",), 2, "There is no query"),
+        (("  ",), 2, "No query given"),
         (("SELECT '\udcff'",), 2, "is not UTF-8"),
         (("SELECT @a", "-p", "@a=\udcff"), 2, "is not UTF-8"),
         (("SELECT 1", "--partition-key", "NaN"), 2, "'NaN' is not JSON"),
@@ -122,7 +123,7 @@ def test_places_that_are_not_there(run: Run, place: tuple[str, str]) -> None:
     no_text = run("query", place[0], "a\udcff", "SELECT 1")
     assert (no_text.exit_code, "is not UTF-8" in no_text.stderr) == (2, True)
     nothing = run("query", given="SELECT 1")
-    assert (nothing.exit_code, "Say which container" in nothing.stderr) == (2, True)
+    assert (nothing.exit_code, "No container given" in nothing.stderr) == (2, True)
 
 
 def test_an_output_that_does_not_know_all_characters(endpoint: str, place: tuple[str, str]) -> None:
@@ -251,10 +252,10 @@ def test_the_shell_answers_and_goes_on(
 def test_the_shell_pages(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     lines = (".page 2", ".format lines", "SELECT VALUE c.n FROM c ORDER BY c.n")
     out, err = say(shell, capsys, *lines)
-    assert (out, "There is more: .more" in err) == ("0\n1\n", True)
+    assert (out, "More results: .more" in err) == ("0\n1\n", True)
     assert say(shell, capsys, ".more")[0] == "2\n3\n"
     assert say(shell, capsys, ".more")[0] == "4\n"
-    assert "There are no more results." in say(shell, capsys, ".more")[1]
+    assert "No more results." in say(shell, capsys, ".more")[1]
 
 
 def test_the_shell_remembers_parameters_and_keys(
@@ -267,17 +268,23 @@ def test_the_shell_remembers_parameters_and_keys(
     say(shell, capsys, ".partition-key", ".unset @n")
     out, err = say(shell, capsys, "SELECT VALUE c.name FROM c WHERE c.n = @n OR c.n = '@m'")
     assert json.loads(out)["items"] == []
-    assert err == "No value was given for @n.\n"
+    assert err == "Missing parameter values: @n.\n"
     err = say(shell, capsys, ".set @n")[1]
     assert "'@n' is not of the form @name=value." in err
     assert "--parameter" not in err
 
 
-@pytest.mark.parametrize(("word", "hint"), [("exit", "quit"), ("QUIT;", "quit"), ("help", "help")])
-def test_the_shell_knows_what_others_call_it(
-    shell: Shell, capsys: pytest.CaptureFixture[str], word: str, hint: str
+@pytest.mark.parametrize("word", ["exit", "QUIT;", ".exit", ".quit"])
+def test_the_shell_can_be_left_with_and_without_the_dot(
+    shell: Shell, capsys: pytest.CaptureFixture[str], word: str
 ) -> None:
-    assert say(shell, capsys, word) == ("", f"Say .{hint}.\n")
+    assert say(shell, capsys, word) == ("", "")
+    assert shell.is_finished
+
+
+def test_help_works_without_the_dot(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    assert say(shell, capsys, "help") == say(shell, capsys, ".help")
+    assert not shell.is_finished
 
 
 def test_the_shell_finds_its_way(
@@ -292,7 +299,7 @@ def test_the_shell_finds_its_way(
     assert shell.prompt == "{}/{}> ".format(*place)
     say(shell, capsys, f".use {place[0]}")
     assert shell.prompt == f"{place[0]}> "
-    assert "Say which container" in say(shell, capsys, "SELECT 1")[1]
+    assert "No container given" in say(shell, capsys, "SELECT 1")[1]
     say(shell, capsys, ".use {} {}".format(*place))
     assert say(shell, capsys, ".format json", "SELECT VALUE 1")[0] != ""
     out, _ = say(shell, capsys, ".help")

@@ -91,8 +91,8 @@ def test_import_reads_every_form(
     path.write_bytes(gzip.compress(text) if form.endswith("gz") else text)
     found = decoded(run("import", *place, str(path), "--json"))
     assert found == {
-        "complete": True, "items": 700, "before": 0, "created": 700, "replaced": 0, "skipped": 0,
-        "expired": 0, "refused": 0, "refusals": [],
+        "complete": True, "items": 700, "earlierItems": 0, "created": 700, "replaced": 0,
+        "skipped": 0, "expired": 0, "rejected": 0, "rejectedLines": [],
     }  # fmt: skip
     found_items = stored(raw, place)
     assert {id_: each["n"] for id_, each in found_items.items()} == {
@@ -131,7 +131,7 @@ def test_a_checkpoint_that_cannot_be_written(
     for command in ("import", "export"):
         result = run(command, *place, str(path), "--checkpoint", str(tmp_path / "no" / "where"))
         assert result.exit_code == 1
-        assert "Choose a place with --checkpoint" in result.stderr
+        assert "Choose another file with --checkpoint" in result.stderr
         assert stored(raw, place) == {}
         assert [each.name for each in tmp_path.iterdir()] == ["items"]
 
@@ -154,10 +154,10 @@ def test_refused_items_are_named(
     path.write_text(f'{{"id":"a","pk":"p"}}\n{{"id":"b","ttl":0}}\n{large}\n{{"id":"half\n')
     result = run("import", *place, str(path))
     assert result.exit_code == 1
-    assert "refused  3" in result.stdout
+    assert "rejected  3" in result.stdout
     told = result.stderr.splitlines()
     assert told[0].startswith("line 2 (b): The input ttl '0' is invalid")
-    assert told[1] == "line 3 (large): An item holds at most 2 MB."
+    assert told[1] == "line 3 (large): An item can have at most 2 MB."
     assert told[2].startswith("line 4: The request body is not valid JSON")
     assert re.search(r" at column \d+\.$", told[2])
     assert "line 1" not in told[2]
@@ -172,7 +172,7 @@ def test_too_many_refusals_end_the_import(
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert not found["complete"]
-    assert 10 < found["refused"] < 5000
+    assert 10 < found["rejected"] < 5000
     assert "--max-errors" in result.stderr
 
 
@@ -188,7 +188,7 @@ def test_items_that_are_there(
     )
     found = json.loads(result.stdout)
     assert found["created"] == 1
-    counted = {"replace": "replaced", "skip": "skipped", "fail": "refused"}[existing]
+    counted = {"replace": "replaced", "skip": "skipped", "fail": "rejected"}[existing]
     assert found[counted] == 3
     assert result.exit_code == (1 if existing == "fail" else 0)
 
@@ -370,7 +370,7 @@ def test_export_goes_on_where_it_ended(
     with part.open("ab") as file:
         file.write(b"half a page")
     found = decoded(run("export", *place, str(out), "--json"))
-    assert (found["items"], found["before"]) == (350, 200)
+    assert (found["items"], found["earlierItems"]) == (350, 200)
     content = json.loads(gzip.decompress(out.read_bytes()))
     assert sorted(each["n"] for each in content) == list(range(350))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "out.json.gz"]
@@ -385,7 +385,7 @@ def test_export_goes_on_where_it_ended(
         (("import", "d", "c", "-", "--age", "soon"), 2, "'soon' is not a duration"),
         (("import", "d", "c"), 2, "Missing argument 'FILE'"),
         (("export", "d", "c", "--format", "xml"), 2, "'xml' is not one of"),
-        (("export", "d", "c", "--json"), 2, "give a FILE, or leave out --json"),
+        (("export", "d", "c", "--json"), 2, "give a FILE, or omit --json"),
     ],
 )
 def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
@@ -403,7 +403,7 @@ def test_files_that_cannot_be_used(run: Run, place: tuple[str, str], tmp_path: P
     cut.write_text('[{"id":"a","pk":"p"},{"id"')
     result = run("import", *place, str(cut))
     assert result.exit_code == 1
-    assert "line 1: item 2 is not JSON, or cut off" in result.stderr
+    assert "line 1: item 2 is not valid JSON or is cut off" in result.stderr
 
 
 def test_export_replaces_files_only(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
@@ -518,11 +518,11 @@ def test_an_interrupted_import_goes_on(
             assert process.returncode == 130
             report = json.loads(stdout)
             assert (report["complete"], report["items"]) == (False, had)
-            assert "Run the same command again to go on." in stderr
+            assert "Run the same command again to continue." in stderr
     report = decoded(run("import", *place, str(path), "--json"))
     assert (report["complete"], report["items"]) == (True, total)
     if how == signal.SIGINT:
-        assert (report["before"], report["created"]) == (had, total - had)
+        assert (report["earlierItems"], report["created"]) == (had, total - had)
     assert count(raw, place) == total
     assert {each.name for each in tmp_path.iterdir()} == {"items"}
 
@@ -538,9 +538,9 @@ def test_a_checkpoint_belongs_to_its_file_and_container(
     mark = tmp_path / "broken.json.import-state"
     assert json.loads(mark.read_text())["state"]["done"] == 1
     elsewhere = run("import", *other, str(broken))
-    assert "was left by a run with another container" in elsewhere.stderr
+    assert "was written by a run with another container" in elsewhere.stderr
     changed = run("import", *place, str(path), "--checkpoint", str(mark))
-    assert "was left by a run with another file" in changed.stderr
+    assert "was written by a run with another file" in changed.stderr
     assert (
         decoded(run("import", *place, str(path), "--checkpoint", str(mark), "--restart", "--json"))[
             "created"
@@ -571,9 +571,9 @@ def test_a_checkpoint_does_not_belong_to_a_server_that_began_with_nothing(tmp_pa
             assert result.exit_code == 1
             if year == 0:
                 assert len(stored(raw, there)) == 2
-                assert "item 3 is not JSON" in result.stderr
+                assert "item 3 is not valid JSON" in result.stderr
                 continue
-            assert "was left by a run with another container" in result.stderr
+            assert "was written by a run with another container" in result.stderr
             assert "--restart" in result.stderr
             invoke(fresh.endpoint, "import", *there, str(broken), "--restart")
             assert len(stored(raw, there)) == 2
@@ -598,7 +598,7 @@ def test_a_checkpoint_is_not_ahead_of_a_restored_backup(
         for each in commands:
             result = invoke(restored.endpoint, *each)
             assert result.exit_code == 1
-            assert "an older backup was restored" in result.stderr
+            assert "a backup was restored since" in result.stderr
         assert "item 351" in invoke(restored.endpoint, *commands[0], "--restart").stderr
         found = decoded(invoke(restored.endpoint, *commands[1], "--restart", "--json"))
         assert found["items"] == 350

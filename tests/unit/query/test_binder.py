@@ -1,4 +1,4 @@
-"""Binding: which names mean what, which queries are refused and where, what a planner learns."""
+"""Binding: resolved names, rejected queries with positions, and the facts for the planner."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ NESTED = "Cannot perform an aggregate function on an expression containing an ag
     ("SELECT * FROM c OFFSET «4294967296» LIMIT 0", "SC2062", "The OFFSET count"),
     ("SELECT * FROM c OFFSET «.5» LIMIT 0", "SC2060", "must be an integer."),
 ])  # fmt: skip
-def test_refusals(marked: str, code: str, message: str) -> None:
+def test_rejected_queries(marked: str, code: str, message: str) -> None:
     before, spot, after = re.split("[«»]", marked)
     with pytest.raises(QueryError) as caught:
         compile_query(before + spot + after)
@@ -107,7 +107,7 @@ def test_refusals(marked: str, code: str, message: str) -> None:
     "SELECT COUNT(1) + SUM(c.x) / 2 FROM c ORDER BY COUNT(1)",
     "SELECT 1 FROM c ORDER BY LOWER(c.x) DESC, c.x + 1",
 ])  # fmt: skip
-def test_acceptances(text: str) -> None:
+def test_accepted_queries(text: str) -> None:
     compile_query(text)
 
 
@@ -126,7 +126,7 @@ def test_names_of_result_members(select: str, names: list[str]) -> None:
     assert [item.name for item in bound(f"SELECT {select} FROM c").items] == names
 
 
-def test_what_a_planner_learns() -> None:
+def test_facts_for_the_planner() -> None:
     query = bound(
         "SELECT DISTINCT TOP @n c.a, COUNT(1) AS n FROM root c WHERE c.b = @b "
         "GROUP BY c.a ORDER BY c.a DESC OFFSET 1 LIMIT 2"
@@ -231,6 +231,6 @@ def test_definitions_of_computed_properties(text: str) -> None:
     ("cp", "SELECT VALUE c.x = @p FROM c"),
     ("cp", "SELECT VALUE " + "[" * 60 + "1" + "]" * 60 + " FROM c"),
 ])  # fmt: skip
-def test_what_defines_no_computed_property(name: str, text: str) -> None:
+def test_invalid_computed_properties(name: str, text: str) -> None:
     with pytest.raises(BadRequest, match="One of the specified inputs is invalid"):
         validate_computed(name, text)

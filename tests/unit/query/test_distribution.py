@@ -1,4 +1,4 @@
-"""Plans for clients: the rewritten texts, and that merging their results gives the result."""
+"""Query info for clients: the rewritten queries; merging the ranges gives the whole result."""
 
 from __future__ import annotations
 
@@ -28,30 +28,29 @@ def plan_of(
     return distribute(parse(text), bound, parameters or {}, has_one_key=has_one_key)
 
 
-# --- what is sent
+# --- rewritten queries
 
 
 def golden() -> list[tuple[str, str]]:
-    """The queries in rewritten.txt with what is sent for them."""
-    found: list[tuple[str, str]] = []
+    """The queries in rewritten.txt and the rewritten text of each."""
+    cases: list[tuple[str, str]] = []
     for line in Path(__file__).with_name("rewritten.txt").read_text().splitlines():
         if line.startswith(" "):
-            found[-1] = (found[-1][0], line.strip().replace("FILTER", FILTER))
+            cases[-1] = (cases[-1][0], line.strip().replace("FILTER", FILTER))
         elif line and not line.startswith("#"):
-            found.append((line, ""))
-    return found
+            cases.append((line, ""))
+    return cases
 
 
 @pytest.mark.parametrize(("text", "rewritten"), golden())
 def test_rewritten_text(text: str, rewritten: str) -> None:
-    found = plan_of(text).rewritten
-    assert found == rewritten
+    assert plan_of(text).rewritten == rewritten
     if rewritten:
         compile_query(rewritten)
         compile_query(rewritten.replace(FILTER, "true"))
 
 
-# --- what the client is told besides
+# --- the rest of the query info
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -98,19 +97,19 @@ def test_rewritten_text(text: str, rewritten: str) -> None:
      {"distinct": "Unordered", "count_alias": "", "has_select_value": True}),
 ])  # fmt: skip
 def test_instructions(text: str, expected: dict[str, Any]) -> None:
-    found = plan_of(text, {"@n": 7})
-    plain = Distribution(has_select_value=False, rewritten=found.rewritten)
+    plan = plan_of(text, {"@n": 7})
+    plain = Distribution(has_select_value=False, rewritten=plan.rewritten)
     differing = {
-        name: getattr(found, name)
+        name: getattr(plan, name)
         for name in Distribution.__slots__
-        if getattr(found, name) != getattr(plain, name)
+        if getattr(plan, name) != getattr(plain, name)
     }
     assert differing == expected
 
 
-def test_a_window_over_one_key_is_left_to_the_server() -> None:
-    found = plan_of("SELECT * FROM c WHERE c.pk = 1 OFFSET 2 LIMIT 3", has_one_key=True)
-    assert found == Distribution(has_select_value=False)
+def test_the_server_applies_offset_and_limit_to_one_key() -> None:
+    plan = plan_of("SELECT * FROM c WHERE c.pk = 1 OFFSET 2 LIMIT 3", has_one_key=True)
+    assert plan == Distribution(has_select_value=False)
     assert plan_of("SELECT TOP 5 * FROM c WHERE c.pk = 1", has_one_key=True).top == 5
 
 
@@ -154,7 +153,7 @@ def test_indivisible_queries(text: str) -> None:
         plan_of(text)
 
 
-def test_a_parameter_that_is_no_count() -> None:
+def test_invalid_count_parameter() -> None:
     with pytest.raises(QueryError):
         plan_of("SELECT TOP @n * FROM c", {"@n": "many"})
 
@@ -166,7 +165,7 @@ def test_a_parameter_that_is_no_count() -> None:
     ('SELECT c._rid, [{"item": c.a}] AS orderByItems, c AS payload FROM c WHERE c.a ORDER BY c.a',
      'SELECT c._rid, [{"item": c.a}] AS orderByItems, c AS payload FROM c ORDER BY c.a'),
 ])  # fmt: skip
-def test_what_names_a_query_in_tokens(text: str, kept: str) -> None:
+def test_text_without_resume_filter(text: str, kept: str) -> None:
     assert without_resume_filter(text) == kept
 
 
@@ -174,7 +173,7 @@ def test_what_names_a_query_in_tokens(text: str, kept: str) -> None:
 
 
 def merged(text: str, parameters: Mapping[str, Any], ranges: Sequence[list[Any]]) -> list[Any]:
-    """The result of a query as a client makes it from those of ranges."""
+    """The result of a query as a client merges it from the ranges."""
     plan = plan_of(text, parameters)
     sent = plan.rewritten.replace(FILTER, "true") or text
     parts = [list(run(compile_query(sent), part, parameters, CONTEXT)) for part in ranges]
@@ -198,18 +197,18 @@ def merged(text: str, parameters: Mapping[str, Any], ranges: Sequence[list[Any]]
 
 
 def _rank(items: list[Any], directions: Iterable[str]) -> list[bytes]:
-    found = []
+    keys = []
     for item, direction in zip(items, directions, strict=True):
         rank = order_bytes(item.get("item", UNDEFINED))
-        found.append(rank if direction == "Ascending" else bytes(255 - byte for byte in rank))
-    return found
+        keys.append(rank if direction == "Ascending" else bytes(255 - byte for byte in rank))
+    return keys
 
 
 def _different(rows: Iterable[Any]) -> list[Any]:
-    found: dict[Any, Any] = {}
+    distinct: dict[Any, Any] = {}
     for row in rows:
-        found.setdefault(canonical(row), row)
-    return list(found.values())
+        distinct.setdefault(canonical(row), row)
+    return list(distinct.values())
 
 
 def _combined(plan: Distribution, rows: Iterable[Any]) -> list[Any]:
@@ -220,8 +219,8 @@ def _combined(plan: Distribution, rows: Iterable[Any]) -> list[Any]:
         key = canonical(row["groupByItems"]) if has_key else ()
         has_payload = has_key or not plan.has_select_value
         groups.setdefault(key, []).append(row.get("payload", UNDEFINED) if has_payload else row)
-    found = [_combined_group(plan, payloads) for payloads in groups.values()]
-    return [row for row in found if row is not UNDEFINED]
+    combined = [_combined_group(plan, payloads) for payloads in groups.values()]
+    return [row for row in combined if row is not UNDEFINED]
 
 
 def _combined_group(plan: Distribution, payloads: list[Any]) -> Any:
@@ -323,7 +322,7 @@ BODIES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(st.lists(st.lists(BODIES, max_size=5), min_size=4, max_size=4), st.integers(0, 4))
-def test_merged_results_are_those_of_the_whole(bodies: list[list[dict[str, Any]]], n: int) -> None:
+def test_merged_results_equal_the_whole_result(bodies: list[list[dict[str, Any]]], n: int) -> None:
     ranges = [
         [body | {"id": f"{part}-{at}", "_rid": f"{part}{at}"} for at, body in enumerate(documents)]
         for part, documents in enumerate(bodies)
@@ -331,5 +330,5 @@ def test_merged_results_are_those_of_the_whole(bodies: list[list[dict[str, Any]]
     parameters = {"@n": n}
     for text in QUERIES:
         whole = list(run(compile_query(text), chain(*ranges), parameters, CONTEXT))
-        found = merged(text, parameters, ranges)
-        assert list(map(canonical, found)) == list(map(canonical, whole)), text
+        result = merged(text, parameters, ranges)
+        assert list(map(canonical, result)) == list(map(canonical, whole)), text

@@ -1,4 +1,4 @@
-"""Running queries: the sixty most wanted ones, the rules of the language, and no other failure."""
+"""Running queries: sixty common ones, the rules of the language, and no unexpected errors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def rows(text: str, documents: Any = (), /, *, computed: Any = (), **parameters:
 
 
 def value(expression: str, document: Any = None, /, **parameters: Any) -> Any:
-    """The value of an expression over one item, or "undef" where the language has no value."""
-    found = rows(f"SELECT VALUE {expression} FROM c", [document or {}], **parameters)
-    assert len(found) <= 1
-    return found[0] if found else "undef"
+    """The value of an expression over one item, or "undef" if it is undefined."""
+    results = rows(f"SELECT VALUE {expression} FROM c", [document or {}], **parameters)
+    assert len(results) <= 1
+    return results[0] if results else "undef"
 
 
 # --- the sixty queries
@@ -66,9 +66,9 @@ D: dict[str, Any] = {
 ITEMS = [A, B, C, D]
 
 
-def ids(*found: str) -> list[Any]:
+def ids(*names: str) -> list[Any]:
     by_id = {item["id"]: item for item in ITEMS}
-    return [by_id[name] for name in found]
+    return [by_id[name] for name in names]
 
 
 SIXTY: list[tuple[str, dict[str, Any], list[Any]]] = [
@@ -162,20 +162,18 @@ SIXTY: list[tuple[str, dict[str, Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "parameters", "expected"), SIXTY)
-def test_the_queries_people_write(
-    text: str, parameters: dict[str, Any], expected: list[Any]
-) -> None:
+def test_common_queries(text: str, parameters: dict[str, Any], expected: list[Any]) -> None:
     assert rows(text, ITEMS, **parameters) == expected
 
 
 @pytest.mark.parametrize(("text", "parameters"), [(text, p) for text, p, _ in SIXTY])
-def test_they_run_over_nothing(text: str, parameters: dict[str, Any]) -> None:
+def test_common_queries_over_no_items(text: str, parameters: dict[str, Any]) -> None:
     counts = text.startswith(("SELECT VALUE COUNT(", "SELECT VALUE SUM("))
     assert rows(text, [], **parameters) == ([0] if counts else [])
 
 
 @pytest.mark.parametrize(("text", "parameters", "expected"), SIXTY)
-def test_a_streaming_query_is_the_sum_of_its_documents(
+def test_a_streaming_query_can_run_document_by_document(
     text: str, parameters: dict[str, Any], expected: list[Any]
 ) -> None:
     compiled = compile_query(text)
@@ -239,9 +237,9 @@ def test_a_streaming_query_is_the_sum_of_its_documents(
     ("[3e2, 1.0, 19.90]", [300, 1, 19.9]),
 ])  # fmt: skip
 def test_expressions(expression: str, expected: Any) -> None:
-    found = value(expression)
-    assert (found, type(found)) == (expected, type(expected))
-    # The same without constant folding: what stands in the text arrives in the item instead.
+    result = value(expression)
+    assert (result, type(result)) == (expected, type(expected))
+    # The same without constant folding: the constants of the text come from the item.
     hidden = re.sub(r"\b(true|false|null)\b", r"c.\1", expression)
     stored = {"true": True, "false": False, "null": None}
     assert value(hidden, stored) == expected
@@ -287,7 +285,7 @@ def test_like(text: str, pattern: str, escape: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("expression", ["c.x LIKE 'a'", "'a' LIKE c.x", "1 LIKE '1'", "'1' LIKE 1"])
-def test_like_wants_strings(expression: str) -> None:
+def test_like_is_undefined_for_other_types(expression: str) -> None:
     assert value(expression) == "undef"
     assert value(expression.replace("LIKE", "NOT LIKE")) == "undef"
 
@@ -323,7 +321,7 @@ def test_order(order: str, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize("direction", ["ASC", "DESC"])
-def test_a_long_sort_with_a_limit_is_the_start_of_the_whole(direction: str) -> None:
+def test_a_long_sort_with_a_limit_is_the_start_of_the_full_sort(direction: str) -> None:
     items = [{"i": i, "k": i * 7919 % 101} for i in range(10_000)]
     whole = rows(f"SELECT c.i FROM c ORDER BY c.k {direction}", items)
     assert rows(f"SELECT TOP 250 c.i FROM c ORDER BY c.k {direction}", items) == whole[:250]
@@ -348,7 +346,7 @@ def test_rows_without_value_do_not_count_for_limits() -> None:
     ("TOP @two VALUE c.i FROM c OFFSET @three LIMIT @big", [3, 4]),
     ("DISTINCT TOP 2 VALUE c.x FROM c", ["b", 2]),
 ])  # fmt: skip
-def test_windows(offset_limit: str, expected: list[Any]) -> None:
+def test_offset_limit_and_top(offset_limit: str, expected: list[Any]) -> None:
     assert rows(f"SELECT {offset_limit}", MIXED, two=2.0, three=3, big=2**32 - 1) == expected
 
 
@@ -478,7 +476,7 @@ def test_sources_and_subqueries(text: str, expected: list[Any] | None) -> None:
     ("c.x = true AND c.i = 4", [4]),
     ("NOT (c.nope = 1 AND c.i = 3)", [0, 1, 2, *range(4, 12)]),
 ])  # fmt: skip
-def test_only_true_selects(condition: str, expected: list[int]) -> None:
+def test_only_true_conditions_select(condition: str, expected: list[int]) -> None:
     assert rows(f"SELECT VALUE c.i FROM c WHERE {condition}", MIXED) == expected
 
 
@@ -510,7 +508,7 @@ def test_parameters_change_without_compiling_again() -> None:
     assert rows(text, MIXED, a="b", s=5) == [0]
 
 
-def test_executions_do_not_share_anything() -> None:
+def test_executions_share_no_state() -> None:
     compiled = compile_query("SELECT VALUE [@p, LOWER(@p), c.i] FROM c")
     one = run(compiled, MIXED[:2], {"@p": "A"}, CONTEXT)
     two = run(compiled, MIXED[:2], {"@p": "B"}, CONTEXT)
@@ -522,7 +520,7 @@ def test_context_reaches_functions() -> None:
     assert value("[RAND(), GetCurrentTimestamp()]") == [0.5, NOW * 1000]
 
 
-def test_output_is_what_was_stored_or_what_json_can_hold() -> None:
+def test_output_is_valid_json() -> None:
     item = {"id": "1", "x": 1.0, "y": [2.0]}
     assert repr(rows("SELECT * FROM c", [item])[0]) == repr(item)
     assert repr(rows("SELECT VALUE c FROM c", [item])[0]) == repr(item)
@@ -562,7 +560,7 @@ def test_computed_properties(text: str, expected: list[Any]) -> None:
     assert rows(text, NAMED, computed=COMPUTED) == expected
 
 
-def test_a_computed_property_is_no_row_value() -> None:
+def test_a_computed_property_is_not_part_of_the_item() -> None:
     with pytest.raises(QueryError) as caught:
         rows("SELECT c.low FROM c GROUP BY c.name", NAMED, computed=COMPUTED)
     assert "'c.low'" in caught.value.message
@@ -604,8 +602,8 @@ def test_a_thousand_alternatives() -> None:
     text = " OR ".join(f"(c.id = @id{i} AND c.pk = @pk{i})" for i in range(1000))
     parameters = {f"{kind}{i}": i for i in range(1000) for kind in ("id", "pk")}
     items = [{"id": 5, "pk": 5}, {"id": 6, "pk": 5}, {"id": 999, "pk": 999}]
-    found = rows(f"SELECT VALUE c.id FROM c WHERE ({text})", items, **parameters)
-    assert found == [5, 999]
+    ids_selected = rows(f"SELECT VALUE c.id FROM c WHERE ({text})", items, **parameters)
+    assert ids_selected == [5, 999]
 
 
 def test_a_list_of_sixteen_thousand() -> None:
@@ -636,7 +634,7 @@ def only_fails_politely(text: str) -> None:
 
 @settings(max_examples=400, deadline=None, database=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=30))
-def test_word_soup(words: list[str]) -> None:
+def test_random_words(words: list[str]) -> None:
     only_fails_politely(" ".join(words))
     only_fails_politely(f"SELECT {' '.join(words)} FROM c")
     only_fails_politely(f"SELECT VALUE c FROM c WHERE {' '.join(words)}")
@@ -650,7 +648,7 @@ def test_any_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", sorted({text for text, _, _ in SIXTY}))
-def test_damaged_queries(text: str) -> None:
+def test_truncated_and_changed_queries(text: str) -> None:
     tokens = tokenize(text)[:-1]
     for at, token in enumerate(tokens):
         before, after = text[: token.start], text[token.end :]
@@ -686,14 +684,14 @@ _scalars = st.sampled_from([None, True, False, 0, 1, 2.5, -3, "x", "y", [1, 2], 
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(_terms(), st.dictionaries(st.sampled_from("abl"), _scalars), _scalars)
-def test_ways_to_say_the_same(term: str, item: dict[str, Any], parameter: Any) -> None:
-    """A filter agrees with the value, a parameter with a property, NOT NOT with the logic."""
+def test_equivalent_queries_agree(term: str, item: dict[str, Any], parameter: Any) -> None:
+    """A filter agrees with the value, a parameter with a property, NOT NOT with the operand."""
     selected = rows(f"SELECT VALUE 1 FROM c WHERE {term}", [item], p=parameter)
-    found = value(term, item, p=parameter)
-    assert (selected == [1]) == (found is True)
+    result = value(term, item, p=parameter)
+    assert (selected == [1]) == (result is True)
     moved = {**item, "moved": parameter}
-    assert value(term.replace("@p", "c.moved"), moved) == found
+    assert value(term.replace("@p", "c.moved"), moved) == result
     twice = value(f"NOT NOT {term}", item, p=parameter)
-    assert twice == (found if type(found) is bool else "undef")
+    assert twice == (result if type(result) is bool else "undef")
     assert value(f"{term} OR true", item, p=parameter) is True
     assert value(f"{term} AND false", item, p=parameter) is False

@@ -1,4 +1,4 @@
-"""Which paths a query looks up, and how."""
+"""The index paths that a query could use, and how it uses them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PARAMETERS = {"@name": "Ann", "@list": ["a", "b"], "@like": "%x"}
 
 
 def singles(text: str) -> list[tuple[Any, ...]]:
-    found = index_usage_of(compile_query(text, COMPUTED).bound, PARAMETERS).singles
-    return [(each.path, each.service, each.filter) for each in found]
+    filters = index_usage_of(compile_query(text, COMPUTED).bound, PARAMETERS).singles
+    return [(single.path, single.service, single.filter) for single in filters]
 
 
 @pytest.mark.parametrize(("condition", "expected"), [
@@ -40,7 +40,7 @@ def singles(text: str) -> list[tuple[Any, ...]]:
      [(("a",), "SEEK", "(ROOT.a = 1)"), (("b",), "RANGE", "(ROOT.b > 2)")]),
     ("EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t.n = 1)",
      [(("tags", None, "n"), "SEEK", "(t.n = 1)")]),
-    # served by no index
+    # no index can serve these
     ("LOWER(c.s) = 'a'", []), ("c.a = c.b", []), ("c.a + 1 = 2", []), ("true", []),
     ("LENGTH(c.s) > 1", []), ("c.a ?? true", []),
 ])  # fmt: skip
@@ -79,7 +79,7 @@ A, B, C = ("a",), ("b",), ("c",)
     ("ORDER BY c.a, c.b DESC", [], ((A, False), (B, True))),
     ("ORDER BY c.a, LOWER(c.b)", [], None),
 ])  # fmt: skip
-def test_indexes_of_several_paths(end: str, filters: list[Any], sorting: Any) -> None:
-    found = index_usage_of(compile_query(f"SELECT * FROM c {end}", COMPUTED).bound, {})
-    assert list(found.filters) == filters
-    assert found.sorting == sorting
+def test_composite_indexes(end: str, filters: list[Any], sorting: Any) -> None:
+    usage = index_usage_of(compile_query(f"SELECT * FROM c {end}", COMPUTED).bound, {})
+    assert list(usage.filters) == filters
+    assert usage.sorting == sorting

@@ -1,4 +1,4 @@
-"""Tokens: what they are, where they stand, and what is no token."""
+"""Tokens: kinds, values and positions, and text that is not a token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kinds(text: str) -> list[str]:
     return [token.kind for token in tokenize(text)][:-1]
 
 
-def test_tokens_know_their_place() -> None:
+def test_tokens_have_positions() -> None:
     text = "SELECT c.x -- why\n FROM c"
     spans = [(token.text, token.start, token.end) for token in tokenize(text)]
     assert spans == [
@@ -39,7 +39,7 @@ def test_tokens_know_their_place() -> None:
     ("selector", [IDENTIFIER]),
     ("All First LAST", [IDENTIFIER] * 3),
     ("_a1 ärger 名前", [IDENTIFIER] * 3),
-    ("ſELECT lıke", [IDENTIFIER] * 2),  # upper-casing makes keywords of these
+    ("ſELECT lıke", [IDENTIFIER] * 2),  # `upper` would turn these into keywords
     ("@p @__p_0 @0", [PARAMETER] * 3),
     ("a--b\nc", [IDENTIFIER, IDENTIFIER]),
     ("a/* b\n* / */c", [IDENTIFIER, IDENTIFIER]),

@@ -1,4 +1,4 @@
-"""The tree: what binds how tightly, what is refused and where, and how deep it may go."""
+"""The syntax tree: precedence, rejected text with positions, and the limit of depth."""
 
 from __future__ import annotations
 
@@ -12,41 +12,45 @@ from perseid.query.nodes import Node
 from perseid.query.parser import MAX_DEPTH, MAX_NESTING, parse
 
 
-def shown(node: Any) -> str:
-    """An expression with all its brackets."""
+def bracketed(node: Any) -> str:
+    """The text of an expression with all its parentheses."""
     match node:
         case nodes.Literal():
             return repr(node.value)
         case nodes.Identifier() | nodes.Parameter():
             return node.name
         case nodes.Property():
-            return f"{shown(node.target)}.{node.name}"
+            return f"{bracketed(node.target)}.{node.name}"
         case nodes.Index():
-            return f"{shown(node.target)}[{shown(node.index)}]"
+            return f"{bracketed(node.target)}[{bracketed(node.index)}]"
         case nodes.Unary():
-            return f"({node.op} {shown(node.operand)})"
+            return f"({node.op} {bracketed(node.operand)})"
         case nodes.Binary():
-            return f"({shown(node.left)} {node.op} {shown(node.right)})"
+            return f"({bracketed(node.left)} {node.op} {bracketed(node.right)})"
         case nodes.Chain():
-            return f"({f' {node.op} '.join(map(shown, node.operands))})"
+            return f"({f' {node.op} '.join(map(bracketed, node.operands))})"
         case nodes.In():
-            return f"({shown(node.operand)} IN {', '.join(map(shown, node.items))})"
+            return f"({bracketed(node.operand)} IN {', '.join(map(bracketed, node.items))})"
         case nodes.Between():
-            return f"({shown(node.operand)} BETWEEN {shown(node.low)}, {shown(node.high)})"
+            return (
+                f"({bracketed(node.operand)} BETWEEN {bracketed(node.low)}, {bracketed(node.high)})"
+            )
         case nodes.Like():
             escape = f" ESCAPE {node.escape}" if node.escape else ""
-            return f"({shown(node.operand)} LIKE {shown(node.pattern)}{escape})"
+            return f"({bracketed(node.operand)} LIKE {bracketed(node.pattern)}{escape})"
         case nodes.Conditional():
-            return f"({shown(node.test)} ? {shown(node.then)} : {shown(node.otherwise)})"
+            return (
+                f"({bracketed(node.test)} ? {bracketed(node.then)} : {bracketed(node.otherwise)})"
+            )
         case nodes.Call():
-            return f"{node.name}({', '.join(map(shown, node.arguments))})"
+            return f"{node.name}({', '.join(map(bracketed, node.arguments))})"
         case nodes.ArrayLiteral():
-            return f"[{', '.join(map(shown, node.items))}]"
+            return f"[{', '.join(map(bracketed, node.items))}]"
         case nodes.ObjectLiteral():
-            members = zip(node.names, map(shown, node.values), strict=True)
+            members = zip(node.names, map(bracketed, node.values), strict=True)
             return f"{{{', '.join(f'{name}: {value}' for name, value in members)}}}"
         case nodes.Subquery():
-            return f"{node.kind}<{shown(node.query.select.items[0].expr)}>"
+            return f"{node.kind}<{bracketed(node.query.select.items[0].expr)}>"
     raise AssertionError(node)
 
 
@@ -105,17 +109,17 @@ def expression(text: str) -> Any:
     ("NaN", "nan"), ("-Infinity", "-inf"), ("c.NaN", "c.NaN"),
     ("@p", "@p"),
 ])  # fmt: skip
-def test_how_operators_bind(text: str, expected: str) -> None:
-    assert shown(expression(text)) == expected
+def test_precedence(text: str, expected: str) -> None:
+    assert bracketed(expression(text)) == expected
 
 
-def test_positions_take_no_part_in_equality() -> None:
+def test_equality_ignores_positions() -> None:
     assert expression("c.a  +  1") == expression("(c['a']+1)")
     assert expression("c.a = 1") != expression("c.a = true")
     assert hash(expression("f( c.a )")) == hash(expression("f(c.a)"))
 
 
-def test_positions_are_those_of_the_text() -> None:
+def test_nodes_have_positions() -> None:
     text = "SELECT VALUE  LOWER( c.name ) = 'x' FROM c"
     node = parse(text).select.items[0].expr
     assert isinstance(node, nodes.Binary)
@@ -190,7 +194,7 @@ def test_all_clauses() -> None:
     ("", "", 0),
     ("   ", "", 3),
 ])  # fmt: skip
-def test_what_is_not_a_query(text: str, near: str, start: int) -> None:
+def test_syntax_errors(text: str, near: str, start: int) -> None:
     with pytest.raises(QueryError) as caught:
         parse(text)
     (problem,) = caught.value.problems
@@ -212,7 +216,7 @@ def test_what_is_not_a_query(text: str, near: str, start: int) -> None:
     "SELECT VALUE " + " ?? ".join(["c.a"] * 3000),
     "SELECT " + ", ".join(["c.a"] * 3000),
 ])  # fmt: skip
-def test_wide_queries_are_no_deep_ones(text: str) -> None:
+def test_wide_queries_are_not_deep(text: str) -> None:
     parse(text)
 
 

@@ -1,4 +1,4 @@
-"""Order-preserving bytes, positions and selections: what pages of sorted results stand on."""
+"""Order-preserving bytes, positions and selections, on which pages of sorted results are based."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_bytes_compare_as_sort_keys_do(a: Any, b: Any) -> None:
 
 
 @given(*[st.tuples(VALUES, VALUES)] * 2, st.tuples(st.booleans(), st.booleans()))
-def test_several_keys_go_one_after_the_other(
+def test_bytes_of_several_keys_can_be_joined(
     a: tuple[Any, Any], b: tuple[Any, Any], descending: tuple[bool, bool]
 ) -> None:
     def joined(values: tuple[Any, Any]) -> bytes:
@@ -71,7 +71,7 @@ def test_several_keys_go_one_after_the_other(
     2**53 + 1, 2**63 - 1, 2**63, math.inf, "", "\0", "\0\0", "\x01", "a", "a\0", "ab", "é",
     "\uffff", "\U00010000", [], [None], ["a"], [1, 1], {}, {"a": 1}, {"a": 2}, {"b": 0},
 ])))  # fmt: skip
-def test_one_of_each_in_order(smaller: Any, larger: Any) -> None:
+def test_order_of_types_and_values(smaller: Any, larger: Any) -> None:
     assert order_bytes(smaller) < order_bytes(larger)
 
 
@@ -79,7 +79,7 @@ def test_one_of_each_in_order(smaller: Any, larger: Any) -> None:
     ResultPosition(b"", b""), ResultPosition(b"\0\xff", None),
     ResultPosition(bytes(range(200)) * 2, b"\xff" * 16),
 ])  # fmt: skip
-def test_positions_are_short_and_can_be_written_down(position: ResultPosition) -> None:
+def test_positions_have_a_short_json_form(position: ResultPosition) -> None:
     written = orjson.dumps(position.to_json())
     assert ResultPosition.from_json(orjson.loads(written)) == position
     assert len(written) < 600
@@ -93,13 +93,13 @@ def test_positions_are_short_and_can_be_written_down(position: ResultPosition) -
     (ResultPosition(b"x" * LONGEST_KEY, b"2"), b"x" * LONGEST_KEY + b"a", b"3", True),
     (ResultPosition(b"x" * LONGEST_KEY, b"2"), b"x" * LONGEST_KEY + b"z", b"1", False),
 ])  # fmt: skip
-def test_what_lies_behind_a_position(
+def test_rows_after_a_position(
     position: ResultPosition, key: bytes, tie: bytes, expected: bool
 ) -> None:
     assert position.is_before(key, tie) is expected
 
 
-def test_a_selection_keeps_little() -> None:
+def test_a_selection_drops_rows_beyond_its_limit() -> None:
     numbers = list(range(20_000))
     random.Random(7).shuffle(numbers)
     selection = RowSelection(ResultPosition(order_bytes(99), b""), 10)
@@ -108,11 +108,11 @@ def test_a_selection_keeps_little() -> None:
         if selection.accepts(order_bytes(number), b""):
             selection.add(ResultRow(order_bytes(number), b"", number, None))
             added += 1
-    assert [found.value for found in selection.rows()] == list(range(100, 110))
-    assert added < 10_000  # once it knows ten, it wants only better ones
+    assert [row.value for row in selection.rows()] == list(range(100, 110))
+    assert added < 10_000  # once it has ten rows, it accepts smaller ones only
 
 
-# Keys by letter; X and Y are two long ones that start alike.
+# Keys by letter; X and Y are long and have equal starts.
 START = b"x" * LONGEST_KEY
 KEYS = {"a": b"a", "b": b"b", "X": START + b"1", "Y": START + b"2", "z": b"z"}
 
@@ -125,10 +125,10 @@ KEYS = {"a": b"a", "b": b"b", "X": START + b"1", "Y": START + b"2", "z": b"z"}
 def test_where_pages_can_end(
     rows: str, first: int, end: int, cut: int | None, tie: bytes | None
 ) -> None:
-    found = [ResultRow(KEYS[letter], str(at).encode(), at, None) for at, letter in enumerate(rows)]
-    assert last_page_end(found, first, end) == cut
+    result = [ResultRow(KEYS[letter], str(at).encode(), at, None) for at, letter in enumerate(rows)]
+    assert last_page_end(result, first, end) == cut
     end = end if cut is None else cut
-    assert end_position(found, end) == ResultPosition(found[end - 1].start, tie)
+    assert end_position(result, end) == ResultPosition(result[end - 1].start, tie)
 
 
 def test_ties_of_long_keys_differ() -> None:
@@ -155,7 +155,7 @@ def test_ties_of_long_keys_differ() -> None:
     ("SELECT * FROM (SELECT TOP 1 VALUE c FROM c) s", "WHOLE", False, False),
     ("SELECT * FROM (SELECT DISTINCT VALUE c FROM c) s ORDER BY s.a", "WHOLE", False, False),
 ])  # fmt: skip
-def test_ways_of_paging(text: str, paging: str, streaming: bool, gives_items: bool) -> None:
+def test_paging(text: str, paging: str, streaming: bool, gives_items: bool) -> None:
     compiled = compile_query(text)
     assert (compiled.paging, compiled.streaming) == (paging, streaming)
     assert compiled.gives_items is gives_items
@@ -168,13 +168,13 @@ ITEMS = [{"i": i, "g": i % 3, "s": "ab"[i % 2]} for i in range(7)]
     "SELECT VALUE c.i FROM c ORDER BY c.g", "SELECT VALUE c.i FROM c ORDER BY c.g DESC, c.s",
     "SELECT VALUE c.i FROM c ORDER BY c.nothing DESC", "SELECT VALUE c.x FROM c ORDER BY c.i",
 ])  # fmt: skip
-def test_sorted_rows_come_as_they_do_in_one_piece(text: str) -> None:
+def test_sorted_rows_equal_the_result_without_pages(text: str) -> None:
     execution = prepare(compile_query(text), {}, CallContext(0.0, lambda: 0.0))
     whole = list(execution.rows(ITEMS))
     selection = RowSelection(None, 100)
     for number in reversed(range(len(ITEMS))):
         execution.sort_into(selection, number, ITEMS[number], None)
-    assert [found.value for found in selection.rows()] == whole
+    assert [row.value for row in selection.rows()] == whole
 
 
 @pytest.mark.parametrize("text", [
@@ -186,11 +186,11 @@ def test_sorted_rows_come_as_they_do_in_one_piece(text: str) -> None:
     "SELECT VALUE x FROM (SELECT TOP 5 VALUE c.g FROM c) x ORDER BY x DESC", "SELECT 1",
     "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.g FROM c) x",
 ])  # fmt: skip
-def test_collected_rows_come_as_they_do_in_one_piece(text: str) -> None:
+def test_collected_rows_equal_the_result_without_pages(text: str) -> None:
     execution = prepare(compile_query(text), {}, CallContext(0.0, lambda: 0.0))
     whole = list(execution.rows(ITEMS))
     collector = execution.collector()
     assert all(collector.feed(item) for item in ITEMS)
-    found = collector.finish()
-    assert [each.value for each in found] == whole
-    assert len({each[:2] for each in found}) == len(found)
+    collected = collector.finish()
+    assert [row.value for row in collected] == whole
+    assert len({row[:2] for row in collected}) == len(collected)

@@ -1,4 +1,4 @@
-"""Printed trees: the text parses into an equal tree, and into text that people can read."""
+"""Printed trees: the text is readable and parses into an equal tree."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ COUNTS = st.one_of(st.integers(0, 9).map(literal), PARAMETERS)
 
 
 def signed(op: str, operand: Expr) -> Expr:
-    """The parser takes the sign of a number into the number."""
+    """The parser makes the sign of a number part of the number."""
     is_folded = op in "+-" and isinstance(operand, Literal) and is_number(operand.value)
     return Unary("~" if is_folded else op, operand)
 
 
 def chained(op: str, operands: list[Expr]) -> Expr:
     flat: list[Expr] = []
-    for each in operands:
-        flat += each.operands if isinstance(each, Chain) and each.op == op else [each]
+    for operand in operands:
+        flat += operand.operands if isinstance(operand, Chain) and operand.op == op else [operand]
     return Chain(op, tuple(flat))
 
 
@@ -139,10 +139,10 @@ def queries(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Query]:
     steps = st.lists(NAMES | st.integers(0, 5), max_size=2)
 
     def path(head: str, steps: list[Any]) -> Expr:
-        found: Expr = Identifier(head)
+        path: Expr = Identifier(head)
         for step in steps:
-            found = Property(found, step) if isinstance(step, str) else Index(found, literal(step))
-        return found
+            path = Property(path, step) if isinstance(step, str) else Index(path, literal(step))
+        return path
 
     paths = st.builds(path, WORDS, steps)
     sources = st.one_of(

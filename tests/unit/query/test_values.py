@@ -1,4 +1,4 @@
-"""Values: what is equal, what is less, what comes first, and how it is written."""
+"""Values: types, equality, order and output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ all_values = st.just(UNDEFINED) | st.just(NAN) | json_values
 
 
 def as_doubles(value: Any) -> Any:
-    """`value` for a reader whose numbers are all doubles: the shortest text promises no more."""
+    """`value` with all numbers as doubles: the shortest text is exact for doubles only."""
     if type(value) is list:
         return [as_doubles(item) for item in value]
     if type(value) is dict:
@@ -272,7 +272,7 @@ def test_sort_key_agrees_with_less(a: Any, b: Any) -> None:
 
 @settings(deadline=None)
 @given(st.lists(all_values, max_size=6))
-def test_any_permutation_sorts_alike(values: list[Any]) -> None:
+def test_sorting_does_not_depend_on_the_input_order(values: list[Any]) -> None:
     orders = {
         tuple(sorted(map(sort_key, order)))
         for order in itertools.islice(itertools.permutations(values), 24)
@@ -280,7 +280,7 @@ def test_any_permutation_sorts_alike(values: list[Any]) -> None:
     assert len(orders) == 1
 
 
-# --- writing
+# --- output
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -349,7 +349,7 @@ def test_output_of_very_large_numbers_reads_back(value: int | float) -> None:
     assert float(orjson.dumps(to_output(value))) == float(value)
 
 
-def test_output_leaves_its_argument_alone() -> None:
+def test_output_does_not_change_its_argument() -> None:
     value = {"a": [1.0, UNDEFINED]}
     to_output(value)
     assert repr(value) == "{'a': [1.0, undefined]}"
@@ -371,16 +371,16 @@ _scalars = (
 
 
 @given(_scalars, _scalars)
-def test_order_bytes_tell_the_first_of_their_values(value: Any, next_one: Any) -> None:
-    start = order_bytes(value) + order_bytes(next_one)
-    found = first_in_order(start)
-    assert found is not None
-    assert (found.rank, found.is_whole) == (type_rank(value), True)
+def test_order_bytes_can_be_decoded(value: Any, next_value: Any) -> None:
+    start = order_bytes(value) + order_bytes(next_value)
+    first = first_in_order(start)
+    assert first is not None
+    assert (first.rank, first.is_whole) == (type_rank(value), True)
     if isinstance(value, bool) or value is None:
-        assert found.value is None
+        assert first.value is None
     else:
-        assert found.value == value
-    # Cut within a text it is where that may go on, or before.
+        assert first.value == value
+    # Bytes that end inside a text give a prefix of the text.
     for end in range(1, len(order_bytes(value))) if isinstance(value, str) else ():
         cut = first_in_order(start[:end])
         assert cut is not None
@@ -389,5 +389,5 @@ def test_order_bytes_tell_the_first_of_their_values(value: Any, next_one: Any) -
 
 
 @pytest.mark.parametrize("value", [[], [1], {}, {"a": 1}, NAN])
-def test_order_bytes_of_others_do_not_tell_them(value: Any) -> None:
+def test_order_bytes_of_other_types_cannot_be_decoded(value: Any) -> None:
     assert first_in_order(order_bytes(value) + order_bytes(1)) is None

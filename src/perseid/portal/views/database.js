@@ -1,67 +1,82 @@
-// One database: its containers and, if it has any, its shared throughput.
+// One database: its containers and its shared throughput, if it has any.
 
 import * as api from "../api.js";
-import { button, empty, failure, fill, h, loading } from "../dom.js";
-import { deleteDatabase, newContainer } from "../making.js";
+import { throughputCard } from "../cards/throughput.js";
+import { createContainer, deleteDatabase } from "../catalog-dialogs.js";
+import { button, fill, h, table } from "../elements.js";
+import { empty, failure, loading } from "../placeholders.js";
 import { go, link } from "../routes.js";
-import { throughputCard } from "./settings.js";
-import { policy } from "./home.js";
+import { ttlChip } from "../ttl-setting.js";
 
-export function databaseView(body, { database }) {
-  const aborter = new AbortController();
-  let shared = null; // the card of the throughput; what is typed in it outlives other changes
-  fill(body, loading());
+export class DatabaseView {
+  #aborter = new AbortController();
+  #body;
+  #database;
+  #throughput = null; // its card; unsaved text in it is kept when the view is drawn again
 
-  async function load() {
+  constructor(body, { database }) {
+    this.#body = body;
+    this.#database = database;
+    fill(body, loading());
+    document.addEventListener("catalog", () => this.#load(), { signal: this.#aborter.signal });
+    this.#load();
+  }
+
+  dispose() {
+    this.#aborter.abort();
+  }
+
+  canLeave() {
+    return !this.#throughput?.isChanged();
+  }
+
+  async #load() {
+    const { signal } = this.#aborter;
     try {
-      const [found, containers] = await Promise.all([
-        api.call("GET", api.database(database), { signal: aborter.signal }),
-        api.listContainers(database, aborter.signal),
+      const [response, containers] = await Promise.all([
+        api.call("GET", api.database(this.#database), { signal }),
+        api.listContainers(this.#database, signal),
       ]);
-      const offer = await api.readOffer(found.json._rid, aborter.signal);
-      draw(containers, offer);
+      this.#draw(containers, await api.readOffer(response.json._rid, signal));
     } catch (error) {
       if (error.name === "AbortError") return;
-      shared = null;
-      fill(body, failure(error, load));
+      this.#throughput = null;
+      fill(this.#body, failure(error, () => this.#load()));
     }
   }
 
-  function draw(containers, offer) {
-    if (!offer) shared = null;
-    else if (!shared?.isChanged()) shared = throughputCard(offer, "Shared throughput", saved);
-    fill(body,
+  #draw(containers, offer) {
+    if (!offer) this.#throughput = null;
+    else if (this.canLeave()) this.#throughput = throughputCard(offer, "Shared throughput", () => this.#throughputSaved());
+    fill(this.#body,
       h("div", { class: "bar" },
-        h("h1", {}, database),
+        h("h1", {}, this.#database),
         h("div", { class: "grow" }),
-        button("New container", create, { kind: "primary" }),
-        button("Delete database", remove, { kind: "danger quiet" })),
+        this.#newContainerButton(),
+        button("Delete database", () => this.#delete(), { kind: "danger quiet" })),
       containers.length
-        ? h("div", { class: "table-wrap" }, h("table", { class: "cards-when-narrow" },
-          h("thead", {}, h("tr", {}, ["Container", "Partition key", "Time to Live"].map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", {}, containers.map((each) => h("tr", {},
-            h("th", { scope: "row" }, h("a", { href: link({ database, container: each.id }) }, each.id)),
-            h("td", { "data-label": "Partition key" }, h("code", {}, each.partitionKey.paths.join(", "))),
-            h("td", { "data-label": "Time to Live" }, policy(each.defaultTtl ?? null)))))))
-        : empty("No containers yet", "A container holds items that share a partition key and a Time to Live setting.", button("New container", create, { kind: "primary" })),
-      shared?.node);
+        ? table(["Container", "Partition key", "Time to Live"], containers.map((each) => this.#row(each)), { class: "cards-when-narrow" })
+        : empty("No containers yet", "A container holds items that share a partition key and a Time to Live setting.", this.#newContainerButton()),
+      this.#throughput?.node);
   }
 
-  async function saved() {
-    shared = null;
-    await load();
+  #newContainerButton() {
+    return button("New container", () => createContainer(this.#database), { kind: "primary" });
   }
 
-  async function create() {
-    const made = await newContainer(database);
-    if (made) go({ database, container: made });
+  #row({ id, partitionKey, defaultTtl }) {
+    return h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: link({ database: this.#database, container: id }) }, id)),
+      h("td", { "data-label": "Partition key" }, h("code", {}, partitionKey.paths.join(", "))),
+      h("td", { "data-label": "Time to Live" }, ttlChip(defaultTtl ?? null)));
   }
 
-  async function remove() {
-    if (await deleteDatabase(database)) go({});
+  async #throughputSaved() {
+    this.#throughput = null;
+    await this.#load();
   }
 
-  document.addEventListener("catalog", load, { signal: aborter.signal });
-  load();
-  return { dispose: () => aborter.abort(), canLeave: () => !shared?.isChanged() };
+  async #delete() {
+    if (await deleteDatabase(this.#database)) go({});
+  }
 }

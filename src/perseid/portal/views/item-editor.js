@@ -1,389 +1,310 @@
-// One item as text: read, change, save, delete; and what its ttl means.
+// One item as JSON text: read, change, save and delete it.
 
 import * as api from "../api.js";
 import { clock } from "../clock.js";
-import { codeBox } from "../codebox.js";
-import { button, confirm, dialog, empty, failure, fill, h, iconButton, loading, moment, number, toast } from "../dom.js";
-import { compact, flaw, joined, jsonSpans, parts, pretty, SYSTEM } from "../json.js";
-import { blank, keyJson, keyOf, keyText } from "../keys.js";
-import { because, countdown, isTtlTaken, lifetime, span } from "../lifetime.js";
-import { link } from "../routes.js";
+import { CodeEditor } from "../code-editor.js";
+import { confirm, dialog, toast } from "../dialogs.js";
+import { diffView } from "../diff.js";
+import { button, errorBox, factList, fill, h, iconButton } from "../elements.js";
+import { dateTime, number } from "../formats.js";
+import { jsonSpans } from "../highlight.js";
+import { compact, isUserProperty, jsonError, members, objectText, pretty, SYSTEM_PROPERTIES } from "../json.js";
+import { emptyItem, keyJson, keyOf, keyText } from "../partition-key.js";
+import { empty, failure, loading } from "../placeholders.js";
+import { LifetimePanel } from "./lifetime-panel.js";
 
-const LIFETIMES = [["1 min", 60], ["1 h", 3_600], ["1 day", 86_400], ["30 days", 2_592_000]];
-const WITH_LIFETIME = { "x-perseid-lifetime": "true" };
+const WITH_LIFETIME = { "x-perseid-lifetime": "true" }; // the response has the header x-perseid-expires-at
 
-export function itemEditor(pane, { database, container, definition, target, onchange, onclose, onnamed }) {
-  const aborter = new AbortController();
-  const { signal } = aborter;
-  let defaultTtl = definition.defaultTtl ?? null;
-  let box = null;
-  let saved = ""; // the text as the server has it
-  let stored = null; // the item as the server has it, or null for a new one
-  let ends = null;
-  let isGone = false; // the server has said so
-  let isSaving = false;
+const userText = (text) => pretty(objectText(members(text).filter(isUserProperty)));
 
-  const path = () => api.itemPath(database, container, stored ?? target);
-  const keyHeader = (key) => ({ "x-ms-documentdb-partitionkey": api.headerJson(keyJson(key)) });
+function expiresAtOf(response) {
+  const expiresAt = response.headers.get("x-perseid-expires-at");
+  return expiresAt === null ? null : Number(expiresAt);
+}
 
-  async function load() {
-    fill(pane, loading("Loading the item"));
+export class ItemEditor {
+  #aborter = new AbortController();
+  #pane;
+  #database;
+  #container;
+  #definition;
+  #target; // {id, key} of the item; null for a new one
+  #events; // {onchange, onclose, onnamed}
+  #editor = null; // null until the item is loaded
+  #savedText = "";
+  #stored = null; // the item on the server; null for a new one
+  #isSaving = false;
+  #error = errorBox();
+  #jsonNote = h("p", { class: "hint json-note", id: "json-note" });
+  #facts = h("div", {});
+  #lifetime;
+
+  /** `onnamed(key, id)` is called when the item has a new id. */
+  constructor(pane, { database, container, definition, target, ...events }) {
+    this.#pane = pane;
+    this.#database = database;
+    this.#container = container;
+    this.#definition = definition;
+    this.#target = target;
+    this.#events = events;
+    this.#lifetime = new LifetimePanel({ database, container }, definition.defaultTtl ?? null, (ttl) => this.#setTtl(ttl));
+    pane.onkeydown = (event) => this.#onKey(event);
+    clock.addEventListener("tick", () => this.#lifetime.drawRemaining(), { signal: this.#aborter.signal });
+    if (target) this.#load();
+    else this.#startNew();
+  }
+
+  dispose() {
+    this.#aborter.abort();
+  }
+
+  isDirty() {
+    return this.#editor !== null && this.#editor.value !== this.#savedText;
+  }
+
+  // Requests
+
+  #path = () => api.itemPath(this.#database, this.#container, this.#stored ?? this.#target);
+  #keyHeader = (key = this.#target.key) => api.partitionKeyHeader(keyJson(key));
+
+  #read({ signal, ...headers } = {}) {
+    return api.call("GET", this.#path(), { headers: { ...this.#keyHeader(), ...WITH_LIFETIME, ...headers }, signal });
+  }
+
+  async #load() {
+    const { signal } = this.#aborter;
+    fill(this.#pane, loading("Loading the item"));
     try {
-      if (!path().at(-1)) target._rid = await api.ridOf(database, container, target, keyHeader(target.key), signal);
-      take(await api.call("GET", path(), { headers: { ...keyHeader(target.key), ...WITH_LIFETIME }, signal }));
-      draw();
+      if (!this.#path().at(-1)) {
+        this.#target._rid = await api.readItemRid(this.#database, this.#container, this.#target, this.#keyHeader(), signal);
+      }
+      this.#accept(await this.#read({ signal }));
+      this.#draw();
     } catch (error) {
       if (error.name === "AbortError") return;
-      fill(pane, header(), error.status === 404
-        ? empty("This item is gone", "It has ended, or somebody has deleted it.", button("Close", onclose))
-        : failure(error, load));
+      fill(this.#pane, this.#header(), error.status === 404
+        ? empty("This item does not exist", "It has expired or was deleted.", button("Close", this.#events.onclose))
+        : failure(error, () => this.#load()));
     }
   }
 
-  /** What the server has answered becomes what is edited; what was typed since `sent` stays. */
-  function take(answer, sent = box?.value) {
-    const members = parts(answer.text);
-    saved = pretty(joined(members.filter(([name]) => !SYSTEM.has(name))));
-    stored = answer.json;
-    ends = endOf(answer);
-    isGone = false;
-    if (box && box.value === sent && sent !== saved) box.rewrite(saved);
+  /** Takes over the server's version; text that was typed after `sent` stays. */
+  #accept(response, sent = this.#editor?.value) {
+    this.#savedText = userText(response.text);
+    this.#stored = response.json;
+    this.#lifetime.setStored(this.#stored, expiresAtOf(response));
+    if (this.#editor && this.#editor.value === sent && sent !== this.#savedText) this.#editor.rewrite(this.#savedText);
   }
 
-  function endOf(answer) {
-    const end = answer.headers.get("x-perseid-expires-at");
-    return end === null ? null : Number(end);
-  }
-
-  /** Whether it still lives, and until when: the container's setting and others may have changed that. */
-  async function look(next) {
-    const before = defaultTtl;
-    defaultTtl = next.defaultTtl ?? null;
-    if (box && before !== defaultTtl) offer();
-    if (!box || !stored || isSaving) return;
-    const asked = stored;
+  /** Checks whether the item still exists and when it expires: other clients may have changed that. */
+  async refresh(definition) {
+    this.#lifetime.setDefaultTtl(definition.defaultTtl ?? null);
+    if (!this.#editor || !this.#stored || this.#isSaving) return;
+    const before = this.#stored;
+    const isOutdated = () => this.#stored !== before || this.#isSaving;
     try {
-      const answer = await api.call("GET", path(), {
-        headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-none-match": asked._etag },
-        signal,
-      });
-      if (stored !== asked || isSaving) return;
-      isGone = false;
-      if (answer.status === 304) ends = endOf(answer);
-      else if (!isDirty()) take(answer); // else saving will show both
-      else return;
+      const response = await this.#read({ signal: this.#aborter.signal, "if-none-match": before._etag });
+      if (isOutdated()) return;
+      if (response.status === 304) this.#lifetime.setStored(this.#stored, expiresAtOf(response));
+      else if (!this.isDirty()) this.#accept(response);
+      else return void this.#lifetime.setExists(); // saving will show both versions
     } catch (error) {
-      if (error.status !== 404 || stored !== asked || isSaving) return;
-      isGone = true;
+      if (error.status !== 404 || isOutdated()) return;
+      this.#lifetime.setMissing();
     }
-    update();
+    this.#drawStored();
   }
 
-  function header() {
+  // Drawing
+
+  #startNew() {
+    const id = globalThis.crypto?.randomUUID?.() ?? `item-${Date.now()}`;
+    this.#savedText = JSON.stringify(emptyItem(id, this.#definition.partitionKey), null, 2);
+    this.#draw();
+    this.#editor.area.focus();
+    this.#editor.area.setSelectionRange(0, 0);
+  }
+
+  #header() {
+    const { onclose } = this.#events;
     return h("header", { class: "pane-head" },
       iconButton("back", "Back to the list", onclose, { class: "icon-button back" }),
       h("div", { class: "pane-title" },
-        h("h2", {}, target ? target.id : "New item"),
-        target && h("p", { class: "muted" }, keyText(target.key))),
+        h("h2", {}, this.#target ? this.#target.id : "New item"),
+        this.#target && h("p", { class: "muted" }, keyText(this.#target.key))),
       h("div", { class: "grow" }),
-      target && stored && button("Delete", remove, { kind: "danger quiet" }),
-      box && button("Save", save, { kind: "primary", title: "Ctrl+S" }),
+      this.#stored && button("Delete", () => this.#delete(), { kind: "danger quiet" }),
+      this.#editor && button("Save", () => this.#save(), { kind: "primary", title: "Ctrl+S" }),
       iconButton("close", "Close", onclose, { class: "icon-button front" }));
   }
 
-  const problem = h("div", { class: "problem", role: "alert", hidden: true });
-  const note = h("p", { class: "hint json-note", id: "json-note" });
-  const left = h("span", { class: "left" });
-  const story = h("div", {});
-  const effect = h("p", { class: "effect", role: "status" });
-  const choices = h("div", { class: "lifetime-choices" });
-  const facts = h("dl", { class: "facts" });
+  #draw() {
+    this.#editor = new CodeEditor(jsonSpans, { label: "Item as JSON", value: this.#savedText, rows: 14, describedby: "json-note" });
+    this.#editor.area.addEventListener("input", () => this.#drawEffect());
+    fill(this.#pane,
+      this.#header(),
+      this.#error.node,
+      this.#editor.node,
+      this.#jsonNote,
+      this.#lifetime.node,
+      this.#stored && h("details", { class: "system" }, h("summary", {}, "System properties"), this.#facts,
+        button("Explain expiry", () => this.#explain(), { kind: "small" })));
+    this.#drawStored();
+  }
 
-  function draw() {
-    box = codeBox(jsonSpans, { label: "Item as JSON", value: saved, rows: 14, describedby: "json-note" });
-    box.area.addEventListener("input", judge);
-    fill(pane,
-      header(),
-      problem,
-      box.node,
-      note,
-      h("section", { class: "lifetime", "aria-label": "Lifetime" },
-        h("h3", {}, "Lifetime"),
-        stored && h("div", { class: "lifetime-now" }, left, story),
-        choices,
-        effect),
-      stored && h("details", { class: "system" }, h("summary", {}, "System properties"), facts,
-        h("dl", { class: "facts" }, h("dt", {}, "rule"), h("dd", {}, button("Ask the server", explain, { kind: "link" })))));
-    offer();
-    update();
-    if (!target) {
-      box.area.focus();
-      box.area.setSelectionRange(0, 0);
+  /** Shows the server's version next to the text; the text and the focus stay. */
+  #drawStored() {
+    if (this.#stored) {
+      fill(this.#facts, factList([...SYSTEM_PROPERTIES].map((name) =>
+        [name, [h("code", {}, String(this.#stored[name])), name === "_ts" && ` ${dateTime(this.#stored._ts)}`]])));
     }
+    this.#drawEffect();
+    this.#lifetime.drawRemaining();
   }
 
-  /** The ways to set a ttl, where it means something. */
-  function offer() {
-    fill(choices, defaultTtl === null
-      ? h("p", { class: "hint" }, "Time to Live is off in this container: a ttl is kept as data and ends nothing. ",
-        h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"))
-      : [
-        h("div", { class: "row wrap", role: "group", "aria-label": "Set ttl" },
-          button("Container's default", () => setTtl(null), { kind: "small", title: "Removes ttl" }),
-          button("Never", () => setTtl(-1), { kind: "small", title: "ttl -1" }),
-          LIFETIMES.map(([label, seconds]) => button(label, () => setTtl(seconds), { kind: "small", title: `ttl ${seconds}` }))),
-        h("p", { class: "hint" }, "ttl is in seconds and counts from the last write; every save starts it again."),
-      ]);
+  /** Shows an error in the text, or what saving it would do. */
+  #drawEffect() {
+    const invalid = jsonError(this.#editor.value);
+    this.#jsonNote.classList.toggle("bad", Boolean(invalid));
+    this.#jsonNote.textContent = invalid ? `Invalid JSON: ${invalid.reason} (line ${number(invalid.line)}, column ${number(invalid.column)})` : "";
+    this.#lifetime.showEffect(invalid || !this.isDirty() ? null : JSON.parse(this.#editor.value));
   }
 
-  /** What the server has said of the item; the text and the focus stay. */
-  function update() {
-    if (stored) {
-      fill(facts, [...SYSTEM].map((name) => [h("dt", {}, name), h("dd", {}, h("code", {}, String(stored[name])), name === "_ts" && ` ${moment(stored._ts)}`)]));
-    }
-    judge();
-    tick();
+  /** Sets the ttl in the text; null removes it. */
+  #setTtl(ttl) {
+    if (jsonError(this.#editor.value)) return this.#editor.area.focus();
+    const list = members(this.#editor.value);
+    const index = list.findIndex(([name]) => name === "ttl");
+    const replacement = ttl === null ? [] : [["ttl", String(ttl)]];
+    if (index >= 0) list.splice(index, 1, ...replacement);
+    else list.push(...replacement);
+    this.#editor.rewrite(pretty(objectText(list)));
+    this.#drawEffect();
   }
 
-  /** Says what is wrong with the text, or what saving it would mean. */
-  function judge() {
-    const wrong = flaw(box.value);
-    note.classList.toggle("bad", Boolean(wrong));
-    note.textContent = wrong ? `Not JSON: ${wrong.why} (line ${number(wrong.line)}, column ${number(wrong.column)})` : "";
-    effect.textContent = "";
-    if (wrong || !isDirty()) return;
-    const item = JSON.parse(box.value);
-    if (item === null || typeof item !== "object" || defaultTtl === null) return;
-    const isTaken = isTtlTaken(item, defaultTtl);
-    effect.classList.toggle("bad", !isTaken);
-    effect.textContent = isTaken ? meaning(item) : "The server will refuse this ttl: it takes -1, or a whole number from 1 to 2147483647.";
+  // Saving
+
+  #onKey(event) {
+    if (!(event.ctrlKey || event.metaKey) || event.key !== "s") return;
+    event.preventDefault();
+    if (this.#editor) this.#save();
   }
 
-  function meaning(item) {
-    const now = Math.floor(clock.now());
-    const next = lifetime({ ...item, _ts: now }, defaultTtl);
-    if (next.ends === null) return "After saving: never ends.";
-    return `After saving: ends ${span(next.ends - now)} later, because of ${next.origin === "item" ? "its own ttl" : "the container's default"}.`;
-  }
-
-  function tick() {
-    if (!stored || !box) return;
-    if (isGone) {
-      left.textContent = "gone";
-      left.className = "left soon";
-      fill(story, h("p", {}, "It has ended, or somebody has deleted it. Save it again as a new item to keep it."));
-      return;
-    }
-    const seconds = ends === null ? null : ends - clock.now();
-    left.textContent = seconds === null ? "never ends" : seconds > 0 ? countdown(seconds) : "gone";
-    left.className = `left ${seconds !== null && seconds <= 60 ? "soon" : ""}`;
-    fill(story, h("p", {}, because(stored, defaultTtl)),
-      ends !== null && h("p", { class: "muted" }, seconds > 0 ? `Ends at ${moment(ends)}` : `Ended at ${moment(ends)}. Save it again as a new item to keep it.`));
-  }
-
-  function setTtl(value) {
-    if (flaw(box.value)) return box.area.focus();
-    const members = parts(box.value);
-    const at = members.findIndex(([name]) => name === "ttl");
-    if (value === null) {
-      if (at >= 0) members.splice(at, 1);
-    } else if (at >= 0) {
-      members[at] = ["ttl", String(value)];
-    } else {
-      members.push(["ttl", String(value)]);
-    }
-    box.rewrite(pretty(joined(members)));
-    judge();
-  }
-
-  async function save() {
-    if (isSaving) return;
-    isSaving = true;
+  async #save() {
+    if (this.#isSaving) return;
+    this.#isSaving = true;
+    this.#error.hide();
     try {
-      await saveOnce();
+      const invalid = jsonError(this.#editor.value);
+      if (invalid) {
+        this.#editor.mark(invalid.at);
+        this.#error.show(`Invalid JSON: ${invalid.reason}.`);
+      } else {
+        await (this.#stored ? this.#replace(this.#stored._etag) : this.#create());
+      }
     } finally {
-      isSaving = false;
+      this.#isSaving = false;
     }
   }
 
-  async function saveOnce() {
-    problem.hidden = true;
-    const wrong = flaw(box.value);
-    if (wrong) {
-      box.mark(wrong.at, wrong.at + 1);
-      return refuse(new Error(`This is not JSON: ${wrong.why}.`));
-    }
-    await (stored ? replace(stored._etag) : create());
-  }
-
-  async function create() {
-    const sent = box.value;
-    const key = keyOf(Object(JSON.parse(sent)), definition.partitionKey, () => sent);
+  /** Resolves to whether the item was created. */
+  async #create() {
+    const sent = this.#editor.value;
+    const key = keyOf(Object(JSON.parse(sent)), this.#definition.partitionKey, () => sent);
     try {
-      const answer = await api.call("POST", [...api.container(database, container), "docs"], { body: compact(sent), headers: keyHeader(key) });
-      saved = sent;
-      toast(`Item ${answer.json.id} created`);
-      onchange();
-      onnamed(key, answer.json.id);
+      const response = await api.call("POST", api.items(this.#database, this.#container), { body: compact(sent), headers: this.#keyHeader(key) });
+      const { id } = response.json;
+      this.#savedText = sent;
+      toast(`Item ${id} created`);
+      this.#events.onchange();
+      this.#events.onnamed(key, id);
       return true;
     } catch (error) {
-      refuse(error);
+      this.#error.show(error.message);
       return false;
     }
   }
 
-  async function replace(etag) {
-    const sent = box.value;
+  async #replace(etag) {
+    const sent = this.#editor.value;
     try {
-      take(await api.call("PUT", path(), {
-        body: compact(sent), // the server counts what is sent, and lines are most of a large item
-        headers: { ...keyHeader(target.key), ...WITH_LIFETIME, "if-match": etag },
+      this.#accept(await api.call("PUT", this.#path(), {
+        body: compact(sent), // line breaks and indents would count towards the maximum size of an item
+        headers: { ...this.#keyHeader(), ...WITH_LIFETIME, "if-match": etag },
       }), sent);
-      update();
+      this.#drawStored();
       toast("Saved");
-      onchange();
-      if (stored.id !== target.id && !isDirty()) onnamed(target.key, stored.id);
+      this.#events.onchange();
+      if (this.#stored.id !== this.#target.id && !this.isDirty()) this.#events.onnamed(this.#target.key, this.#stored.id);
     } catch (error) {
-      if (error.status === 412) await settle();
-      else if (error.status === 404) await revive();
-      else refuse(error);
+      if (error.status === 412) await this.#resolveConflict();
+      else if (error.status === 404) await this.#offerCreate();
+      else this.#error.show(error.message);
     }
   }
 
-  /** Somebody else has written the item: shows both, and lets the reader choose. */
-  async function settle() {
-    const mine = box.value;
-    let theirs;
+  /** Another client has written the item: shows both versions and asks which one to keep. */
+  async #resolveConflict() {
+    let response;
     try {
-      theirs = await api.call("GET", path(), { headers: { ...keyHeader(target.key), ...WITH_LIFETIME } });
+      response = await this.#read();
     } catch (error) {
-      return error.status === 404 ? revive() : refuse(error);
+      return error.status === 404 ? this.#offerCreate() : this.#error.show(error.message);
     }
-    const members = parts(theirs.text).filter(([name]) => !SYSTEM.has(name));
-    const choice = await dialog("Somebody has changed this item", (close) => [
-      h("p", {}, `Since you opened it, at ${moment(theirs.json._ts)}, it was written by somebody else. Nothing of yours is saved yet.`),
-      difference(pretty(joined(members)), mine),
+    const choice = await dialog("Another client has changed this item", (close) => [
+      h("p", {}, `It was written at ${dateTime(response.json._ts)}, after you opened it. Your changes are not saved yet.`),
+      diffView(userText(response.text), this.#editor.value),
       h("footer", {},
         button("Keep editing", () => close("")),
-        button("Take theirs", () => close("theirs")),
-        button("Save mine over it", () => close("mine"), { kind: "primary" })),
-    ], { wide: true });
-    if (choice === "theirs") {
-      take(theirs);
-      update();
-      onchange();
+        button("Use the stored version", () => close("stored")),
+        button("Overwrite", () => close("mine"), { kind: "primary" })),
+    ], { isWide: true });
+    if (choice === "stored") {
+      this.#accept(response);
+      this.#drawStored();
+      this.#events.onchange();
     } else if (choice === "mine") {
-      await replace(theirs.json._etag);
+      await this.#replace(response.json._etag);
     }
   }
 
-  /** The item ended or was deleted under the editor: what was typed can still become a new one. */
-  async function revive() {
-    const isWanted = await confirm("This item is gone", "It has ended or was deleted since you opened it. You can save your text as a new item.", { yes: "Save as new", kind: "primary" });
-    if (!isWanted) return;
-    const before = stored;
-    stored = null;
-    if (await create()) await load();
-    else stored = before; // what was typed stays, with the reason
+  /** The item has expired or was deleted while it was edited: offers to create it again. */
+  async #offerCreate() {
+    const isAccepted = await confirm("This item no longer exists", "It has expired or was deleted since you opened it. You can save your text as a new item.", { yes: "Save as new", kind: "primary" });
+    if (!isAccepted) return;
+    const previous = this.#stored;
+    this.#stored = null;
+    if (await this.#create()) await this.#load();
+    else this.#stored = previous; // the text stays, with the error message
   }
 
-  async function remove() {
-    if (!(await confirm(`Delete item ${target.id}?`, "This cannot be undone."))) return;
+  async #delete() {
+    if (!(await confirm(`Delete item ${this.#target.id}?`, "This cannot be undone."))) return;
     try {
-      await api.call("DELETE", path(), { headers: keyHeader(target.key) });
+      await api.call("DELETE", this.#path(), { headers: this.#keyHeader() });
     } catch (error) {
-      if (error.status !== 404) return refuse(error);
+      if (error.status !== 404) return this.#error.show(error.message);
     }
-    toast(`Item ${target.id} deleted`);
-    if (box) saved = box.value;
-    onchange();
-    onclose();
+    toast(`Item ${this.#target.id} deleted`);
+    if (this.#editor) this.#savedText = this.#editor.value;
+    this.#events.onchange();
+    this.#events.onclose();
   }
 
-  async function explain() {
+  async #explain() {
+    const { id, key } = this.#target;
     try {
-      const answer = await api.admin("POST", api.ttl(database, container, "explain"), `{"id":${JSON.stringify(target.id)},"partitionKey":${keyJson(target.key)}}`);
-      await dialog("Why it lives, or not", () => h("dl", { class: "facts" },
-        [["State", answer.live ? "alive" : "ended"], ["Rule", answer.rule], ["Because", answer.because],
-          ["Decided by", answer.origin], ["Ends at", answer.expiresAt === null ? "never" : moment(answer.expiresAt)]]
-          .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+      const body = `{"id":${JSON.stringify(id)},"partitionKey":${keyJson(key)}}`;
+      const { live, rule, reason, ttlSource, expiresAt } = await api.admin("POST", api.ttl(this.#database, this.#container, "explain"), { body });
+      await dialog("Expiry of this item", () => factList([
+        ["State", live ? "live" : "expired"],
+        ["Rule", rule],
+        ["Reason", reason],
+        ["TTL source", ttlSource],
+        [live ? "Expires at" : "Expired at", expiresAt === null ? "never" : dateTime(expiresAt)],
+      ]));
     } catch (error) {
-      refuse(error);
+      this.#error.show(error.message);
     }
-  }
-
-  function refuse(error) {
-    problem.textContent = error.message;
-    problem.hidden = false;
-  }
-
-  const isDirty = () => box !== null && box.value !== saved;
-
-  pane.onkeydown = (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "s") {
-      event.preventDefault();
-      if (box) save();
-    }
-  };
-  clock.addEventListener("tick", tick, { signal });
-  if (target) {
-    load();
-  } else {
-    const id = globalThis.crypto?.randomUUID?.() ?? `item-${Date.now()}`;
-    saved = JSON.stringify(blank(id, definition.partitionKey), null, 2);
-    draw();
-  }
-  return { dispose: () => aborter.abort(), isDirty, look };
-}
-
-const CONTEXT = 3; // equal lines shown around those that differ
-const MOST_COMPARED = 2_000; // lines of each that are compared one by one
-const MOST_SHOWN = 500; // of each, where there are more
-
-/** The lines of two texts, those only in one of them marked; what is equal far from them is left out. */
-function difference(theirs, mine) {
-  const a = theirs.split("\n");
-  const b = mine.split("\n");
-  const node = h("pre", { class: "difference", tabindex: "0", "aria-label": "Their lines are marked with minus, yours with plus" });
-  const line = (mark, text) => node.append(h("span", { class: { "-": "theirs", "+": "mine" }[mark] ?? "" }, `${mark} ${text}\n`));
-  const leaveOut = (count, what) => count > 0 && node.append(h("span", { class: "muted" }, `  … ${number(count)} ${what}\n`));
-  const isEqualAtEnd = (i) => a.at(-1 - i) === b.at(-1 - i);
-  const shorter = Math.min(a.length, b.length);
-  let head = 0;
-  while (head < shorter && a[head] === b[head]) head++;
-  let tail = 0;
-  while (tail < shorter - head && isEqualAtEnd(tail)) tail++;
-  const [left, right] = [a, b].map((lines) => lines.slice(head, lines.length - tail));
-  const shownBefore = isFew(head) ? head : CONTEXT;
-  const shownAfter = isFew(tail) ? tail : CONTEXT;
-  leaveOut(head - shownBefore, "equal lines");
-  for (const text of a.slice(head - shownBefore, head)) line(" ", text);
-  if (Math.max(left.length, right.length) <= MOST_COMPARED) {
-    compare(left, right, line);
-  } else {
-    for (const [mark, lines] of [["-", left], ["+", right]]) {
-      for (const text of lines.slice(0, MOST_SHOWN)) line(mark, text);
-      leaveOut(lines.length - MOST_SHOWN, mark === "-" ? "more lines of theirs" : "more lines of yours");
-    }
-  }
-  for (const text of a.slice(a.length - tail, a.length - tail + shownAfter)) line(" ", text);
-  leaveOut(tail - shownAfter, "equal lines");
-  return node;
-}
-
-const isFew = (lines) => lines <= 40; // no more than what fits the screen
-
-/** Calls `line` with a mark and each line of two lists, by their longest common sequence. */
-function compare(a, b, line) {
-  const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--) {
-      longest[i][j] = a[i] === b[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
-    }
-  }
-  for (let i = 0, j = 0; i < a.length || j < b.length;) {
-    if (i < a.length && j < b.length && a[i] === b[j]) line(" ", a[(j++, i++)]);
-    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) line("-", a[i++]);
-    else line("+", b[j++]);
   }
 }

@@ -1,168 +1,193 @@
-// Who ends when, and how the removal of the dead keeps up; live.
+// The lifetimes of a container's items: a forecast of expirations and the progress of the purge, live.
 
 import * as api from "../api.js";
-import { timeBars } from "../chart.js";
+import { BarChart, byteSeries, itemSeries } from "../chart.js";
 import { clock } from "../clock.js";
-import { bytes, button, failure, fill, h, loading, moment, number, plural, toast } from "../dom.js";
-import { countdown, span } from "../lifetime.js";
+import { errorToast, toast } from "../dialogs.js";
+import { button, card, figure, fill, h, table } from "../elements.js";
+import { bytes, countdown, dateTime, duration, number, plural } from "../formats.js";
+import { failure, loading } from "../placeholders.js";
 import { link } from "../routes.js";
 
-const EVERY = 2_000;
-const WINDOW = 30_000; // milliseconds over which the rate of removal is measured
+const REFRESH_INTERVAL = 2_000; // milliseconds
+const RATE_WINDOW = 30_000; // milliseconds over which the purge rate is measured
 const BUCKETS = { second: 60, minute: 60, hour: 24, day: 30, week: 26, year: 10 };
-const WIDTHS = { second: 1, minute: 60, hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000 };
+const SECONDS = { second: 1, minute: 60, hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000 };
 
-export function lifetimesView(body, { database, container }) {
-  const aborter = new AbortController();
-  const { signal } = aborter;
-  const bucket = h("select", { "aria-label": "Width of a bar" }, Object.keys(BUCKETS).map((name) => h("option", { value: name }, `by ${name}`)));
-  const live = h("input", { type: "checkbox", checked: true });
-  const figures = h("dl", { class: "figures tiles" });
-  const chart = timeBars("Items and bytes that end", [
-    { key: "items", label: "Items", format: (n) => plural(n, "item"), short: number, height: 150 },
-    { key: "bytes", label: "Bytes", format: bytes, short: bytes, height: 80 },
-  ]);
-  const outside = h("p", { class: "muted" });
-  const rows = h("tbody");
-  const sweeper = h("div", { class: "row wrap" });
-  const none = h("p", { class: "note", hidden: true });
-  const forecasts = h("div", { class: "stack" }, chart.node, outside,
-    h("details", {}, h("summary", {}, "As a table"),
-      h("div", { class: "table-wrap" }, h("table", {}, h("thead", {}, h("tr", {}, ["From", "Items", "Bytes"].map((name, i) => h("th", { scope: "col", class: i ? "num" : null }, name)))), rows))));
-  const view = h("div", { class: "cards one" },
-    figures,
+export class LifetimesView {
+  #aborter = new AbortController();
+  #body;
+  #route;
+  #bucket = h("select", { "aria-label": "Bar width" }, Object.keys(BUCKETS).map((name) => h("option", { value: name }, `per ${name}`)));
+  #autoRefresh = h("input", { type: "checkbox", checked: true });
+  #figures = h("dl", { class: "figures tiles" });
+  #chart = new BarChart("Items and bytes that expire", [itemSeries(150), byteSeries(80)]);
+  #outside = h("p", { class: "muted" });
+  #rows = h("tbody");
+  #purge = h("div", { class: "row wrap" });
+  #offNote = h("p", { class: "note", hidden: true });
+  #forecast = h("div", { class: "stack" }, this.#chart.node, this.#outside,
+    h("details", {}, h("summary", {}, "Show as a table"), table(["From", ["Items", "num"], ["Bytes", "num"]], this.#rows)));
+  #page = h("div", { class: "cards one" },
+    this.#figures,
     h("section", { class: "card" },
-      h("div", { class: "bar" }, h("h2", {}, "Forecast"), h("div", { class: "grow" }), bucket,
-        h("label", { class: "check" }, live, "Live")),
-      none, forecasts),
-    h("section", { class: "card" }, h("h2", {}, "Removal"), sweeper));
-  fill(body, loading("Counting"));
+      h("div", { class: "bar" }, h("h2", {}, "Forecast"), h("div", { class: "grow" }), this.#bucket,
+        h("label", { class: "check" }, this.#autoRefresh, "Auto-refresh")),
+      this.#offNote, this.#forecast),
+    card("Purge", this.#purge));
+  #status = null;
+  #isBucketChosen = false;
+  #shownError = "";
+  #shownPurge = "";
+  #timer = 0;
+  #readings = []; // {at, purged}, for the rate
 
-  let failed = ""; // what is said in the place of it all
-  let status = null;
-  let hasChosen = false;
-  let timer = 0;
-  const readings = []; // {at, purged}, for the rate
+  constructor(body, route) {
+    this.#body = body;
+    this.#route = route;
+    fill(body, loading("Counting items"));
+    this.#bucket.addEventListener("change", () => {
+      this.#isBucketChosen = true;
+      this.#load();
+    });
+    this.#autoRefresh.addEventListener("change", () => this.#load());
+    const { signal } = this.#aborter;
+    clock.addEventListener("tick", () => this.#drawNextExpiry(), { signal });
+    clock.addEventListener("jump", () => this.#load(), { signal });
+    this.#load();
+  }
 
-  async function load() {
-    clearTimeout(timer);
+  dispose() {
+    clearTimeout(this.#timer);
+    this.#aborter.abort();
+  }
+
+  #path = (...rest) => api.ttl(this.#route.database, this.#route.container, ...rest);
+
+  async #load() {
+    clearTimeout(this.#timer);
     try {
-      const [found, sweeping] = await Promise.all([
-        api.admin("GET", api.ttl(database, container), undefined, signal),
-        api.admin("GET", ["sweeper"], undefined, signal),
-      ]);
-      if (!hasChosen) bucket.value = fitting(found);
-      const forecast = await api.admin("GET", api.ttl(database, container, "forecast"), undefined, signal, {
-        search: `?bucket=${bucket.value}&count=${BUCKETS[bucket.value]}`,
-      });
-      status = found;
-      draw(forecast, sweeping);
+      await this.#read();
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (failed !== error.message || view.isConnected) fill(body, failure(error, load));
-      failed = error.message;
-      if (!(error instanceof api.Unreachable)) return; // else the server may be back any moment
+      if (this.#shownError !== error.message || this.#page.isConnected) fill(this.#body, failure(error, () => this.#load()));
+      this.#shownError = error.message;
+      if (!(error instanceof api.ServerUnreachable)) return; // otherwise the server may be back soon
     }
-    clearTimeout(timer);
-    if (live.checked) timer = setTimeout(load, document.hidden ? 5 * EVERY : EVERY);
+    clearTimeout(this.#timer);
+    if (this.#autoRefresh.checked) this.#timer = setTimeout(() => this.#load(), document.hidden ? 5 * REFRESH_INTERVAL : REFRESH_INTERVAL);
   }
 
-  /** The narrowest bars that still show the next end and give it some company. */
-  function fitting({ defaultTtl, nextExpiry, asOf }) {
-    const ahead = Math.max(defaultTtl ?? 0, nextExpiry === null ? 0 : nextExpiry - asOf);
-    return Object.keys(BUCKETS).find((name) => WIDTHS[name] * BUCKETS[name] >= ahead && name !== "second") ?? "year";
+  async #read() {
+    const { signal } = this.#aborter;
+    const [status, sweeper] = await Promise.all([
+      api.admin("GET", this.#path(), { signal }),
+      api.admin("GET", ["sweeper"], { signal }),
+    ]);
+    if (!this.#isBucketChosen) this.#bucket.value = defaultBucket(status);
+    const bucket = this.#bucket.value;
+    const search = `?bucket=${bucket}&count=${BUCKETS[bucket]}`;
+    const forecast = await api.admin("GET", this.#path("forecast"), { signal, search });
+    this.#status = status;
+    if (!this.#page.isConnected) fill(this.#body, this.#page);
+    this.#drawFigures();
+    this.#drawForecast(forecast);
+    this.#drawPurge(sweeper, forecast.drainSeconds);
   }
 
-  function draw(forecast, sweeping) {
-    if (!view.isConnected) fill(body, view);
-    const purged = rate(status.purgedTotal);
-    fill(figures,
-      tile("Alive", status.live),
-      tile("Will end", status.mortal),
-      tile("Never end", status.immortal),
-      tile("Waiting for removal", status.backlog, status.backlog.items ? "warn" : ""),
-      h("div", {}, h("dt", {}, "Removal lags by"), h("dd", {}, status.purgeLagSeconds ? span(status.purgeLagSeconds) : "nothing")),
-      h("div", {}, h("dt", {}, "Removed per second"), h("dd", {}, purged === null ? "–" : purged > 0 && purged < 10 ? purged.toFixed(1) : number(Math.round(purged)))),
-      h("div", {}, h("dt", {}, "Removed so far"), h("dd", {}, number(status.purgedTotal), h("small", {}, ` ${bytes(status.purgedBytes)}`))),
-      h("div", {}, h("dt", {}, "Next end"), h("dd", { class: "next" })));
-    tick();
-    const isOff = status.defaultTtl === null;
-    none.hidden = !isOff;
-    bucket.hidden = forecasts.hidden = isOff; // bars would only say the same once more
-    if (isOff && !none.childElementCount) { // a link keeps its focus
-      fill(none, "Time to Live is off in this container: nothing ends. ", h("a", { href: link({ database, container, tab: "settings" }) }, "Switch it on"));
-    }
-    chart.show(forecast.buckets);
-    outside.textContent = `After that ${plural(forecast.later.items, "item")} (${bytes(forecast.later.bytes)}); `
-      + `never ${plural(forecast.immortal.items, "item")} (${bytes(forecast.immortal.bytes)}).`;
-    fill(rows, forecast.buckets.filter((each) => each.items).map((each) => h("tr", {},
-      h("th", { scope: "row" }, moment(each.from)), h("td", { class: "num" }, number(each.items)), h("td", { class: "num" }, bytes(each.bytes)))));
-    drawSweeper(sweeping, forecast.drainSeconds);
+  #drawFigures() {
+    const { live, expiring, nonExpiring, pendingPurge, purgeLagSeconds, purgedTotal, purgedBytes } = this.#status;
+    const counted = (name, count, kind = "") => figure(name, number(count.items), { detail: bytes(count.bytes), kind });
+    fill(this.#figures,
+      counted("Live", live),
+      counted("Expiring", expiring),
+      counted("Non-expiring", nonExpiring),
+      counted("Pending purge", pendingPurge, pendingPurge.items ? "warn" : ""),
+      figure("Purge lag", purgeLagSeconds < 60 ? `${purgeLagSeconds} s` : duration(purgeLagSeconds)),
+      figure("Purged per second", rateText(this.#purgeRate(purgedTotal))),
+      figure("Purged in total", number(purgedTotal), { detail: bytes(purgedBytes) }),
+      figure("Next expiry", "", { kind: "next-expiry" }));
+    this.#drawNextExpiry();
   }
 
-  function tile(name, { items, bytes: size }, kind = "") {
-    return h("div", { class: kind }, h("dt", {}, name), h("dd", {}, number(items), h("small", {}, ` ${bytes(size)}`)));
+  #drawNextExpiry() {
+    const node = this.#figures.querySelector(".next-expiry dd");
+    if (!node) return;
+    const { nextExpiry } = this.#status;
+    const seconds = nextExpiry - clock.now();
+    node.textContent = nextExpiry === null ? "–" : seconds > 0 ? `in ${countdown(seconds)}` : "now";
   }
 
-  /** Items removed per second, over the last half minute. */
-  function rate(purged) {
+  /** Items purged per second during the last half minute; null after the first reading. */
+  #purgeRate(purged) {
     const at = performance.now();
+    const readings = this.#readings;
     readings.push({ at, purged });
-    while (readings.length > 2 && readings[0].at < at - WINDOW) readings.shift();
-    const [first] = readings;
-    return readings.length < 2 ? null : ((purged - first.purged) * 1000) / (at - first.at);
+    while (readings.length > 2 && readings[0].at < at - RATE_WINDOW) readings.shift();
+    return readings.length < 2 ? null : ((purged - readings[0].purged) * 1000) / (at - readings[0].at);
   }
 
-  function drawSweeper(sweeping, drainSeconds) {
-    const isAlarmed = Boolean(sweeping.alarm);
-    const text = isAlarmed
-      ? "Paused: the system's clock leapt ahead. Reads follow it all the same."
-      : sweeping.paused ? "Paused. Items end on time; their remains stay on disk." : `Running, with ${Math.round(sweeping.pace * 100)} % of the time while requests arrive.`;
-    const about = drainSeconds && status.backlog.items ? ` About ${span(Math.max(1, drainSeconds))} to go.` : "";
-    const wanted = JSON.stringify([text, about, sweeping.paused, isAlarmed]);
-    if (sweeper.dataset.shown === wanted) return; // buttons keep their focus
-    sweeper.dataset.shown = wanted;
-    fill(sweeper, h("p", {}, text, about), h("div", { class: "grow" }),
-      isAlarmed && button("The leap was meant", () => act(["sweeper", "confirm-clock"]), { kind: "primary" }),
-      sweeping.paused
-        ? button("Resume", () => act(["sweeper", "resume"]))
-        : button("Pause", () => act(["sweeper", "pause"])),
-      button("Remove the dead now", async () => {
-        const done = await act(api.ttl(database, container, "drain"));
-        if (done) toast(`${plural(done.purged, "item")} removed`);
-      }));
+  #drawForecast({ buckets, later, nonExpiring }) {
+    const isOff = this.#status.defaultTtl === null;
+    this.#offNote.hidden = !isOff;
+    this.#bucket.hidden = this.#forecast.hidden = isOff;
+    if (isOff && !this.#offNote.childElementCount) { // the link keeps its focus
+      fill(this.#offNote, "Time to Live is off in this container, so items do not expire. ",
+        h("a", { href: link({ ...this.#route, tab: "settings", rest: [] }) }, "Turn it on"));
+    }
+    this.#chart.show(buckets);
+    const counted = (count) => `${plural(count.items, "item")} (${bytes(count.bytes)})`;
+    this.#outside.textContent = `Later: ${counted(later)}. Non-expiring: ${counted(nonExpiring)}.`;
+    fill(this.#rows, buckets.filter((bucket) => bucket.items).map((bucket) => h("tr", {},
+      h("th", { scope: "row" }, dateTime(bucket.from)),
+      h("td", { class: "num" }, number(bucket.items)),
+      h("td", { class: "num" }, bytes(bucket.bytes)))));
   }
 
-  async function act(path) {
+  #drawPurge({ alarm, paused, pace }, drainSeconds) {
+    const remaining = drainSeconds && this.#status.pendingPurge.items ? ` About ${duration(Math.max(1, drainSeconds))} remaining.` : "";
+    const text = purgeText(alarm, paused, pace) + remaining;
+    const shown = JSON.stringify([text, paused, Boolean(alarm)]);
+    if (this.#shownPurge === shown) return; // the buttons keep their focus
+    this.#shownPurge = shown;
+    fill(this.#purge, h("p", {}, text), h("div", { class: "grow" }),
+      alarm && button("Confirm clock change", () => this.#post(["sweeper", "confirm-clock"]), { kind: "primary" }),
+      paused
+        ? button("Resume", () => this.#post(["sweeper", "resume"]))
+        : button("Pause", () => this.#post(["sweeper", "pause"])),
+      button("Purge now", () => this.#purgeNow()));
+  }
+
+  async #purgeNow() {
+    const result = await this.#post(this.#path("drain"));
+    if (result) toast(`${plural(result.purged, "item")} purged`);
+  }
+
+  async #post(path) {
     try {
-      const done = await api.admin("POST", path);
-      load();
-      return done;
+      const result = await api.admin("POST", path);
+      this.#load();
+      return result;
     } catch (error) {
-      toast(error.message, { kind: "bad" });
+      errorToast(error);
       return null;
     }
   }
+}
 
-  function tick() {
-    const place = figures.querySelector(".next");
-    if (!place || !status) return;
-    const next = status.nextExpiry;
-    place.textContent = next === null ? "–" : next > clock.now() ? `in ${countdown(next - clock.now())}` : "now";
-  }
+/** The narrowest bars with which the chart includes the next expiry and the container's default. */
+function defaultBucket({ defaultTtl, nextExpiry, asOf }) {
+  const ahead = Math.max(defaultTtl ?? 0, nextExpiry === null ? 0 : nextExpiry - asOf);
+  return Object.keys(BUCKETS).find((name) => SECONDS[name] * BUCKETS[name] >= ahead && name !== "second") ?? "year";
+}
 
-  bucket.addEventListener("change", () => {
-    hasChosen = true;
-    load();
-  });
-  live.addEventListener("change", load);
-  clock.addEventListener("tick", tick, { signal });
-  clock.addEventListener("leap", load, { signal });
-  load();
-  return {
-    dispose() {
-      clearTimeout(timer);
-      aborter.abort();
-    },
-  };
+function rateText(rate) {
+  if (rate === null) return "–";
+  return rate > 0 && rate < 10 ? rate.toFixed(1) : number(Math.round(rate));
+}
+
+function purgeText(alarm, isPaused, pace) {
+  if (alarm) return "Paused: the system clock jumped forward. Reads already use the new time.";
+  if (isPaused) return "Paused. Items still expire on time, but stay on disk.";
+  return `Running. It may use ${Math.round(pace * 100)} % of the time while requests arrive.`;
 }

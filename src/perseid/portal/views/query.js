@@ -1,271 +1,258 @@
-// A query and what it gives: as a table, as JSON, and how it was answered.
+// Runs a query page by page, and shows its rows, its plan and its metrics.
 
 import * as api from "../api.js";
-import { codeBox, codeShown } from "../codebox.js";
-import { bytes, button, empty, field, fill, h, loading, number, plural } from "../dom.js";
-import { compact, documents, flaw, inline, jsonSpans, parts, pretty, sqlSpans, SYSTEM } from "../json.js";
-import { taking } from "../taking.js";
+import { CodeEditor, codeView } from "../code-editor.js";
+import { button, errorBox, field, figure, fill, h, textInput } from "../elements.js";
+import { number, plural } from "../formats.js";
+import { jsonSpans, plainSpans, sqlSpans } from "../highlight.js";
+import { compact, documents, jsonError, members, pretty } from "../json.js";
+import { empty, loading } from "../placeholders.js";
+import { exportButtons } from "../row-export.js";
+import { metricsTable, parseMetrics, resultTable } from "./query-result.js";
 
-const STORED = "perseid.query";
-const MOST_COLUMNS = 40;
-const LONGEST_CELL = 1_000; // characters
+const STORED_QUERY = "perseid.query"; // in session storage, for each container
 const TABS = { table: "Table", json: "JSON", plan: "Plan & metrics" };
+const PAGE_SIZES = [25, 100, 500];
+const DEFAULT_PAGE_SIZE = 100;
 
-export function queryView(body, { database, container }) {
-  const aborter = new AbortController();
-  const { signal } = aborter;
-  const stored = `${STORED}.${database}/${container}`;
-  const text = codeBox(sqlSpans, { label: "Query", value: sessionStorage.getItem(stored) ?? "SELECT * FROM c", rows: 5 });
-  const parameters = h("input", { type: "text", class: "mono", placeholder: '{"@name": "ada"}', spellcheck: "false", autocomplete: "off" });
-  const scope = h("input", { type: "text", class: "mono", placeholder: '"ada"', spellcheck: "false", autocomplete: "off" });
-  const size = h("select", {}, [25, 100, 500].map((n) => h("option", { value: n, selected: n === 100 }, n)));
-  const problem = h("div", { class: "problem", role: "alert", hidden: true });
-  const summary = h("p", { class: "muted", role: "status" });
-  const tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result" });
-  const take = taking(container, () => rows);
-  const heading = h("div", { class: "bar result-bar", hidden: true }, tabs, h("div", { class: "grow" }), take);
-  const panel = h("div", { role: "tabpanel", tabindex: "-1" });
-  const more = button("Load more", () => next(), { hidden: true });
-  const run = button("Run", () => (running ? running.abort() : start()), { kind: "primary", title: "Ctrl+Enter" });
-  fill(body,
-    text.node,
-    h("div", { class: "bar query-bar" },
-      run,
-      h("details", { class: "options", onkeydown: (event) => {
-        if (event.key !== "Escape") return;
-        event.currentTarget.open = false; // it lies over the rows
-        event.currentTarget.querySelector("summary").focus();
-      } }, h("summary", {}, "Options"),
-        h("div", { class: "options-body" },
-          field("Parameters", parameters, "An object of names and values."),
-          field("Partition key", scope, "JSON; asks one partition only."),
-          field("Page size", size))),
-      h("div", { class: "grow" }), summary),
-    problem, heading, panel, more);
+export class QueryView {
+  #aborter = new AbortController();
+  #database;
+  #container;
+  #storageKey;
+  #query;
+  #parameters = textInput({ class: "mono", placeholder: '{"@name": "ada"}' });
+  #partitionKey = textInput({ class: "mono", placeholder: '"ada"' });
+  #pageSize = h("select", {}, PAGE_SIZES.map((n) => h("option", { value: n, selected: n === DEFAULT_PAGE_SIZE }, n)));
+  #error = errorBox();
+  #summary = h("p", { class: "muted", role: "status" });
+  #tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Result" });
+  #export;
+  #resultBar;
+  #panel = h("div", { role: "tabpanel", tabindex: "-1" });
+  #more = button("Load more", () => this.#next(), { hidden: true });
+  #run = button("Run", () => (this.#running ? this.#running.abort() : this.#start()), { kind: "primary", title: "Ctrl+Enter" });
 
-  let asked = null; // {query, parameters, key, headers} of the query whose rows are shown; but for the first and the last, JSON
-  let running = null; // aborts the request that is under way
-  let rows = [];
-  let pages = [];
-  let continuation = null;
-  let shown = "table";
-  let plan = null; // a promise, once somebody has looked
+  #request = null; // {query, parameters, partitionKey, headers} of the rows; parameters and key are JSON
+  #running = null; // aborts the current request
+  #rows = []; // JSON texts
+  #pages = []; // {charge, milliseconds, metrics}
+  #continuation = null;
+  #tab = "table";
+  #plan = null; // a promise, after the tab was opened
 
-  async function start() {
-    problem.hidden = true;
-    sessionStorage.setItem(stored, text.value);
+  constructor(body, { database, container }) {
+    this.#database = database;
+    this.#container = container;
+    this.#storageKey = `${STORED_QUERY}.${database}/${container}`;
+    this.#query = new CodeEditor(sqlSpans, { label: "Query", value: sessionStorage.getItem(this.#storageKey) ?? "SELECT * FROM c", rows: 5 });
+    this.#export = exportButtons(container, () => this.#rows);
+    this.#resultBar = h("div", { class: "bar result-bar", hidden: true }, this.#tabs, h("div", { class: "grow" }), this.#export);
+    fill(body,
+      this.#query.node,
+      h("div", { class: "bar query-bar" }, this.#run, this.#options(), h("div", { class: "grow" }), this.#summary),
+      this.#error.node, this.#resultBar, this.#panel, this.#more);
+    body.addEventListener("keydown", (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== "Enter") return;
+      event.preventDefault();
+      if (!this.#running) this.#start();
+    });
+  }
+
+  dispose() {
+    sessionStorage.setItem(this.#storageKey, this.#query.value);
+    this.#running?.abort();
+    this.#aborter.abort();
+  }
+
+  #options() {
+    const closeOnEscape = (event) => {
+      if (event.key !== "Escape") return;
+      event.currentTarget.open = false;
+      event.currentTarget.querySelector("summary").focus();
+    };
+    return h("details", { class: "options", onkeydown: closeOnEscape }, h("summary", {}, "Options"),
+      h("div", { class: "options-body" },
+        field("Parameters", this.#parameters, "A JSON object of names and values."),
+        field("Partition key", this.#partitionKey, "A JSON value. Limits the query to one partition."),
+        field("Page size", this.#pageSize)));
+  }
+
+  // Running
+
+  async #start() {
+    this.#error.hide();
+    sessionStorage.setItem(this.#storageKey, this.#query.value);
     try {
-      asked = request();
+      this.#request = this.#buildRequest();
     } catch (error) {
-      return refuse(error);
+      return this.#showError(error);
     }
-    rows = [];
-    pages = [];
-    plan = null;
-    continuation = null;
-    await next();
+    this.#rows = [];
+    this.#pages = [];
+    this.#plan = null;
+    this.#continuation = null;
+    await this.#next();
   }
 
-  function request() {
-    const given = json(parameters.value, "The parameters") ?? "{}";
-    if (!/^[{[]/.test(given)) throw new Error('The parameters must be an object of names and values, like {"@name": "ada"}.');
-    const list = given[0] === "[" ? given : `[${parts(given).map(parameter).join(",")}]`;
-    const scoped = json(scope.value, "The partition key");
-    const key = scoped === null || scoped[0] === "[" ? scoped : `[${scoped}]`;
-    const headers = { "x-ms-max-item-count": size.value, "x-ms-documentdb-populatequerymetrics": "true" };
-    if (key !== null) headers["x-ms-documentdb-partitionkey"] = api.headerJson(key);
-    return { query: text.value, parameters: list, key, headers };
+  #buildRequest() {
+    const parameters = parseJson(this.#parameters.value, "The parameters") ?? "{}";
+    if (!/^[{[]/.test(parameters)) throw new Error('The parameters must be a JSON object of names and values, like {"@name": "ada"}.');
+    const list = parameters[0] === "[" ? parameters : `[${members(parameters).map(parameterJson).join(",")}]`;
+    const key = parseJson(this.#partitionKey.value, "The partition key");
+    const partitionKey = key === null || key[0] === "[" ? key : `[${key}]`;
+    return {
+      query: this.#query.value,
+      parameters: list,
+      partitionKey,
+      headers: {
+        "x-ms-max-item-count": this.#pageSize.value,
+        "x-ms-documentdb-populatequerymetrics": "true",
+        ...(partitionKey !== null && api.partitionKeyHeader(partitionKey)),
+      },
+    };
   }
 
-  /** What was typed, still as text: a number may have more digits than a browser can hold. */
-  function json(typed, what) {
-    if (!typed.trim()) return null;
-    const wrong = flaw(typed);
-    if (wrong) throw new Error(`${what} must be JSON: ${wrong.why}.`);
-    return compact(typed);
-  }
-
-  async function next() {
-    const mine = (running = new AbortController());
-    const hadFocus = document.activeElement === more; // which disabling takes
-    run.textContent = "Stop";
-    more.disabled = true;
-    if (!rows.length) fill(panel, loading("Running"));
-    const began = performance.now();
+  async #next() {
+    this.#running = new AbortController();
+    const hadFocus = document.activeElement === this.#more; // a disabled button loses it
+    this.#run.textContent = "Stop";
+    this.#more.disabled = true;
+    if (!this.#rows.length) fill(this.#panel, loading("Running"));
     try {
-      const headers = { ...asked.headers };
-      const body = `{"query":${JSON.stringify(asked.query)},"parameters":${asked.parameters}}`;
-      if (continuation) headers["x-ms-continuation"] = continuation;
-      const answer = await api.query([...api.container(database, container), "docs"], body, headers, mine.signal);
-      rows.push(...documents(answer.text));
-      pages.push({
-        charge: Number(answer.headers.get("x-ms-request-charge")),
-        milliseconds: performance.now() - began,
-        metrics: metricsOf(answer.headers.get("x-ms-documentdb-query-metrics")),
-      });
-      continuation = answer.headers.get("x-ms-continuation");
-      const { scrollTop = 0, scrollLeft = 0 } = panel.querySelector(".result, .code-shown") ?? {};
-      draw();
-      panel.querySelector(".result, .code-shown")?.scrollTo(scrollLeft, scrollTop); // where the reader was
+      await this.#readPage(this.#running.signal);
+      this.#drawKeepingScroll();
     } catch (error) {
-      if (!rows.length) {
-        fill(panel);
-        heading.hidden = true;
-        more.hidden = true;
-        summary.textContent = "";
-      }
-      if (error.name === "AbortError") summary.textContent = "Stopped";
-      else refuse(error);
+      this.#fail(error);
     } finally {
-      running = null;
-      run.textContent = "Run";
-      more.disabled = false;
-      if (hadFocus && document.activeElement === document.body) (more.hidden ? panel : more).focus();
+      this.#running = null;
+      this.#run.textContent = "Run";
+      this.#more.disabled = false;
+      if (hadFocus && document.activeElement === document.body) (this.#more.hidden ? this.#panel : this.#more).focus();
     }
   }
 
-  function refuse(error) {
-    const place = error.findings?.find((each) => each.location)?.location;
-    problem.textContent = error.message;
-    if (place) {
-      const letters = [...asked.query]; // the server counts them, text areas count their units
-      const [start, end] = [place.start, place.end].map((at) => letters.slice(0, at).join("").length);
-      const before = letters.slice(0, place.start).join("").split("\n");
-      problem.textContent += `\nLine ${before.length}, column ${[...before.at(-1)].length + 1}`;
-      if (text.value === asked.query) text.mark(start, end);
-    }
-    problem.hidden = false;
+  async #readPage(signal) {
+    const { query, parameters, headers } = this.#request;
+    const startedAt = performance.now();
+    const body = `{"query":${JSON.stringify(query)},"parameters":${parameters}}`;
+    const pageHeaders = this.#continuation ? { ...headers, "x-ms-continuation": this.#continuation } : headers;
+    const response = await api.query(api.items(this.#database, this.#container), body, pageHeaders, signal);
+    this.#rows.push(...documents(response.text));
+    this.#pages.push({
+      charge: Number(response.headers.get("x-ms-request-charge")),
+      milliseconds: performance.now() - startedAt,
+      metrics: parseMetrics(response.headers.get("x-ms-documentdb-query-metrics")),
+    });
+    this.#continuation = response.headers.get("x-ms-continuation");
   }
 
-  const charge = () => pages.reduce((sum, page) => sum + page.charge, 0);
+  #fail(error) {
+    if (!this.#rows.length) {
+      fill(this.#panel);
+      this.#resultBar.hidden = true;
+      this.#more.hidden = true;
+      this.#summary.textContent = "";
+    }
+    if (error.name === "AbortError") this.#summary.textContent = "Stopped";
+    else this.#showError(error);
+  }
 
-  function draw() {
-    const time = pages.reduce((sum, page) => sum + page.milliseconds, 0);
-    summary.textContent = `${plural(rows.length, "row")}${continuation ? " so far" : ""} · ${charge().toFixed(2)} RU · ${time.toFixed(0)} ms`;
-    heading.hidden = false;
-    take.hidden = !rows.length || shown === "plan";
-    more.hidden = !continuation || shown === "plan";
-    const ids = Object.keys(TABS);
-    fill(tabs, ids.map((name) => h("button", {
+  #showError(error) {
+    const location = error.errors?.find((each) => each.location)?.location;
+    if (!location) return this.#error.show(error.message);
+    const { query } = this.#request;
+    const characters = [...query]; // the server counts characters, JavaScript counts UTF-16 units
+    const textBefore = (position) => characters.slice(0, position).join("");
+    const lines = textBefore(location.start).split("\n");
+    this.#error.show(`${error.message}\nLine ${lines.length}, column ${[...lines.at(-1)].length + 1}`);
+    if (this.#query.value === query) this.#query.mark(textBefore(location.start).length, textBefore(location.end).length);
+  }
+
+  // Drawing
+
+  #drawKeepingScroll() {
+    const scrollable = () => this.#panel.querySelector(".result, .code-view");
+    const { scrollTop = 0, scrollLeft = 0 } = scrollable() ?? {};
+    this.#draw();
+    scrollable()?.scrollTo(scrollLeft, scrollTop);
+  }
+
+  #draw() {
+    const total = (name) => this.#pages.reduce((sum, page) => sum + page[name], 0);
+    this.#summary.textContent = `${plural(this.#rows.length, "row")}${this.#continuation ? " so far" : ""} · ${total("charge").toFixed(2)} RU · ${total("milliseconds").toFixed(0)} ms`;
+    this.#resultBar.hidden = false;
+    this.#export.hidden = !this.#rows.length || this.#tab === "plan";
+    this.#more.hidden = !this.#continuation || this.#tab === "plan";
+    fill(this.#tabs, Object.keys(TABS).map((name) => this.#tabButton(name)));
+    this.#panel.setAttribute("aria-label", TABS[this.#tab]);
+    if (this.#tab === "plan") this.#drawPlan();
+    else fill(this.#panel, this.#result());
+  }
+
+  #result() {
+    if (!this.#rows.length && this.#continuation) return empty("No rows so far", "The query is not finished. Load more to continue.");
+    if (!this.#rows.length) return empty("No rows", "The query is valid, but no item matches it.");
+    if (this.#tab === "table") return resultTable(this.#rows);
+    return codeView(jsonSpans, pretty(`[${this.#rows.join(",")}]`), "Result as JSON");
+  }
+
+  #tabButton(name) {
+    const names = Object.keys(TABS);
+    const isSelected = name === this.#tab;
+    return h("button", {
       type: "button",
       role: "tab",
-      "aria-selected": String(name === shown),
-      tabindex: name === shown ? "0" : "-1",
-      onclick: () => turn(name),
+      "aria-selected": String(isSelected),
+      tabindex: isSelected ? "0" : "-1",
+      onclick: () => this.#select(name),
       onkeydown: (event) => {
         const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (step) turn(ids[(ids.indexOf(name) + step + ids.length) % ids.length], true);
+        if (!step) return;
+        this.#select(names[(names.indexOf(name) + step + names.length) % names.length]);
+        this.#tabs.querySelector("[aria-selected=true]").focus();
       },
-    }, TABS[name])));
-    panel.setAttribute("aria-label", TABS[shown]);
-    if (shown === "plan") drawPlan();
-    else if (!rows.length && continuation) fill(panel, empty("No rows so far", "There is more to look at than one page takes: load more to go on."));
-    else if (!rows.length) fill(panel, empty("No rows", "The query is fine; nothing fits it."));
-    else if (shown === "table") fill(panel, resultTable(rows));
-    else fill(panel, codeShown(jsonSpans, pretty(`[${rows.join(",")}]`), "Result as JSON"));
+    }, TABS[name]);
   }
 
-  function turn(name, hasFocus = false) {
-    shown = name;
-    draw();
-    if (hasFocus) tabs.querySelector("[aria-selected=true]").focus();
+  #select(name) {
+    this.#tab = name;
+    this.#draw();
   }
 
-  async function drawPlan() {
-    const place = h("div", {}, loading("Asking for the plan"));
-    fill(panel, h("div", { class: "plan" }, place, metricsTable(pages)));
-    const { query, parameters: list, key } = asked;
-    const where = JSON.stringify({ database, container, query }).slice(0, -1);
-    plan ??= api.admin("POST", ["explain"], `${where},"parameters":${list}${key === null ? "" : `,"partitionKey":${key}`}}`, signal);
+  async #drawPlan() {
+    const node = h("div", {}, loading("Loading the plan"));
+    fill(this.#panel, h("div", { class: "plan" }, node, metricsTable(this.#pages)));
+    this.#plan ??= this.#explain();
     try {
-      const found = await plan;
-      fill(place,
+      const { index, examined, returned, tree } = await this.#plan;
+      fill(node,
         h("dl", { class: "figures" },
-          figure("Index used", found.index ?? "none"),
-          figure("Items looked at", number(found.looked)),
-          figure("Rows on the first page", number(found.returned))),
-        codeShown((plain) => [["", plain]], found.tree, "Plan"));
+          figure("Index used", index ?? "none"),
+          figure("Items examined", number(examined)),
+          figure("Rows on the first page", number(returned))),
+        codeView(plainSpans, tree, "Plan"));
     } catch (error) {
       if (error.name === "AbortError") return;
-      fill(place, h("p", { class: "note" }, error.status === 403 ? "This key may not ask for plans." : error.message));
+      fill(node, h("p", { class: "note" }, error.status === 403 ? "Query plans require a master key." : error.message));
     }
   }
 
-  body.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
-      event.preventDefault();
-      if (!running) start();
-    }
-  });
-  return {
-    dispose() {
-      sessionStorage.setItem(stored, text.value);
-      running?.abort();
-      aborter.abort();
-    },
-  };
-}
-
-const parameter = ([name, value]) => `{"name":${JSON.stringify(name.startsWith("@") ? name : `@${name}`)},"value":${value}}`;
-
-const figure = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-
-function metricsOf(header) {
-  return Object.fromEntries((header ?? "").split(";").filter(Boolean).map((pair) => {
-    const [name, value] = pair.split("=");
-    return [name, Number(value)];
-  }));
-}
-
-const METRICS = [
-  ["Charge", (page) => `${page.charge.toFixed(2)} RU`],
-  ["Rows", (page) => number(page.metrics.outputDocumentCount ?? 0)],
-  ["Items read", (page) => number(page.metrics.retrievedDocumentCount ?? 0)],
-  ["Bytes read", (page) => bytes(page.metrics.retrievedDocumentSize ?? 0)],
-  ["Reading", (page) => milliseconds(page.metrics.documentLoadTimeInMs)],
-  ["Evaluating", (page) => milliseconds(page.metrics.VMExecutionTimeInMs)],
-  ["In all, on the server", (page) => milliseconds(page.metrics.totalExecutionTimeInMs)],
-];
-const milliseconds = (n) => `${(n ?? 0).toFixed(2)} ms`;
-
-function metricsTable(pages) {
-  return h("div", { class: "table-wrap" }, h("table", {},
-    h("caption", {}, "Metrics of each page"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Page"), METRICS.map(([name]) => h("th", { scope: "col", class: "num" }, name)))),
-    h("tbody", {}, pages.map((page, index) => h("tr", {}, h("th", { scope: "row" }, index + 1), METRICS.map(([, show]) => h("td", { class: "num" }, show(page))))))));
-}
-
-/** Rows as a table: a column for each property, or one for values that have none. */
-function resultTable(rows) {
-  const split = rows.map((row) => (row.startsWith("{") ? new Map(parts(row)) : null));
-  const names = new Set(split.flatMap((members) => (members ? [...members.keys()] : [])));
-  // Whole items bring what only the server needs; who asks for single properties wants them.
-  const isWhole = [...SYSTEM].every((name) => names.has(name));
-  const wanted = [...names].filter((name) => !isWhole || name === "_ts" || !SYSTEM.has(name));
-  const ordered = [...wanted.filter((name) => name !== "_ts"), ...wanted.filter((name) => name === "_ts")];
-  const columns = ordered.slice(0, MOST_COLUMNS);
-  const missing = ordered.length - columns.length;
-  const isNumeric = (name) => split.every((members) => /^(?:-?\d|undefined)/.test(String(members?.get(name))));
-  const hasPlain = split.some((members) => !members);
-  const note = missing > 0 && h("p", { class: "hint" }, `${number(missing)} more ${missing === 1 ? "property" : "properties"} not shown here; JSON has them all.`);
-  return h("div", { class: "stack" }, note, h("div", { class: "table-wrap result" }, h("table", {},
-    h("thead", {}, h("tr", {}, hasPlain && h("th", { scope: "col" }, "value"),
-      columns.map((name) => h("th", { scope: "col", class: isNumeric(name) ? "num" : null }, name)))),
-    h("tbody", {}, rows.map((row, index) => h("tr", {},
-      hasPlain && valueCell(split[index] ? undefined : row),
-      columns.map((name) => valueCell(split[index]?.get(name)))))))));
-}
-
-function valueCell(raw) {
-  if (raw === undefined) return h("td", { class: "absent" });
-  if (raw[0] === '"') {
-    const text = beginning(JSON.parse(raw));
-    return h("td", { title: text }, text);
+  /** Explains the query and runs its first page, for the counts. */
+  #explain() {
+    const { query, parameters, partitionKey } = this.#request;
+    const fields = JSON.stringify({ database: this.#database, container: this.#container, query, analyze: true }).slice(0, -1);
+    const body = `${fields},"parameters":${parameters}${partitionKey === null ? "" : `,"partitionKey":${partitionKey}`}}`;
+    return api.admin("POST", ["explain"], { body, signal: this.#aborter.signal });
   }
-  const kind = /^-?\d/.test(raw) ? "num c-number" : "mono c-word";
-  const text = beginning(inline(raw));
-  return h("td", { class: kind, title: text }, text);
 }
 
-/** As much of a value as a cell and its tooltip have room for; a browser would lay out all of it. */
-const beginning = (text) => (text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text);
+/** The JSON that was typed, still as text: JavaScript cannot represent every number. */
+function parseJson(typed, name) {
+  if (!typed.trim()) return null;
+  const invalid = jsonError(typed);
+  if (invalid) throw new Error(`${name} must be JSON: ${invalid.reason}.`);
+  return compact(typed);
+}
+
+const parameterJson = ([name, value]) => `{"name":${JSON.stringify(name.startsWith("@") ? name : `@${name}`)},"value":${value}}`;

@@ -1,6 +1,6 @@
-"""The built-in functions and aggregates of the query language, as tables.
+"""The tables of built-in functions and aggregates of the query language.
 
-Full-text, vector and spatial functions are not among them.
+Full-text, vector and spatial functions are not supported. Calls are bound and compiled elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AGGREGATES", "BUILTINS", "Accumulator", "Builtin", "CallContext", "l
 
 _TABLES: Final = (arrays, conditional, conversions, dates, items, mathematics, strings, typechecks)
 
-# Keyed by upper-case name, with a further key for each alias.
+# By upper-case name, with one more entry for each alias.
 BUILTINS: Final[dict[str, Builtin]] = {
     name.upper(): function
     for table in _TABLES
@@ -34,5 +34,5 @@ BUILTINS: Final[dict[str, Builtin]] = {
 
 
 def lookup(name: str) -> Builtin | None:
-    """The function of that name in any case, or None; aggregates are not found here."""
+    """The function of that name, in upper or lower case, or None; aggregates are not included."""
     return BUILTINS.get(name.upper())

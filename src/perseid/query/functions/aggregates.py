@@ -1,8 +1,8 @@
-"""Aggregates: fed the values of a group one by one, asked once for the result.
+"""Aggregate functions as accumulators: they get the values of a group one by one.
 
-Undefined values are skipped by all of them. An aggregate that met a value it has no answer for
-stays undefined whatever follows. But for MAKELIST, the order of the values makes no difference, nor
-whether equal ones come one by one or are told as so many times.
+All aggregates skip undefined values. An aggregate that gets a value it cannot use is undefined,
+whatever follows. Except for MAKELIST, the result depends neither on the order of the values nor on
+whether equal values are added one by one or with a count.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ class Accumulator(ABC):
 
     @abstractmethod
     def add(self, value: Any, times: int = 1) -> None:
-        """Takes the value of so many more rows; undefined values change nothing."""
+        """Adds a value `times` times; undefined values change nothing."""
 
     @abstractmethod
     def result(self) -> Any:
-        """The aggregate of what was added so far."""
+        """The aggregate of the values added so far."""
 
 
-_WAITING: Final = 4096
+# Floats that `Sum` collects before it adds them to the exact total.
+_MAX_PENDING: Final = 4096
 
 
 class CountDefined(Accumulator):
@@ -56,15 +57,15 @@ class CountIf(CountDefined):
 
 
 class Sum(Accumulator):
-    """Exact until it is rounded once, at the end; so the order of the values does not matter."""
+    """Exact until the result is rounded once, so the order of the values does not matter."""
 
-    __slots__ = ("_count", "_fractions", "_is_undefined", "_special", "_waiting", "_whole")
+    __slots__ = ("_count", "_fractions", "_is_undefined", "_pending", "_special", "_whole")
 
     def __init__(self) -> None:
         self._whole = 0
-        self._fractions: Fraction | None = None  # None as long as all were integers
-        self._waiting: list[float] = []
-        self._special = 0.0  # infinities, and what comes of adding them
+        self._fractions: Fraction | None = None  # None while all values are integers
+        self._pending: list[float] = []
+        self._special = 0.0  # the sum of infinities and NaN
         self._count = 0
         self._is_undefined = False
 
@@ -79,9 +80,9 @@ class Sum(Accumulator):
         elif not math.isfinite(number):
             self._special += number
         elif times == 1:
-            self._waiting.append(float(number))
-            if len(self._waiting) >= _WAITING:
-                self._add_waiting()
+            self._pending.append(float(number))
+            if len(self._pending) >= _MAX_PENDING:
+                self._add_pending()
         else:
             self._fractions = (self._fractions or Fraction()) + Fraction(number) * times
 
@@ -91,8 +92,8 @@ class Sum(Accumulator):
     def _total(self) -> int | float:
         if self._special != 0:  # NaN too
             return self._special
-        if self._waiting:
-            self._add_waiting()
+        if self._pending:
+            self._add_pending()
         if self._fractions is None:
             return as_number(self._whole)
         try:
@@ -100,17 +101,17 @@ class Sum(Accumulator):
         except OverflowError:
             return math.inf if self._fractions + self._whole > 0 else -math.inf
 
-    def _add_waiting(self) -> None:
-        """Folds the floats that wait into the exact total, a hundred times faster than singly."""
-        total, rest = self._fractions or Fraction(), self._waiting
+    def _add_pending(self) -> None:
+        """Adds the pending floats to the exact total, a hundred times faster than one by one."""
+        total, rest = self._fractions or Fraction(), self._pending
         try:
-            # What rounding took away from the sum is summed in turn, until nothing is left.
+            # The rounding error of each sum is added up in the next round, until it is 0.
             while rounded := math.fsum(rest):
                 total += Fraction(rounded)
                 rest.append(-rounded)
         except OverflowError:
-            total = sum(map(Fraction, self._waiting), self._fractions or Fraction())
-        self._fractions, self._waiting = total, []
+            total = sum(map(Fraction, self._pending), self._fractions or Fraction())
+        self._fractions, self._pending = total, []
 
 
 class Avg(Sum):
@@ -191,5 +192,5 @@ AGGREGATES: Final[dict[str, type[Accumulator]]] = {
     "SUM": Sum,
 }
 
-# Those whose results hold all values.
+# Aggregates whose results contain all values.
 LISTS: Final = frozenset({"MAKELIST", "MAKESET"})

@@ -1,4 +1,4 @@
-"""Array and set functions. Elements are compared structurally, as `=` compares values."""
+"""Array and set functions. Elements are compared structurally, as by the operator `=`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.functions.totals import is_rankable, total
 from perseid.query.values import UNDEFINED, canonical, is_number, same, sort_key
 
-# More than an item can hold; it keeps arrays that double with every JOIN out of memory.
+# More than an item can have; limits the memory of arrays that are concatenated again and again.
 MAX_ELEMENTS: Final = 4 * 1024 * 1024
+# Up to so many values are searched one by one; for more, a dictionary of the items is faster.
 _FEW: Final = 4
 
 
 def average(items: list[Any]) -> Any:
-    added = total(items)
-    return UNDEFINED if added is UNDEFINED or not items else added / len(items)
+    sum_ = total(items)
+    return UNDEFINED if sum_ is UNDEFINED or not items else sum_ / len(items)
 
 
 def concatenate(*arrays: list[Any]) -> Any:
@@ -35,21 +36,21 @@ def concatenate(*arrays: list[Any]) -> Any:
     return [item for array in arrays for item in array]
 
 
-def contains(items: list[Any], wanted: Any, partial: bool = False) -> bool:
+def contains(items: list[Any], value: Any, partial: bool = False) -> bool:
     if partial:
-        return any(_covers(item, wanted) for item in items)
-    # Python's own search is quick, but takes true for 1 and knows no doubles beyond 64 bits.
-    if type(wanted) is str or wanted is None:
-        return wanted in items
-    return any(same(item, wanted) for item in items)
+        return any(_covers(item, value) for item in items)
+    # Python's `in` is fast, but `True in [1]` holds and integers beyond 64 bits are not doubles.
+    if type(value) is str or value is None:
+        return value in items
+    return any(same(item, value) for item in items)
 
 
-def contains_all(items: list[Any], *wanted: Any) -> Truth:
-    return conjunction(_contains_each(items, wanted))
+def contains_all(items: list[Any], *values: Any) -> Truth:
+    return conjunction(_contains_each(items, values))
 
 
-def contains_any(items: list[Any], *wanted: Any) -> Truth:
-    return disjunction(_contains_each(items, wanted))
+def contains_any(items: list[Any], *values: Any) -> Truth:
+    return disjunction(_contains_each(items, values))
 
 
 def largest(items: list[Any]) -> Any:
@@ -78,8 +79,8 @@ def object_to_array(members: dict[str, Any], name: str = "k", value: str = "v") 
 
 
 def set_difference(a: list[Any], b: list[Any]) -> list[Any]:
-    without = _distinct(b)
-    return [item for key, item in _distinct(a).items() if key not in without]
+    excluded = _distinct(b)
+    return [item for key, item in _distinct(a).items() if key not in excluded]
 
 
 def set_equal(a: list[Any], b: list[Any]) -> bool:
@@ -87,29 +88,29 @@ def set_equal(a: list[Any], b: list[Any]) -> bool:
 
 
 def set_intersect(a: list[Any], b: list[Any]) -> list[Any]:
-    within = _distinct(a)
-    return [item for key, item in _distinct(b).items() if key in within]
+    allowed = _distinct(a)
+    return [item for key, item in _distinct(b).items() if key in allowed]
 
 
 def set_union(a: list[Any], b: list[Any]) -> list[Any]:
     return list(_distinct(a + b).values())
 
 
-def _contains_each(items: list[Any], wanted: Sequence[Any]) -> list[Truth]:
-    if len(wanted) <= _FEW:
-        return [UNDEFINED if one is UNDEFINED else contains(items, one) for one in wanted]
-    # To look through the items once is cheaper. NaN is not equal to itself, so it is not held.
-    held = _distinct([item for item in items if same(item, item)])
-    return [UNDEFINED if one is UNDEFINED else canonical(one) in held for one in wanted]
+def _contains_each(items: list[Any], values: Sequence[Any]) -> list[Truth]:
+    if len(values) <= _FEW:
+        return [UNDEFINED if value is UNDEFINED else contains(items, value) for value in values]
+    # NaN is not equal to itself, so it is left out.
+    keys = _distinct([item for item in items if same(item, item)])
+    return [UNDEFINED if value is UNDEFINED else canonical(value) in keys for value in values]
 
 
-def _covers(item: Any, wanted: Any) -> bool:
-    """True when `item` is `wanted`, perhaps with further members in its objects."""
-    if type(item) is dict and type(wanted) is dict:
-        return all(name in item and _covers(item[name], wanted[name]) for name in wanted)
-    if type(item) is list and type(wanted) is list:
-        return len(item) == len(wanted) and all(map(_covers, item, wanted))
-    return same(item, wanted)
+def _covers(item: Any, value: Any) -> bool:
+    """True if `item` equals `value`, except that its objects may have more members."""
+    if type(item) is dict and type(value) is dict:
+        return all(name in item and _covers(item[name], value[name]) for name in value)
+    if type(item) is list and type(value) is list:
+        return len(item) == len(value) and all(map(_covers, item, value))
+    return same(item, value)
 
 
 def _has_extremes(items: list[Any]) -> bool:
@@ -118,10 +119,10 @@ def _has_extremes(items: list[Any]) -> bool:
 
 def _distinct(items: list[Any]) -> dict[tuple[Any, ...], Any]:
     """The first of each group of equal items, in order, by canonical key."""
-    found: dict[tuple[Any, ...], Any] = {}
+    distinct: dict[tuple[Any, ...], Any] = {}
     for item in items:
-        found.setdefault(canonical(item), item)
-    return found
+        distinct.setdefault(canonical(item), item)
+    return distinct
 
 
 FUNCTIONS: Final = (

@@ -1,7 +1,7 @@
-"""What a built-in function is: its name, what it takes, and the body that is its idea.
+"""The definition of a built-in function: its name, its argument types and its body.
 
-The wrapper here is the only place that looks at argument types. A body sees arguments of the kinds
-its row asks for, or is not called at all and the result is undefined.
+Argument types are checked in `Builtin.call` only. A body is called with arguments of the types that
+its definition lists; otherwise it is not called and the result is undefined.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from perseid.query.values import UNDEFINED, as_number, is_integer, is_number
 from perseid.query.work_limit import EXPENSIVE_STEPS, WorkLimit, steps_of_values
 
-# A kind gives the argument as the body wants it, or UNDEFINED to refuse it.
+# Returns the argument as the body needs it, or UNDEFINED if it has the wrong type.
 ArgumentType = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The world outside the arguments: the time, a source of chance, and who may say stop."""
+    """What a function may use besides its arguments: time, random numbers and the work limit."""
 
     now: float
     random: Callable[[], float]
     work_limit: WorkLimit = field(default_factory=WorkLimit)
 
 
-def STRING(v: Any) -> Any:  # noqa: N802  # kinds read as constants in the tables
+def STRING(v: Any) -> Any:  # noqa: N802  # used like constants in the tables
     return v if type(v) is str else UNDEFINED
 
 
@@ -46,7 +46,7 @@ def INTEGER(v: Any) -> Any:  # noqa: N802
 
 
 def INT64(v: Any) -> Any:  # noqa: N802
-    """A whole number of 64 bits; the body gets an `int`."""
+    """An integer of 64 bits; the body gets an `int`."""
     return int(v) if is_integer(v) else UNDEFINED
 
 
@@ -59,23 +59,22 @@ def OBJECT(v: Any) -> Any:  # noqa: N802
 
 
 def ANY(v: Any) -> Any:  # noqa: N802
-    """Any value that is defined."""
+    """Any defined value."""
     return v
 
 
 def MAYBE(v: Any) -> Any:  # noqa: N802
-    """Any value, undefined too; the only kind that lets undefined through to the body."""
+    """Any value; the only argument type that passes undefined to the body."""
     return v
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One row of a table of functions.
+    """One row of a function table.
 
-    `rest` is the kind of any number of further arguments. A body that is `timed`, and so answers
-    the same during one run only, or `random` gets the context as its first argument, since nothing
-    else could make its answers differ. A `heavy` one may take long, or give far more than it got,
-    whatever its arguments look like.
+    `rest` is the type of any number of further arguments. A `timed` function depends on the time of
+    the run, a `random` one differs for each row; both get the context as first argument. An
+    `expensive` function may take long or return far more than it got, even for small arguments.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Builtin:
     def call(self, ctx: CallContext, args: Sequence[Any]) -> Any:
         """The result for `args`, whose number the binder has checked.
 
-        It raises nothing but what the effort does, when all of it has been too much.
+        Raises only what the work limit raises to stop the evaluation.
         """
         argument_types = self._argument_types
         if self.rest and len(args) > len(argument_types):
@@ -126,5 +125,5 @@ class Builtin:
             ctx.work_limit.spend(steps)
         try:
             return self.body(*accepted)
-        except RecursionError:  # nested deeper than Python walks; no stored item is
+        except RecursionError:  # deeper than any stored item can be
             return UNDEFINED

@@ -1,4 +1,4 @@
-"""Functions that pick one of their arguments; those not picked may be undefined."""
+"""Functions that return one of their arguments; the others may be undefined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions between text and the values it spells."""
+"""Functions that convert values to strings, and strings to values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.query.functions.builtin import ANY, STRING, Builtin
 from perseid.query.values import INT64_MAX, INT64_MIN, UNDEFINED, is_number, to_json_text
 from perseid.query.values import to_number_text as number_text
 
-# The four characters that JSON takes for whitespace, which is fewer than `str.strip` takes.
+# The whitespace of JSON; `str.strip` removes more.
 _BLANK: Final = " \t\n\r"
 _JSON_NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LONGEST_INT64: Final = len(str(INT64_MIN))
@@ -42,15 +42,15 @@ def string_to_null(text: str) -> Any:
 
 
 def string_to_number(text: str) -> Any:
-    found = _JSON_NUMBER.fullmatch(text.strip(_BLANK))
-    if found is None:
+    match = _JSON_NUMBER.fullmatch(text.strip(_BLANK))
+    if match is None:
         return UNDEFINED
-    whole, fraction, exponent = found.groups()
-    # Python refuses to read very long integers; those are doubles here anyway.
+    whole, fraction, exponent = match.groups()
+    # Python rejects very long integers; the language has doubles for them.
     if fraction is None and exponent is None and len(whole) <= _LONGEST_INT64:
         n = int(whole)
         return n if INT64_MIN <= n <= INT64_MAX else float(n)
-    return float(found[0])
+    return float(match[0])
 
 
 def _parsed(text: str, kind: type) -> Any:

@@ -1,4 +1,4 @@
-"""Date and time functions over the text form that `instants` owns."""
+"""Date and time functions. The text form of dates is defined in `instants`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.query.functions.builtin import INTEGER, STRING, Builtin, CallContex
 from perseid.query.functions.instants import DAY, HOUR, MINUTE, SECOND, Fields
 from perseid.query.values import UNDEFINED
 
-# Spellings of each part of a date.
+# The names of each part of a date.
 _SPELLINGS: Final = {
     "year": ("year", "yyyy", "yy"),
     "month": ("month", "mm", "m"),
@@ -23,10 +23,10 @@ _SPELLINGS: Final = {
     "microsecond": ("microsecond", "mcs"),
     "nanosecond": ("nanosecond", "ns"),
 }
-_PARTS: Final = {spelling: part for part, all_ in _SPELLINGS.items() for spelling in all_}
+_PARTS: Final = {name: part for part, names in _SPELLINGS.items() for name in names}
 
 _NS_PER_TICK: Final = 100
-# Parts of one length, in nanoseconds: one of them is shorter than a tick.
+# The parts of fixed length, in nanoseconds, since a nanosecond is shorter than a tick.
 _LENGTHS: Final = {
     "day": DAY * _NS_PER_TICK,
     "hour": HOUR * _NS_PER_TICK,
@@ -72,16 +72,16 @@ _FORMATS: Final[dict[str, Callable[[Fields], str]]] = {
 }
 
 
-# --- kinds of argument
+# --- argument types
 
 
-def PART(v: Any) -> Any:  # noqa: N802  # kinds read as constants in the tables
-    """The name of a part of a date, in any spelling; the body gets the long one."""
+def PART(v: Any) -> Any:  # noqa: N802  # used like constants in the table
+    """A name of a part of a date; the body gets the long name."""
     return _PARTS.get(v.lower(), UNDEFINED) if type(v) is str else UNDEFINED
 
 
 def INSTANT(v: Any) -> Any:  # noqa: N802
-    """The text of a date; the body gets its ticks."""
+    """A date as text; the body gets its ticks."""
     return _defined(instants.parse(v)) if type(v) is str else UNDEFINED
 
 
@@ -94,7 +94,7 @@ def POSITIVE(v: Any) -> Any:  # noqa: N802
 
 
 def current_ticks(ctx: CallContext) -> int:
-    # By way of microseconds, the finest step that a double of today's date still counts cleanly.
+    # Rounded to microseconds, the finest unit that a double has for a date of today.
     return round(ctx.now * 1_000_000) * 10
 
 
@@ -124,7 +124,7 @@ def add(part: str, count: int, at: int) -> Any:
 
 
 def bin_of(at: int, part: str, size: int = 1, origin: int = 0) -> Any:
-    """The start of the bin that `at` falls in; bins are counted from `origin`."""
+    """The start of the bin that contains `at`; bins are counted from `origin`."""
     if origin < _OLDEST_ORIGIN:
         return UNDEFINED
     if part not in _MONTHS:
@@ -140,7 +140,7 @@ def bin_of(at: int, part: str, size: int = 1, origin: int = 0) -> Any:
 
 
 def difference(part: str, start: int, end: int) -> int:
-    """How many boundaries of `part` lie between the two, negative when going back."""
+    """How many boundaries of `part` are between the two; negative if `end` is before `start`."""
     if part in _MONTHS:
         months = _MONTHS[part]
         return _months_of(end) // months - _months_of(start) // months
@@ -201,13 +201,13 @@ def day(at: int) -> int:
 
 def formatted(at: int, form: str) -> str:
     fields = instants.take_apart(at)
-    return _FORMAT_PIECE.sub(lambda found: _format_piece(found, fields), form)
+    return _FORMAT_PIECE.sub(lambda match: _format_piece(match, fields), form)
 
 
-def _format_piece(found: re.Match[str], at: Fields) -> str:
-    if found["escaped"] is not None:
-        return found["escaped"]
-    piece = found[0]
+def _format_piece(match: re.Match[str], at: Fields) -> str:
+    if match["escaped"] is not None:
+        return match["escaped"]
+    piece = match[0]
     if piece[0] not in "fF":
         return _FORMATS[piece](at)
     digits = f"{at.fraction:07}"[: len(piece)]

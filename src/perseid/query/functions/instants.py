@@ -1,12 +1,13 @@
-"""Points in time as whole ticks of 100 ns since 1970, and their one text form.
+"""Points in time as ticks of 100 ns since 1970, and their text form.
 
-UTC only, Gregorian throughout, years 1 to 9999. A tick count outside of those years is not a
-point in time: `render` answers None for it, as `parse` does for text in another form.
+UTC only, Gregorian calendar, years 1 to 9999. `render` returns None for ticks outside of these
+years, `parse` for text in another form. The current time is not read here.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -25,7 +26,7 @@ _FORM: Final = re.compile(
 
 
 class Fields(NamedTuple):
-    """A point in time taken apart; `fraction` is in ticks."""
+    """The fields of a point in time; `fraction` is in ticks."""
 
     year: int
     month: int
@@ -41,7 +42,7 @@ def is_in_range(ticks: int) -> bool:
 
 
 def combine(fields: Fields) -> int | None:
-    """The ticks of `fields`, or None if no calendar or clock shows them."""
+    """The ticks of `fields`, or None if there is no such date or time."""
     year, month, day, hour, minute, second, fraction = fields
     if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= fraction < SECOND):
         return None
@@ -53,7 +54,7 @@ def combine(fields: Fields) -> int | None:
 
 
 def take_apart(ticks: int) -> Fields:
-    """The fields of a tick count within range."""
+    """The fields of `ticks`, which must be in range."""
     days, rest = divmod(ticks, DAY)
     day = date.fromordinal(days + _EPOCH_DAY)
     hour, rest = divmod(rest, HOUR)
@@ -79,21 +80,15 @@ def render(ticks: int) -> str | None:
 
 
 def add_months(ticks: int, months: int) -> int | None:
-    """The same day and time so many months on, or the month's last day if it is shorter."""
+    """The same day and time `months` later, or the last day of a shorter month."""
     fields = take_apart(ticks)
     year, month = divmod(month_number(fields) + months, 12)
     if not date.min.year <= year <= date.max.year:
         return None
-    day = min(fields.day, _days_in(year, month + 1))
+    day = min(fields.day, monthrange(year, month + 1)[1])
     return combine(fields._replace(year=year, month=month + 1, day=day))
 
 
 def month_number(fields: Fields) -> int:
     """Months since the start of the year 0."""
     return fields.year * 12 + fields.month - 1
-
-
-def _days_in(year: int, month: int) -> int:
-    if month == 12:  # the month after the last December has no date
-        return 31
-    return date(year, month + 1, 1).toordinal() - date(year, month, 1).toordinal()

@@ -1,4 +1,4 @@
-"""Functions of a whole item."""
+"""Functions that take a whole item."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 from perseid.query.functions.builtin import OBJECT, Builtin
 from perseid.query.values import UNDEFINED
 
-# The top four bits of an item's eight bytes in its rid say what kind of resource it is.
+# The top four bits of an item's eight bytes in its rid are the resource type.
 _NUMBER_BITS: Final = (1 << 60) - 1
 
 
 def document_id(item: dict[str, Any]) -> Any:
-    """The item's number within its partition, which its rid carries after the container's part."""
+    """The item's number within its partition: the second part of its rid, after the container's."""
     rid = item.get("_rid")
     if type(rid) is not str:
         return UNDEFINED

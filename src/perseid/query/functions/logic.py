@@ -1,4 +1,4 @@
-"""AND and OR over any number of truth values, with undefined as the third one."""
+"""Three-valued AND and OR: over any number of true, false and undefined."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Mathematical functions: IEEE doubles that never raise, and 64-bit integers that wrap.
+"""Mathematical functions: on IEEE doubles, which never raise, and on 64-bit integers, which wrap.
 
 Where Python's `math` raises, the language has a value: NaN outside a function's domain, an
-infinity past the largest double.
+infinity beyond the largest double.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
+from perseid.query.arithmetic import divide
 from perseid.query.functions.builtin import INT64, INTEGER, NUMBER, Builtin, CallContext
 from perseid.query.values import UNDEFINED, as_number
 
 Number = int | float
 
-# No double has a digit further from the point than this, on either side.
+# No double has a digit further from its decimal point than this, on either side.
 _MOST_DIGITS: Final = 400
 
 
 def _total(function: Callable[[float], float]) -> Callable[[Number], float]:
-    """`function` with values where `math` would raise."""
+    """`function`, with NaN or infinity where `math` raises."""
 
     def call(x: Number) -> float:
         try:
@@ -35,7 +36,7 @@ def _total(function: Callable[[float], float]) -> Callable[[Number], float]:
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[Number], Number]:
-    """`function` to a whole number, with NaN and the infinities left as they are."""
+    """`function` that rounds to an integer; NaN and the infinities stay as they are."""
 
     def call(x: Number) -> Number:
         return as_number(function(x)) if math.isfinite(x) else x
@@ -66,7 +67,7 @@ def decimal_log(x: Number) -> float:
 
 
 def log(x: Number, base: Number | None = None) -> float:
-    return _ln(x) if base is None else _divide(_ln(x), _ln(base))
+    return _ln(x) if base is None else divide(_ln(x), _ln(base))
 
 
 def number_bin(x: Number, size: Number = 1) -> Any:
@@ -74,7 +75,7 @@ def number_bin(x: Number, size: Number = 1) -> Any:
         return UNDEFINED
     if type(x) is int and type(size) is int:
         return as_number(x // size * size)
-    return as_number(floor(_divide(x, size)) * size)
+    return as_number(floor(divide(x, size)) * size)
 
 
 def pi() -> float:
@@ -95,16 +96,16 @@ def rand(ctx: CallContext) -> float:
 
 
 def round_half_away(x: Number, digits: int = 0) -> Number:
-    """`x` to so many decimals, judged by the digits a reader of the number sees."""
+    """`x` rounded to `digits` decimals, by its shortest decimal text and not its binary value."""
     if not math.isfinite(x):
         return x
-    shown = Decimal(repr(x))
-    exponent = shown.as_tuple().exponent
+    decimal = Decimal(repr(x))
+    exponent = decimal.as_tuple().exponent
     if isinstance(exponent, int) and digits >= -exponent:
         return x
     if digits < -_MOST_DIGITS:
         return 0
-    rounded = shown.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    rounded = decimal.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return as_number(int(rounded)) if type(x) is int else float(rounded)
 
 
@@ -119,12 +120,6 @@ def square(x: Number) -> Number:
 ceiling: Final = _whole(math.ceil)
 floor: Final = _whole(math.floor)
 truncate: Final = _whole(math.trunc)
-
-
-def _divide(a: Number, b: Number) -> float:
-    if b == 0:
-        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
-    return a / b
 
 
 # --- 64-bit integers
@@ -155,7 +150,7 @@ def int_div(a: int, b: int) -> Any:
 
 
 def int_mod(a: int, b: int) -> Any:
-    """Takes the sign of `a`, where `%` takes that of `b`."""
+    """The result has the sign of `a`; that of `%` has the sign of `b`."""
     if b == 0:
         return UNDEFINED
     remainder = abs(a) % abs(b)

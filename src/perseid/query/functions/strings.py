@@ -1,4 +1,4 @@
-"""String functions. Positions and lengths count UTF-16 code units, from 0."""
+"""String functions. Positions and lengths are counted in UTF-16 code units, from 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perseid.query.functions.utf16 import text_of, units
 from perseid.query.values import LONGEST_TEXT, UNDEFINED
 
 MAX_REPLICATED: Final = 10_000
-MAX_BUILT: Final = LONGEST_TEXT  # it keeps a product of two long strings out of memory
+MAX_BUILT: Final = LONGEST_TEXT  # limits the memory of CONCAT, REPLACE, STRINGJOIN
 
 
 # --- tests
@@ -60,7 +60,7 @@ def regex_match(text: str, pattern: str, modifiers: str = "") -> Truth:
 
 
 def _contains_each(text: str, parts: tuple[Any, ...], *, ignore_case: bool) -> list[Truth]:
-    if ignore_case:  # once, and not for each part
+    if ignore_case:  # fold the text once, not for each part
         text = _folded(text)
         parts = tuple([_folded(part) if type(part) is str else part for part in parts])
     return [part in text if type(part) is str else UNDEFINED for part in parts]
@@ -74,16 +74,16 @@ def length(text: str) -> int:
 
 
 def index_of(text: str, part: str, start: int = 0) -> int:
-    spelt = units(text)
-    return spelt.find(units(part), start) if 0 <= start <= len(spelt) else -1
+    code_units = units(text)
+    return code_units.find(units(part), start) if 0 <= start <= len(code_units) else -1
 
 
 def last_index_of(text: str, part: str, start: int | None = None) -> int:
-    """The last place of `part`, all of it at or before position `start`."""
-    spelt = units(text)
+    """The last position of `part` that ends at or before position `start`."""
+    code_units = units(text)
     if start is None:
-        return spelt.rfind(units(part))
-    return spelt.rfind(units(part), 0, min(start + 1, len(spelt))) if start >= 0 else -1
+        return code_units.rfind(units(part))
+    return code_units.rfind(units(part), 0, min(start + 1, len(code_units))) if start >= 0 else -1
 
 
 def left(text: str, count: int) -> str:
@@ -91,15 +91,17 @@ def left(text: str, count: int) -> str:
 
 
 def right(text: str, count: int) -> str:
-    spelt = units(text)
-    return text_of(spelt[max(len(spelt) - max(count, 0), 0) :])
+    code_units = units(text)
+    return text_of(code_units[max(len(code_units) - max(count, 0), 0) :])
 
 
 def substring(text: str, start: int, count: int | None = None) -> str:
-    spelt = units(text)
+    code_units = units(text)
     if start < 0:
         return ""
-    return text_of(spelt[start:] if count is None else spelt[start : start + max(count, 0)])
+    return text_of(
+        code_units[start:] if count is None else code_units[start : start + max(count, 0)]
+    )
 
 
 def substring_before(text: str, mark: str) -> str:
@@ -118,8 +120,8 @@ def last_substring_after(text: str, mark: str) -> str:
     return _after(text, mark, text.rfind(mark))
 
 
-def _after(text: str, mark: str, place: int) -> str:
-    return text[place + len(mark) :] if place >= 0 else ""
+def _after(text: str, mark: str, position: int) -> str:
+    return text[position + len(mark) :] if position >= 0 else ""
 
 
 # --- new strings
@@ -161,11 +163,11 @@ def replace(text: str, old: str, new: str) -> Any:
 def replicate(text: str, count: int) -> Any:
     if count < 0 or count * length(text) > MAX_REPLICATED:
         return UNDEFINED
-    return text * count if text else ""  # "" times more than an index holds is an error
+    return text * count if text else ""  # Python rejects "" times a very large count
 
 
 def reverse(text: str) -> str:
-    """By characters, not by units, so that a pair of halves stays one character."""
+    """Reverses characters, not code units, so that surrogate pairs stay intact."""
     return text[::-1]
 
 
@@ -187,7 +189,7 @@ def _folded(text: str) -> str:
 
 
 def _map_each(text: str, change: Callable[[str], str]) -> str:
-    """Characters one by one: an invariant culture has no "ß" to "SS" and no final sigma."""
+    """Maps single characters, as an invariant culture does: no "ß" to "SS", no final sigma."""
     changed = map(change, text)
     return "".join(new if len(new) == 1 else old for old, new in zip(text, changed, strict=True))
 

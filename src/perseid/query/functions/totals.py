@@ -1,7 +1,7 @@
-"""Sums and extremes of many values, the same for arrays and for aggregates.
+"""Rules that array functions and aggregates share: the sum of an array, values with an order.
 
-Integers are added exactly and floats in the order they come, so that a result does not depend on
-the Python version's idea of `sum`.
+Integers are added exactly and floats in their order, without `sum`, whose rounding differs between
+Python versions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from perseid.query.values import UNDEFINED, as_number, is_number
 
 
 def total(values: Iterable[Any]) -> Any:
-    """The sum, undefined as soon as one value is not a number."""
+    """The sum, undefined if a value is not a number."""
     result: int | float = 0
     for value in values:
         if not is_number(value):
@@ -23,5 +23,5 @@ def total(values: Iterable[Any]) -> Any:
 
 
 def is_rankable(v: Any) -> bool:
-    """True for what has a smallest and a largest: anything but arrays, objects and undefined."""
+    """True for values that MIN and MAX compare: all but arrays, objects and undefined."""
     return type(v) is not list and type(v) is not dict and v is not UNDEFINED

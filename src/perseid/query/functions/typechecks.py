@@ -1,4 +1,4 @@
-"""Functions that ask for the type of a value: always a boolean, false for undefined."""
+"""Functions that check the type of a value. They always return a boolean: false for undefined."""
 
 from __future__ import annotations
 

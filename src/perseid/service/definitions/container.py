@@ -1,25 +1,29 @@
-"""The definition of a container: what a create or replace may say, and what it then is.
+"""The definition of a container: checks the body of a create or replace, and completes it.
 
 A definition is the complete set of properties a client sees, in the service's order, without system
-properties. Pure: bodies in, definitions out; whether a name is taken or a policy change has to
-rebuild something is decided by whoever keeps containers.
+properties. Pure: bodies in, definitions out. `resources/containers.py` checks whether the name
+exists and applies policy changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
 
 from perseid import ids, partition
 from perseid.documents import SYSTEM_PROPERTIES
-from perseid.service.definitions import full_text_policy, indexing_policy, vector_policy
+from perseid.service.definitions import (
+    computed_properties,
+    conflict_resolution,
+    full_text_policy,
+    indexing_policy,
+    unique_key_policy,
+    vector_policy,
+)
+from perseid.service.definitions.computed_properties import ComputedCheck
 from perseid.service.definitions.json_types import (
-    as_list,
     as_object,
-    as_objects,
-    as_text,
     as_whole,
     invalid,
     malformed,
@@ -27,24 +31,14 @@ from perseid.service.definitions.json_types import (
     or_default,
     whole_number,
 )
-from perseid.service.definitions.path_grammar import is_property_path
 from perseid.ttl import MAX_TTL, check_default_ttl
 
-ComputedCheck: TypeAlias = Callable[[str, str], None]
-"""Takes the name and the query of a computed property; raises BadRequest if it will not do."""
-
-MOST_UNIQUE_KEYS: Final = 10
-MOST_UNIQUE_PATHS: Final = 16
-MOST_COMPUTED: Final = 20
-
-SYSTEM_NAMES: Final = SYSTEM_PROPERTIES | {"id", "_lsn"}
 GEOSPATIAL_TYPES: Final = ("Geography", "Geometry")
-CONFLICT_MODES: Final = ("LastWriterWins", "Custom")
 
-# For containers in the style from before partitioning. Whoever names no version means the first.
+# For clients that create containers without a partition key. Without a version, 1 is meant.
 LEGACY_KEY: Final = {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}
 
-# Fixed at creation, or said to outlive an omission; everything else a replace omits is reset.
+# Fixed at creation, or documented to stay when omitted; a replace resets all other omissions.
 _KEPT_WHEN_OMITTED: Final = (
     "uniqueKeyPolicy",
     "conflictResolutionPolicy",
@@ -67,7 +61,7 @@ _IMMUTABLE: Final = {
 
 
 def new_container(body: Any, *, computed_check: ComputedCheck) -> dict[str, Any]:
-    """The definition of the container that this body of a create asks for.
+    """The definition of a new container with this body.
 
     System properties in the body are ignored, as clients send back what they have read; so are
     properties the service does not know. A null counts as absent throughout.
@@ -85,7 +79,7 @@ def replaced_container(
 ) -> dict[str, Any]:
     """The definition after a replace with this body: a full replacement, not a merge.
 
-    What the body omits goes back to its default, except for what is fixed at creation and for
+    Omitted properties are reset to their default, except for those fixed at creation and
     `analyticalStorageTtl`.
     """
     given = as_object(body, "body")
@@ -109,7 +103,7 @@ def replaced_container(
 
 
 def _normalised(given: dict[str, Any], computed_check: ComputedCheck) -> dict[str, Any]:
-    """Every property checked and completed by itself; the order is the order of the reply."""
+    """Checks and completes each property on its own, in the order of the response."""
     if given.get("ttlPropertyPath") is not None:
         raise invalid(
             "The property 'ttlPropertyPath' is not supported: lifetimes count from '_ts'."
@@ -123,11 +117,15 @@ def _normalised(given: dict[str, Any], computed_check: ComputedCheck) -> dict[st
         ),
         "partitionKey": _partition_key(given.get("partitionKey")),
         "defaultTtl": check_default_ttl(given.get("defaultTtl")),
-        "uniqueKeyPolicy": _unique_keys(given.get("uniqueKeyPolicy")),
-        "conflictResolutionPolicy": _conflict_resolution(given.get("conflictResolutionPolicy")),
+        "uniqueKeyPolicy": unique_key_policy.normalised_policy(given.get("uniqueKeyPolicy")),
+        "conflictResolutionPolicy": conflict_resolution.normalised_policy(
+            given.get("conflictResolutionPolicy")
+        ),
         "geospatialConfig": geospatial,
         "analyticalStorageTtl": _analytical_ttl(given.get("analyticalStorageTtl")),
-        "computedProperties": _computed(given.get("computedProperties"), computed_check),
+        "computedProperties": computed_properties.normalised(
+            given.get("computedProperties"), computed_check
+        ),
         "vectorEmbeddingPolicy": vector_policy.normalised_policy(
             given.get("vectorEmbeddingPolicy")
         ),
@@ -141,7 +139,7 @@ def _normalised(given: dict[str, Any], computed_check: ComputedCheck) -> dict[st
 
 
 def check_combination(definition: dict[str, Any]) -> None:
-    """What no property can know by itself: do they fit together?"""
+    """Checks the rules that involve several properties."""
     policy = definition["indexingPolicy"]
     vector_policy.check_combination(
         definition.get("vectorEmbeddingPolicy"), policy.get("vectorIndexes", [])
@@ -161,7 +159,7 @@ def _partition_key(value: Any) -> dict[str, Any]:
 
 
 def _check_keys(definition: dict[str, Any]) -> None:
-    """A key is what the client says of an item; system properties are what the server says."""
+    """400 if a key has a system property: the server sets those, and keys are the client's."""
     unique = definition["uniqueKeyPolicy"]["uniqueKeys"]
     for what, paths in (
         ("a partition key", definition["partitionKey"]["paths"]),
@@ -170,56 +168,6 @@ def _check_keys(definition: dict[str, Any]) -> None:
         for path in paths:
             if (name := partition.parse_path(path)[0]) in SYSTEM_PROPERTIES:
                 raise invalid(f"'{path}' cannot be part of {what}: '{name}' is set by the server.")
-
-
-def _unique_keys(value: Any) -> dict[str, Any]:
-    given = as_object(or_default(value, {}), "uniqueKeyPolicy")
-    keys = [_unique_key(entry) for entry in as_objects(given.get("uniqueKeys"), "uniqueKeys")]
-    total = sum(map(len, keys))
-    for count, most, what in (
-        (len(keys), MOST_UNIQUE_KEYS, "unique keys"),
-        (total, MOST_UNIQUE_PATHS, "unique key paths"),
-    ):
-        if count > most:
-            raise invalid(f"The unique key policy has {count} {what}; the maximum is {most}.")
-    return {"uniqueKeys": [{"paths": paths} for paths in keys]}
-
-
-def _unique_key(entry: dict[str, Any]) -> list[str]:
-    paths = as_list(entry.get("paths"), "uniqueKeys.paths")
-    if not paths:
-        raise invalid("A unique key must have at least one path.")
-    for path in paths:
-        if not is_property_path(path):
-            raise invalid(
-                f"The unique key path '{path}' could not be accepted. Unique key paths must contain"
-                " only valid characters and not contain a trailing slash or wildcard character."
-            )
-    return list(paths)
-
-
-def _conflict_resolution(value: Any) -> dict[str, str]:
-    given = as_object(or_default(value, {}), "conflictResolutionPolicy")
-    mode = one_of(or_default(given.get("mode"), CONFLICT_MODES[0]), CONFLICT_MODES)
-    if mode is None:
-        raise malformed("conflictResolutionPolicy.mode", f"one of {', '.join(CONFLICT_MODES)}")
-    path, procedure = (
-        as_text(or_default(given.get(name), ""), f"conflictResolutionPolicy.{name}")
-        for name in ("conflictResolutionPath", "conflictResolutionProcedure")
-    )
-    if mode == "LastWriterWins":
-        path = path or "/_ts"
-        if procedure or not is_property_path(path):
-            raise malformed(
-                "conflictResolutionPolicy", "a path to a property and no procedure in this mode"
-            )
-    elif path:
-        raise malformed("conflictResolutionPolicy", "without a path in mode Custom")
-    return {
-        "mode": mode,
-        "conflictResolutionPath": path,
-        "conflictResolutionProcedure": procedure,
-    }
 
 
 def _geospatial(value: Any) -> dict[str, str]:
@@ -231,7 +179,7 @@ def _geospatial(value: Any) -> dict[str, str]:
 
 
 def _analytical_ttl(value: Any) -> int | None:
-    """Seconds, -1 for ever, 0 to drop the analytical copy; None when there never was one."""
+    """Seconds, -1 for no expiry, 0 to drop the analytical copy, or None."""
     if value is None:
         return None
     seconds = whole_number(value)
@@ -242,23 +190,6 @@ def _analytical_ttl(value: Any) -> int | None:
             f" from '0' to '{MAX_TTL}', or '-1' which means never expire."
         )
     return seconds
-
-
-def _computed(value: Any, check: ComputedCheck) -> list[dict[str, str]] | None:
-    entries = as_objects(value, "computedProperties")
-    if len(entries) > MOST_COMPUTED:
-        raise invalid(
-            f"The container has {len(entries)} computed properties; the maximum is {MOST_COMPUTED}."
-        )
-    computed: dict[str, str] = {}
-    for entry in entries:
-        name = as_text(entry.get("name"), "computedProperties.name")
-        query = as_text(entry.get("query"), "computedProperties.query")
-        if not name or name in SYSTEM_NAMES or name in computed:
-            raise malformed("computedProperties.name", "unique, not empty and no system property")
-        check(name, query)
-        computed[name] = query
-    return [{"name": name, "query": query} for name, query in computed.items()] or None
 
 
 def _change_feed(value: Any) -> dict[str, int] | None:
@@ -273,5 +204,5 @@ def _change_feed(value: Any) -> dict[str, int] | None:
 
 
 def _echoed(given: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """A property that only clients interpret."""
+    """A property that is stored and returned; only clients interpret it."""
     return None if given.get(name) is None else as_object(given[name], name)

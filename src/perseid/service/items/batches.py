@@ -1,8 +1,9 @@
 """Batches: several operations in one request, all or nothing, or each on its own.
 
 A transactional batch is one decision over all of its keys, so it has one LSN and one `_ts`, and
-each operation sees what those before it did. In a bulk request each operation is a transaction of
-its own; they are queued together, in order, and share commits with whatever else is written.
+each operation sees the changes of the operations before it. In a bulk request each operation is a
+transaction of its own. The transactions are queued together, in order, and share commits with
+other writes.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from perseid import charges, documents
+from perseid import documents
 from perseid.errors import (
     BadRequest,
     CosmosError,
-    FailedDependency,
     PartitionKeyMismatch,
-    RequestEntityTooLarge,
     RequestTimeout,
 )
-from perseid.limits import MAX_PAGE_BYTES
 from perseid.model import Container
 from perseid.service.items import patches, point_operations
+from perseid.service.items.batch_results import (
+    FAILED_DEPENDENCY,
+    BatchResult,
+    OperationResult,
+    ResponseSize,
+    failed,
+)
 from perseid.service.items.transactions import (
     CheckedItem,
     ItemOperation,
@@ -38,50 +43,22 @@ from perseid.service.operation import Operation, check_catalog_version, retry_if
 from perseid.store.types import Decision, Put, View
 
 MOST_OPERATIONS: Final = 100
-_LEVELS: Final = 2 + patches.LEVELS  # around what is written: [{"resourceBody": …}]
+_LEVELS: Final = 2 + patches.LEVELS  # around an item: [{"resourceBody": …}]
 _FEW_PATCHES: Final = 4
 _LONGEST_SECONDS: Final = 5.0
-# What an entry of the response takes besides the item.
-_ENTRY: Final = 128
 
 
 class BatchOptions(NamedTuple):
-    """How the operations of a batch are to be read."""
+    """What applies to all operations of a batch."""
 
     container: Container
     header: str | None  # the partition key of all of them, if they have one in common
     is_indexed: bool
-    with_bodies: bool  # of what was written; what is read always comes with its body
-
-
-class OperationResult(NamedTuple):
-    """What became of one operation: its outcome, or why it did not happen."""
-
-    status: int
-    charge: float
-    write_result: WriteResult | None = None
-    error: CosmosError | None = None
-    has_body: bool = False
-
-
-class BatchResult(NamedTuple):
-    """Of all operations, in their order, and the LSN behind the last of them."""
-
-    results: list[OperationResult]
-    lsn: int
-
-    @property
-    def charge(self) -> float:
-        return charges.batch(result.charge for result in self.results)
-
-    @property
-    def is_success(self) -> bool:
-        """Whether all have a status of success; 304 is none, though nothing is undone for it."""
-        return all(200 <= result.status < 300 for result in self.results)
+    with_bodies: bool  # for writes; reads always return the body
 
 
 class BatchOperation(NamedTuple):
-    """An operation of a batch, ready to run, or the reason why it never will be."""
+    """An operation of a batch, ready to run, or the error found while reading it."""
 
     kind: str
     item_operation: ItemOperation | CosmosError
@@ -91,7 +68,7 @@ class BatchOperation(NamedTuple):
 
 
 def parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
-    """The operations of a request body; what is wrong with a single one shows in its result."""
+    """The operations of a request body. An error in a single one becomes its result."""
     documents.parse_named(raw, around=_LEVELS)
     operations = documents.exact(raw)
     if not isinstance(operations, list):
@@ -117,7 +94,7 @@ def _read(operation: Any, options: BatchOptions) -> BatchOperation:
 
 
 class _OperationReader:
-    """The parts of one operation, each checked when it is asked for."""
+    """The members of one operation, each checked when it is read."""
 
     def __init__(self, operation: dict[str, Any], options: BatchOptions) -> None:
         self._operation = operation
@@ -125,7 +102,7 @@ class _OperationReader:
 
     @property
     def key(self) -> str | None:
-        """The operation's own partition key, which must be the batch's if that has one."""
+        """The operation's partition key. If the batch has one, the two must be equal."""
         own, common = self._text("partitionKey"), self._options.header
         if own is None or common is None:
             return common if own is None else own
@@ -195,7 +172,7 @@ _OPERATION_TYPES: Final[dict[str, Callable[[_OperationReader], ItemOperation]]] 
     "Upsert": lambda reader: point_operations.upsert_operation(
         reader.checked_item, reader.if_match, reader.if_none_match
     ),
-    # The service gives 304 for either header when it names the version there is.
+    # The service answers 304 for either header if it names the current version.
     "Read": lambda reader: point_operations.read_operation(
         reader.logical_partition, reader.id, reader.if_none_match or reader.if_match
     ),
@@ -212,6 +189,14 @@ _OPERATION_TYPES: Final[dict[str, Callable[[_OperationReader], ItemOperation]]] 
 # All or nothing ---------------------------------------------------------------------------------
 
 
+class _AtomicResult(NamedTuple):
+    """The results of the operations before the first error, or of all if there was none."""
+
+    write_results: list[WriteResult]
+    error: CosmosError | None
+    lsn: int
+
+
 async def run_atomic(
     op: Operation,
     logical_partition: LogicalPartition,
@@ -226,61 +211,65 @@ async def run_atomic(
         if isinstance(item_operation, ItemOperation)
         for key in item_operation.keys
     }
-
-    def decide(view: View) -> Decision[tuple[list[WriteResult], CosmosError | None, int]]:
-        transaction = Transaction(op, view)
-        response_budget = _ResponseBudget()
-        write_results: list[WriteResult] = []
-        deadline = time.perf_counter() + _LONGEST_SECONDS
-        try:
-            for position, batch_operation in enumerate(batch_operations):
-                if time.perf_counter() > deadline:  # all other writes wait for this one
-                    raise RequestTimeout(
-                        f"The batch takes longer than {_LONGEST_SECONDS:g} seconds. Nothing of it"
-                        " was done; please divide it."
-                    )
-                write_results.append(
-                    _run(batch_operation, transaction, response_budget, position, options)
-                )
-        except CosmosError as error:
-            claimed = [
-                entry
-                for change in transaction.changes
-                if isinstance(change, Put)
-                for entry in change.unique
-            ]
-            result = (write_results, error, view.lsn - 1)
-            return Decision((), result, claimed, transaction.needed_sizes)
-        lsn = view.lsn if transaction.changes else view.lsn - 1
-        return Decision(
-            transaction.changes,
-            (write_results, None, lsn),
-            needs_sizes=transaction.needed_sizes,
-            at=transaction.op.ts,
-        )
-
     # A patch decodes its item, which may be large.
-    is_heavy = (
-        sum(batch_operation.kind == "Patch" for batch_operation in batch_operations) > _FEW_PATCHES
+    patch_count = sum(batch_operation.kind == "Patch" for batch_operation in batch_operations)
+    is_heavy = patch_count > _FEW_PATCHES
+    result = await write(
+        op,
+        logical_partition.range_index,
+        tuple(sorted(keys)),
+        lambda view: _decide_all(op, view, batch_operations, options),
+        is_heavy=is_heavy,
     )
-    write_results, error, lsn = await write(
-        op, logical_partition.range_index, tuple(sorted(keys)), decide, is_heavy=is_heavy
-    )
-    if error is not None:
-        results = [_DEPENDENT] * len(batch_operations)
-        results[len(write_results)] = _failed(error)
-        return BatchResult(results, lsn)
+    if result.error is not None:
+        results = [FAILED_DEPENDENCY] * len(batch_operations)
+        results[len(result.write_results)] = failed(result.error)
+        return BatchResult(results, result.lsn)
 
     def operation_results() -> list[OperationResult]:
         return [
             _succeeded(batch_operation, write_result, options, factor)
-            for batch_operation, write_result in zip(batch_operations, write_results, strict=True)
+            for batch_operation, write_result in zip(
+                batch_operations, result.write_results, strict=True
+            )
         ]
 
-    # What a change costs is found by comparing the item with what it was.
-    return BatchResult(
-        await asyncio.to_thread(operation_results) if is_heavy else operation_results(), lsn
-    )
+    # The charge of a change is computed by comparing the item with its previous version, so many
+    # patches are charged on a thread.
+    results = await asyncio.to_thread(operation_results) if is_heavy else operation_results()
+    return BatchResult(results, result.lsn)
+
+
+def _decide_all(
+    op: Operation, view: View, batch_operations: Sequence[BatchOperation], options: BatchOptions
+) -> Decision[_AtomicResult]:
+    """The changes of all operations, or none and the error of the first that failed."""
+    transaction = Transaction(op, view)
+    response_size = ResponseSize()
+    write_results: list[WriteResult] = []
+    deadline = time.perf_counter() + _LONGEST_SECONDS
+    try:
+        for position, batch_operation in enumerate(batch_operations):
+            if time.perf_counter() > deadline:  # all other writes wait for this one
+                raise RequestTimeout(
+                    f"The batch takes longer than {_LONGEST_SECONDS:g} seconds. Nothing of it"
+                    " was done; please divide it."
+                )
+            write_results.append(
+                _run(batch_operation, transaction, response_size, position, options)
+            )
+    except CosmosError as error:
+        # The error may be due to unique keys that the store has not looked up yet.
+        reserved = [
+            entry
+            for change in transaction.changes
+            if isinstance(change, Put)
+            for entry in change.unique
+        ]
+        result = _AtomicResult(write_results, error, view.lsn - 1)
+        return Decision((), result, reserved, transaction.needed_sizes)
+    lsn = view.lsn if transaction.changes else view.lsn - 1
+    return transaction.decision(_AtomicResult(write_results, None, lsn))
 
 
 # Each on its own --------------------------------------------------------------------------------
@@ -296,70 +285,81 @@ async def run_each(
     continue_on_error: bool,
     reparse: Callable[[Container], Sequence[BatchOperation]],
 ) -> BatchResult:
-    """Runs each operation as a transaction; `goes_on` says what happens after one has failed.
+    """Runs each operation as a transaction of its own.
 
-    Each goes to the range of its own key, whichever the request names. A 410 would be of no use: a
-    client that knows the ranges of a container made anew under the same name looks again, finds the
-    range it was refused, and the JavaScript one then waits on it for ever.
-    `reread` gives the operations for the container as it is by then, if it changes in between.
+    Each goes to the range of its own key, whichever range the request names. A 410 would not help:
+    if a container was created again under the same name, a client with the old ranges reads the
+    ranges, gets the one that was refused, and the JavaScript client then waits on it forever.
+    `reparse` reads the operations again if the container's definition changes in between.
     """
     if any(
         isinstance(batch_operation.item_operation, CosmosError)
         for batch_operation in batch_operations
     ):
-        await check_catalog_version(
-            op
-        )  # what is refused by now never comes to the store, which would find out
-    response_budget = _ResponseBudget()
-    first = op.container
-
-    async def run(position: int, batch_operation: BatchOperation) -> OperationResult:
-        async def transact(op: Operation) -> OperationResult:
-            current = batch_operation
-            if op.container is not first:
-                current = reparse(op.container)[position]
-            item_operation = current.item_operation
-            if isinstance(item_operation, CosmosError):
-                return _failed(item_operation)
-
-            def decide(view: View) -> Decision[WriteResult]:
-                transaction = Transaction(op, view)
-                write_result = _run(current, transaction, response_budget, position, options)
-                return Decision(
-                    transaction.changes,
-                    write_result,
-                    needs_sizes=transaction.needed_sizes,
-                    at=transaction.op.ts,
-                )
-
-            operation_range = item_operation.logical_partition.range_index
-            write_result = await write(op, operation_range, item_operation.keys, decide)
-            return _succeeded(
-                current, write_result, options._replace(container=op.container), factor
-            )
-
-        try:
-            return await retry_if_stale(op, transact)
-        except CosmosError as error:
-            response_budget.release(position)
-            return _failed(error)
-
+        # The store checks the version when it writes; these operations never reach it.
+        await check_catalog_version(op)
+    bulk = _BulkRequest(op, batch_operations, options, factor, reparse)
+    positions = range(len(batch_operations))
     if continue_on_error:
-        # Queued in this order before any of them is run, so they share their commits.
-        results = list(
-            await asyncio.gather(*map(run, range(len(batch_operations)), batch_operations))
-        )
+        # All are queued in this order before the first one runs, so they share their commits.
+        results = list(await asyncio.gather(*map(bulk.run, positions)))
     else:
         results = []
-        for position, batch_operation in enumerate(batch_operations):
+        for position in positions:
             has_failed = bool(results) and results[-1].status >= 400
-            results.append(_DEPENDENT if has_failed else await run(position, batch_operation))
+            results.append(FAILED_DEPENDENCY if has_failed else await bulk.run(position))
     lsns = await op.stores.items.lsns(op.container)
     return BatchResult(results, lsns[range_index_of(batch_operations, range_index)])
 
 
+class _BulkRequest:
+    """The operations of a bulk request, which are run one by one."""
+
+    def __init__(
+        self,
+        op: Operation,
+        batch_operations: Sequence[BatchOperation],
+        options: BatchOptions,
+        factor: int,
+        reparse: Callable[[Container], Sequence[BatchOperation]],
+    ) -> None:
+        self._op = op
+        self._batch_operations = batch_operations
+        self._options = options
+        self._factor = factor
+        self._reparse = reparse
+        self._response_size = ResponseSize()
+
+    async def run(self, position: int) -> OperationResult:
+        try:
+            return await retry_if_stale(self._op, lambda op: self._transact(op, position))
+        except CosmosError as error:
+            self._response_size.release(position)
+            return failed(error)
+
+    async def _transact(self, op: Operation, position: int) -> OperationResult:
+        if op.container is self._op.container:
+            batch_operation = self._batch_operations[position]
+        else:
+            batch_operation = self._reparse(op.container)[position]
+        item_operation = batch_operation.item_operation
+        if isinstance(item_operation, CosmosError):
+            return failed(item_operation)
+        options = self._options._replace(container=op.container)
+
+        def decide(view: View) -> Decision[WriteResult]:
+            transaction = Transaction(op, view)
+            return transaction.decision(
+                _run(batch_operation, transaction, self._response_size, position, options)
+            )
+
+        range_index = item_operation.logical_partition.range_index
+        write_result = await write(op, range_index, item_operation.keys, decide)
+        return _succeeded(batch_operation, write_result, options, self._factor)
+
+
 def range_index_of(batch_operations: Sequence[BatchOperation], given: int | None) -> int:
-    """The range whose position the response tells: the one asked for, or that of the first."""
+    """The range whose LSN the response reports: the given one, or that of the first operation."""
     if given is not None:
         return given
     item_operations = (
@@ -373,7 +373,7 @@ def range_index_of(batch_operations: Sequence[BatchOperation], given: int | None
 
 
 def ranges_of(batch_operations: Sequence[BatchOperation]) -> set[int]:
-    """The ranges that the operations are for, as far as they are any."""
+    """The ranges of all operations that could be read."""
     return {
         batch_operation.item_operation.logical_partition.range_index
         for batch_operation in batch_operations
@@ -384,29 +384,10 @@ def ranges_of(batch_operations: Sequence[BatchOperation]) -> set[int]:
 # Both -------------------------------------------------------------------------------------------
 
 
-class _ResponseBudget:
-    """What is left of the largest response, by operation, so that asking twice takes once."""
-
-    def __init__(self) -> None:
-        self._taken: dict[int, int] = {}
-
-    def reserve(self, position: int, size: int) -> None:
-        """413 before anything is written whose answer would not fit."""
-        self._taken[position] = size + _ENTRY
-        if sum(self._taken.values()) > MAX_PAGE_BYTES:
-            self.release(position)
-            raise RequestEntityTooLarge(
-                "The response would be larger than 4 MB with this operation.", sub_status=3402
-            )
-
-    def release(self, position: int) -> None:
-        self._taken.pop(position, None)
-
-
 def _run(
     batch_operation: BatchOperation,
     transaction: Transaction,
-    response_budget: _ResponseBudget,
+    response_size: ResponseSize,
     position: int,
     options: BatchOptions,
 ) -> WriteResult:
@@ -415,7 +396,7 @@ def _run(
     write_result = batch_operation.item_operation.run(transaction)
     # While sizes are missing the operation runs again, and a full partition is the first error.
     if not transaction.needed_sizes and _has_body(batch_operation, write_result, options):
-        response_budget.reserve(position, len(write_result.row.body))
+        response_size.reserve(position, len(write_result.row.body))
     return write_result
 
 
@@ -433,16 +414,3 @@ def _succeeded(
     charge = point_operations.charge_of(options.container, write_result, factor)
     has_body = _has_body(batch_operation, write_result, options)
     return OperationResult(write_result.status, charge, write_result, None, has_body)
-
-
-def _failed(error: CosmosError) -> OperationResult:
-    charge = charges.REJECTED if error.charge is None else error.charge
-    return OperationResult(error.status, charge, None, error)
-
-
-_DEPENDENT: Final = OperationResult(
-    FailedDependency.status,
-    0.0,
-    None,
-    FailedDependency("Another operation of the batch has failed, so this one was not done."),
-)

@@ -31,7 +31,7 @@ async def read_page(
 ) -> ItemFeedPage:
     """The next items; fewer than `limit` if the allowance in request units is short."""
     search = search_of(op, scope, after=after, limit=limit)
-    rows, has_more = await op.stores.queries.search(op.container, search)
+    rows, has_more, *_ = await op.stores.queries.search(op.container, search)
     if op.account.budgets is not None:
         affordable = admission.affordable_count(allowance, [row.size for row in rows])
         has_more = has_more or affordable < len(rows)

@@ -1,8 +1,8 @@
-"""Imports: many items in one request, each accepted or refused by itself, with an age if wanted.
+"""Imports: many items in one request, each accepted or rejected on its own.
 
-An import writes as any client does, with one difference: it may say when an item was written. So
-a copy keeps the lifetimes of the original, and a test starts with items of any age. What would
-have died already is not stored.
+An import differs from other writes in one way: it may say when an item was written. So a copy keeps
+the lifetimes of the original, and a test can start with items of any age. Items that would have
+expired already are not stored.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ExistingMode = Literal["replace", "skip", "fail"]
 LifetimeMode = Literal["restart", "keep"]
 EXISTING_MODES: Final = ("replace", "skip", "fail")
 LIFETIME_MODES: Final = ("restart", "keep")
-# As many as share a commit; then others have their turn.
+# As many as share one commit. Other writes run between two such groups.
 _LINES_AT_A_TIME: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """How items are imported: over what is there, and how old they are."""
+    """What happens to existing items, and which `_ts` the imported items get."""
 
     existing: ExistingMode = "replace"
     lifetimes: LifetimeMode = "restart"
@@ -41,14 +41,14 @@ class ImportOptions:
 @dataclass(frozen=True, slots=True)
 class RejectedLine:
     line: int  # of the request, from 1
-    id: Any  # as far as one could be read
+    id: Any  # None if the line could not be read
     status: int
     message: str
 
 
 @dataclass(slots=True)
 class ImportResult:
-    """What became of the lines of an import."""
+    """How many lines of an import were stored or skipped, and which were rejected."""
 
     created: int = 0
     replaced: int = 0
@@ -64,7 +64,7 @@ async def import_items(
     import_options: ImportOptions,
     now: float,
 ) -> ImportResult:
-    """Stores each line that is an item; blank lines do not count."""
+    """Stores each line that is an item; blank lines are ignored."""
     op = begin(account, container, now)
     if import_options.age > op.ts:
         raise BadRequest(f"An age of {import_options.age} seconds reaches back beyond 1970.")
@@ -106,8 +106,8 @@ async def _store_item(
         if not ttl.is_live(written, new.ttl, current_cutoff):
             import_result.expired += 1
             return
-        # An earlier setting has killed what was as old as this. That is final for those who were
-        # there, and no reason to lose one who was not: it is as old as the oldest who may live.
+        # An earlier policy expired all items of this age, which is final for the items that
+        # existed then. This one did not exist: it gets the earliest `_ts` of a live item.
         written = ttl.first_live_ts(new.ttl, op.cutoff)
     await _write_item(op._replace(written=written), new, import_options.existing, import_result)
 
@@ -130,7 +130,7 @@ async def _write_item(
 
 
 def _written_at(op: Operation, line: bytes, import_options: ImportOptions) -> int:
-    """The second that the item is stamped with; never one that is still to come."""
+    """The `_ts` of the item; never in the future."""
     if import_options.lifetimes == "keep":
         ts = orjson.loads(line).get("_ts")
         if isinstance(ts, int) and not isinstance(ts, bool) and ts >= 0:

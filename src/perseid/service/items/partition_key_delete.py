@@ -1,4 +1,4 @@
-"""Logical partitions as a whole: removing all items of one."""
+"""Delete by partition key: removes all items of a logical partition."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perseid.service.throughput import enforcement
 
 
 async def delete(op: Operation, logical_partition: LogicalPartition) -> tuple[int, float]:
-    """Removes the partition's items, the dead among them too: the range's LSN, and the charge.
+    """Removes the partition's items, live and expired; returns the range's LSN and the charge.
 
-    They are gone together, when this returns. Each costs what deleting it alone would; the dead
-    cost nothing.
+    When this returns, no operation sees any of them. The charge is the sum of deleting each live
+    item; expired items are free.
     """
     previous_cutoff = policies.previous_cutoff(op.account, op.container, op.now)
     cleared = await op.stores.items.clear_partition(

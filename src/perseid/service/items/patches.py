@@ -1,7 +1,7 @@
 """Patches: a list of operations on the text of an item, and the condition they depend on.
 
-Pure. Numbers are moved around as their texts, so whatever a patch does not touch comes out as it
-went in: 1.0 stays 1.0, and an integer of any length keeps all of its digits.
+Pure. Numbers are kept as text, so everything that a patch does not change stays the same: 1.0 stays
+1.0, and an integer of any length keeps all of its digits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PatchPath = tuple[str, ...]
 
 
 class PatchOperation(NamedTuple):
-    """One operation; `number` counts from one, as messages do."""
+    """One operation; `number` counts from one, as in messages."""
 
     number: int
     op: str
@@ -55,19 +55,19 @@ class PatchOperation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Operations in order, all or none of which happen, if the condition is met."""
+    """Operations, applied in order, all or none, if the stored item meets the condition."""
 
     operations: tuple[PatchOperation, ...]
     condition: CompiledQuery | None = None
 
     def check_condition(self, body: bytes, now: float) -> None:
-        """412 unless the item as it is stored meets the condition."""
+        """412 unless the stored item meets the condition."""
         if self.condition is None:
             return
-        patience = Deadline(_CONDITION_SECONDS)
-        context = CallContext(now=now, random=random.random, work_limit=WorkLimit(patience.check))
-        found = run(self.condition, (orjson.loads(body),), {}, context)
-        if next(found, _MISSING) is _MISSING:
+        deadline = Deadline(_CONDITION_SECONDS)
+        context = CallContext(now=now, random=random.random, work_limit=WorkLimit(deadline.check))
+        matches = run(self.condition, (orjson.loads(body),), {}, context)
+        if next(matches, _MISSING) is _MISSING:
             raise preconditions.failed()
 
     def apply(self, body: bytes) -> bytes:
@@ -86,13 +86,13 @@ class Patch:
 
 
 def parse(raw: bytes, key: KeyDefinition) -> Patch:
-    """A patch from a request body; `key` says which paths hold the partition key."""
+    """The patch in a request body; `key` says which paths cannot be patched."""
     documents.parse_named(raw, around=LEVELS)
     return read(documents.exact(raw), key)
 
 
 def read(value: Any, key: KeyDefinition) -> Patch:
-    """A patch from its decoded form: an object, or the bare array of its operations."""
+    """The patch in a decoded body: an object, or only the array of its operations."""
     if isinstance(value, list):
         value = {"operations": value}
     operations = value.get("operations") if isinstance(value, dict) else None
@@ -158,7 +158,8 @@ def _read_path(
     if path[0] in _IMMUTABLE:
         operation.fail(f"'{text}' cannot be patched: '{path[0]}' is the item's identity.")
     for tokens in key.tokens:
-        if all(mine == its for mine, its in zip(path, tokens, strict=False)):
+        # Neither the key itself, nor an object around it, nor a value below it.
+        if all(name == token for name, token in zip(path, tokens, strict=False)):
             operation.fail(f"'{text}' cannot be patched: it holds the item's partition key.")
     return path
 
@@ -225,7 +226,7 @@ _OPERATIONS: Final[dict[str, Callable[[Any, PatchOperation], None]]] = {
 
 
 def _parent(item: Any, operation: PatchOperation, path: PatchPath) -> tuple[Any, str]:
-    """The object or array around the last step of a path, and that step."""
+    """The object or array that the last step of a path is in, and that step."""
     for depth, name in enumerate(path[:-1]):
         item = _find(item, name, operation) if isinstance(item, dict | list) else _MISSING
         if item is _MISSING:
@@ -243,10 +244,10 @@ def _find(parent: Any, name: str, operation: PatchOperation) -> Any:
 
 
 def _existing(parent: Any, name: str, operation: PatchOperation) -> Any:
-    found = _find(parent, name, operation)
-    if found is _MISSING:
+    value = _find(parent, name, operation)
+    if value is _MISSING:
         operation.fail(f"'{operation.op}' needs something at '{name}', and there is nothing.")
-    return found
+    return value
 
 
 def _set_value(parent: Any, name: str, operation: PatchOperation, value: Any) -> None:
@@ -259,13 +260,13 @@ def _set_value(parent: Any, name: str, operation: PatchOperation, value: Any) ->
 
 def _remove_value(item: Any, operation: PatchOperation, path: PatchPath) -> Any:
     parent, name = _parent(item, operation, path)
-    found = _existing(parent, name, operation)
+    value = _existing(parent, name, operation)
     del parent[name if isinstance(parent, dict) else int(name)]
-    return found
+    return value
 
 
 def _index(array: list[Any], name: str, operation: PatchOperation) -> int:
-    """A place in an array, or right behind its last element."""
+    """An index of the array, or the one after its last element."""
     if name == _ARRAY_END:
         return len(array)
     if _INDEX.fullmatch(name) is None:
@@ -283,7 +284,7 @@ def _number(text: orjson.Fragment) -> int | float:
 
 
 def _copy(value: Any) -> Any:
-    """A value of its own for each item: later operations may change it."""
+    """A deep copy: later operations may change the value in the item."""
     if isinstance(value, dict):
         return {name: _copy(member) for name, member in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Items: create, read, replace, upsert, patch, delete. What is allowed and what comes back.
+"""Items: create, read, replace, upsert, patch, delete, and what each operation costs.
 
-Each write is a pure decision over the rows it touches (see store.protocol), made of steps that a
-batch uses as well; a dead row counts as absent everywhere.
+Each write is a pure decision over the rows it touches (see `store.protocol`). It is made of item
+operations, which batches use too. An expired row counts as absent everywhere.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KEY_INCOMPLETE: Final = (
 
 
 def logical_partition_of(container: Container, header: str | None) -> LogicalPartition:
-    """The logical partition a request names; it must name one completely."""
+    """The logical partition that a request names; 400 if the key is missing or only a prefix."""
     if header is None:
         raise BadRequest(_KEY_REQUIRED, charge=charges.REJECTED)
     levels = container.key.levels
@@ -59,7 +59,7 @@ def logical_partition_of(container: Container, header: str | None) -> LogicalPar
 
 @lru_cache(maxsize=16_384)
 def _named_key(header: str, levels: int) -> tuple[bytes, int]:
-    """The key that a header names, as it is stored, and how many levels of it are given."""
+    """The key that a header names, in its stored form, and how many levels it has."""
     components = partition.parse_header(header, levels)
     return partition.canonical(components), len(components)
 
@@ -74,7 +74,7 @@ def _locate(container: Container, pk: bytes) -> tuple[LogicalPartition, str]:
 def checked_item(
     container: Container, document: Document, header: str | None, *, is_indexed: bool = True
 ) -> CheckedItem:
-    """Checks a body as far as it can be checked alone: id, key, lifetime, size."""
+    """The item of a body, after the checks that need no other item: id, key, `ttl`, size."""
     value = document.value
     item_id = ids.check_item_id(value.get("id"))
     components = partition.extract(container.key, value)
@@ -115,7 +115,7 @@ def _build_checked_item(
 async def read(
     op: Operation, logical_partition: LogicalPartition, name: str
 ) -> tuple[Row | None, int]:
-    """The live item that a URL names by id or by rid, or None, and the LSN of its range."""
+    """The live item with this id or rid, or None, and the LSN of its range."""
     row, lsn = await op.stores.items.read(
         op.container, logical_partition.range_index, ItemKey(logical_partition.pk, name)
     )
@@ -138,7 +138,7 @@ async def find_by_rid(account: Account, container: Container, rid: str) -> Row |
 
 
 async def resolve_id(op: Operation, logical_partition: LogicalPartition, name: str) -> str:
-    """The id of the item a URL names; the name itself unless it is the rid of an item."""
+    """The id of the item that a URL names by id or by rid."""
     if ids.document_number(name, op.container.rid) is None:
         return name
     row, _ = await read(op, logical_partition, name)
@@ -152,14 +152,14 @@ def create(op: Operation, new: CheckedItem) -> Awaitable[WriteResult]:
 def upsert(
     op: Operation, new: CheckedItem, if_match: str | None, if_none_match: str | None = None
 ) -> Awaitable[WriteResult]:
-    """Creates or replaces; `if_none_match="*"` allows the first only."""
+    """Creates or replaces; with `if_none_match="*"` it only creates."""
     return perform(op, upsert_operation(new, if_match, if_none_match))
 
 
 def replace(
     op: Operation, item_id: str, new: CheckedItem, if_match: str | None
 ) -> Awaitable[WriteResult]:
-    """Replaces an item; the new body may carry another id, if that one is free."""
+    """Replaces an item; the new body may have another id, if no item has that one."""
     return perform(op, replace_operation(item_id, new, if_match))
 
 
@@ -188,18 +188,12 @@ def perform(op: Operation, item_operation: ItemOperation) -> Awaitable[WriteResu
 
     def decide(view: View) -> Decision[WriteResult]:
         transaction = Transaction(op, view)
-        write_result = item_operation.run(transaction)
-        return Decision(
-            transaction.changes,
-            write_result,
-            needs_sizes=transaction.needed_sizes,
-            at=int(transaction.op.now),
-        )
+        return transaction.decision(item_operation.run(transaction))
 
     return write(op, item_operation.logical_partition.range_index, item_operation.keys, decide)
 
 
-# Operations as steps: a transaction may hold one of them, or those of a whole batch.
+# Item operations: a transaction runs one of them, or all of a batch.
 
 
 def create_operation(new: CheckedItem) -> ItemOperation:
@@ -287,7 +281,7 @@ def delete_operation(
 def read_operation(
     logical_partition: LogicalPartition, item_id: str, known: str | None
 ) -> ItemOperation:
-    """A read inside a transaction; `known` is the version that need not be sent again."""
+    """A read inside a transaction; 304 if the etag `known` is the current one."""
     key = ItemKey(logical_partition.pk, item_id)
 
     def run(transaction: Transaction) -> WriteResult:
@@ -305,7 +299,7 @@ def _check_patched_item(
     *,
     is_indexed: bool,
 ) -> CheckedItem:
-    """What a patch has made of an item: still the same one, and checked like any other body."""
+    """The patched item, checked like any other body; its id and key must be unchanged."""
     value = document.value
     pk = partition.canonical(partition.extract(container.key, value))
     if value.get("id") != old.id or pk != old.pk:
@@ -316,7 +310,7 @@ def _check_patched_item(
 
 
 def charge_of(container: Container, write_result: WriteResult, factor: int = 1) -> float:
-    """What an operation cost; `factor` is that of the consistency level, for reads."""
+    """The charge of an operation; reads are multiplied by `factor`, for the consistency level."""
     row, old, checked_item = write_result.row, write_result.old, write_result.checked_item
     if checked_item is None:
         if write_result.status == 204:
@@ -334,15 +328,15 @@ def charge_of(container: Container, write_result: WriteResult, factor: int = 1) 
 
 def _changed_terms(container: Container, old: Row, row: Row, checked_item: CheckedItem) -> int:
     if old.terms == row.terms and documents.is_resealed(old.body, checked_item.document.text):
-        return 0  # written again to live longer
-    # An item kept out of the index has no terms, whatever it holds.
+        return 0  # an unchanged item, written again to renew its lifetime
+    # An item that is excluded from the index has no terms.
     before = _old_document(old) if old.terms else {}
     after = checked_item.document.value if row.terms else {}
     return charges.changed_terms(before, after, container.index)
 
 
 def _old_document(old: Row) -> dict[str, Any]:
-    """What a write has replaced, for its price; what was damaged is mended at the full one."""
+    """The replaced document, for the charge. If it is damaged, every term counts as new."""
     try:
         body: dict[str, Any] = orjson.loads(old.body)
     except orjson.JSONDecodeError:

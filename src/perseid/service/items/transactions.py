@@ -1,7 +1,7 @@
 """A transaction while it is decided: what its operations see, and what they have changed so far.
 
-One operation or a whole batch, the rules are the same: each sees the effects of those before it. A
-dead row counts as absent everywhere, and is swept along by the write that takes its place.
+The rules are the same for one operation and for a batch: each operation sees the changes of the
+operations before it. An expired row counts as absent, and the write that replaces it removes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LogicalPartition(NamedTuple):
 
 
 class CheckedItem(NamedTuple):
-    """A document that passed every check that needs no other document."""
+    """A document that passed all checks that do not depend on other items."""
 
     id: str
     logical_partition: LogicalPartition
@@ -43,10 +43,10 @@ class CheckedItem(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """What an operation has done: the row as it is now (of a deleted item, as it was last).
+    """The result of an operation: the row after it, or the last row of a deleted item.
 
-    `old` is the row it replaced and `draft` what was written, if anything was; `patches` counts
-    the operations of a patch.
+    `old` is the row it replaced and `checked_item` the item it wrote, if there is one; `patches`
+    counts the operations of a patch.
     """
 
     status: int
@@ -58,7 +58,7 @@ class WriteResult(NamedTuple):
 
 
 class ItemOperation(NamedTuple):
-    """One operation on items: the keys it looks at, and what it does in a transaction."""
+    """One operation on items: the keys it reads, and what it does in a transaction."""
 
     logical_partition: LogicalPartition
     keys: tuple[ItemKey, ...]
@@ -73,8 +73,10 @@ def write(
     *,
     is_heavy: bool = False,
 ) -> Awaitable[T]:
-    """Decides and applies in one transaction: see Store.write. Where removing the dead is metered,
-    so is removing those that had to make room."""
+    """Decides and applies in one transaction: see `ItemStore.write`.
+
+    Where purging is charged to the container, so are expired items that a write removes.
+    """
     if enforcement.is_purge_metered(op.account):
         return _write_metered(op, range_index, keys, decide, is_heavy=is_heavy)
     return op.stores.items.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
@@ -90,14 +92,14 @@ async def _write_metered(
 ) -> T:
     changes: Sequence[Put | Remove] = ()
 
-    def decided(view: View) -> Decision[T]:
+    def decide_and_keep(view: View) -> Decision[T]:
         nonlocal changes
         decision = decide(view)
         changes = decision.changes
         return decision
 
     result = await op.stores.items.write(
-        op.container, range_index, keys, decided, is_heavy=is_heavy
+        op.container, range_index, keys, decide_and_keep, is_heavy=is_heavy
     )
     expired_rows = (
         change.row for change in changes if isinstance(change, Remove) and change.expired
@@ -108,12 +110,12 @@ async def _write_metered(
 
 
 def item_not_found() -> NotFound:
-    """For an item that is absent or dead: nothing tells the two apart."""
+    """The error for an absent or expired item; clients cannot tell the two apart."""
     return NotFound(ITEM_NOT_FOUND, charge=charges.MISS)
 
 
 class Transaction:
-    """The view of the store, and on top of it the changes made so far."""
+    """The rows that the store has read, and the changes of the operations so far."""
 
     __slots__ = (
         "_changed_items",
@@ -134,19 +136,23 @@ class Transaction:
         self.needed_sizes: list[PartitionAtCutoff] = []  # that the view lacks
         self._rows: dict[ItemKey, Row | None] = {}
         self._reserved_entries: dict[bytes, Row] = {}  # entries of the unique-key index
-        self._changed_items: set[int] = set()  # items whose entries in the store no longer count
+        self._changed_items: set[int] = set()  # numbers; their entries in the store are outdated
         self._puts = 0
-        self._growth = 0  # bytes, of what is alive
+        self._growth = 0  # bytes of live items
+
+    def decision(self, result: T) -> Decision[T]:
+        """The decision to make the changes so far, with `result` for the caller."""
+        return Decision(self.changes, result, needs_sizes=self.needed_sizes, at=int(self.op.now))
 
     def require_live(self, key: ItemKey) -> Row:
-        """The live row of the key; 404 without one."""
+        """The live row of the key; 404 if there is none."""
         row = self._row(key)
         if row is None or not self._is_live(row):
             raise item_not_found()
         return row
 
     def remove_if_expired(self, key: ItemKey) -> Row | None:
-        """The live row of the key; a dead one is removed, to make room."""
+        """The live row of the key, or None. An expired row is removed."""
         row = self._row(key)
         if row is not None and not self._is_live(row):
             self._remove(row, expired=True)
@@ -158,7 +164,7 @@ class Transaction:
         self._remove(row, expired=False)
 
     def put(self, key: ItemKey, new: CheckedItem, old: Row | None) -> Row:
-        """Writes `new` as the item of its key, in the place of `old` if there is one."""
+        """Writes `new` as the item of its key; it replaces `old` if that is not None."""
         if new.unique:
             self._reserve_unique_keys(new.unique, old)
         op, view = self.op, self.view
@@ -200,14 +206,16 @@ class Transaction:
         )
 
     def _was_live_under_previous_policy(self, row: Row) -> bool:
-        """Whether the policy before the last change would have let a dead row live: an undo cannot
-        bring it back any more."""
+        """True if an expired row would be live under the policy before the last change.
+
+        It is counted, because an undo of that change can no longer restore it.
+        """
         op = self.op
         previous_cutoff = policies.previous_cutoff(op.account, op.container, op.now)
         return previous_cutoff is not None and ttl.is_live(row.ts, row.ttl, previous_cutoff)
 
     def _reserve_unique_keys(self, entries: tuple[bytes, ...], own: Row | None) -> None:
-        """Refuses values that a live item holds; those of dead items are free, and swept along."""
+        """409 if a live item has one of the values; expired items that have them are removed."""
         for entry in entries:
             owner = self._unique_key_owner(entry)
             if owner is None or (own is not None and owner.number == own.number):
@@ -230,11 +238,11 @@ class Transaction:
             }
 
     def _check_partition_size(self, row: Row, old: Row | None) -> None:
-        """403 when the logical partition would grow too large; the dead do not count."""
+        """403 if the logical partition would become too large; expired items do not count."""
         op, view = self.op, self.view
         limit = op.account.settings.partition_limit
         added = self._growth + row.size
-        if view.size + added <= limit:  # then no partition of the range can be near it
+        if view.size + added <= limit:  # then no partition of the range can reach it
             return
         partition = PartitionAtCutoff(row.pk, op.cutoff)
         size = view.partition_sizes.get(partition)

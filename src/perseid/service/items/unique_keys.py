@@ -1,4 +1,4 @@
-"""Unique keys: the entries an item claims in its logical partition."""
+"""Unique keys: the index entries that an item reserves in its logical partition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from perseid.model import Container
 
 
 def entries(container: Container, pk: bytes, document: dict[str, Any]) -> tuple[bytes, ...]:
-    """One digest for each unique key: constraint, logical partition and values.
+    """One digest for each unique key, of the constraint, the logical partition and the values.
 
-    A missing path counts as null, so only one item of a partition may lack it.
+    A missing path counts as null, so only one item of a partition may omit it.
     """
     return tuple(
         blake2b(
@@ -34,7 +34,7 @@ def _value(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _same_number(value: Any) -> Any:
-    """1 and 1.0 are one value: numbers are doubles."""
+    """The value with every number as a double, so that 1 and 1.0 are equal."""
     if isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if value == 0 and isinstance(value, float):

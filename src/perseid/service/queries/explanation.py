@@ -30,10 +30,10 @@ async def explain(op: Operation, query: QueryRequest, scope: Search, limit: int)
     if scope.pk_prefix is None:
         scope = scope._replace(pk_prefix=partition_key_filter(op.container, plan, query.parameters))
     page = await run_page(op, plan, query, scope, None, limit)
-    search = scope._replace(where=query.bind(plan, op.now).where, indexable=plan.indexable)
-    access_path = await op.stores.queries.access_path(
-        op.container, search, plan.order, plan.group_paths
+    search = scope._replace(
+        where=query.bind(plan, op.now).where, indexable=plan.indexable, order=plan.order
     )
+    access_path = await op.stores.queries.access_path(op.container, search, plan.group_paths)
     if access_path.method == "order" and not plan.is_sorted:
         access_path = access_path._replace(examined=page.examined or access_path.examined)
     elif access_path.method == "order" or _loads_every_examined_item(op, plan, access_path):

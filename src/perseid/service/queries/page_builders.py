@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, TypeVar
@@ -28,7 +28,7 @@ from perseid.query.positions import (
 from perseid.service.operation import Operation, check_catalog_version
 from perseid.service.queries.plans import Plan
 from perseid.service.queries.query_requests import QueryRequest
-from perseid.store.types import Page, Search
+from perseid.store.types import GroupCount, Search
 
 T = TypeVar("T")
 
@@ -231,23 +231,21 @@ class QueryPageBuilder:
             size += 1  # with another value, which tells that the rows before it are all there are
         has_all = self._rows_needed == 0
         while not has_all:
-            search = self._scope._replace(limit=size)
-            ordered_search = await self._timed(
-                self._op.stores.queries.ordered_search(self._op.container, search, order, start)
-            )
-            if ordered_search is None:
+            search = self._scope._replace(limit=size, order=order, start=start)
+            page = await self._timed(self._op.stores.queries.search(self._op.container, search))
+            if not page.is_ordered:
                 return None
-            rows = ordered_search.rows
+            rows = page.rows
             self.examined += len(rows)
             self._note_ranges(rows)
             has_all = await self._evaluate(
                 self._is_small(rows), self._sort_ordered_rows, selection, rows
             )
-            if ordered_search.next_position is None:
+            if page.next_position is None:
                 break
             # Each further item has its place behind these, or beside the last in the first key.
             start, size = (
-                ordered_search.next_position,
+                page.next_position,
                 CHUNK if self._plan.is_sorted else min(4 * size, CHUNK),
             )
         return selection
@@ -295,10 +293,11 @@ class QueryPageBuilder:
     async def _count_groups(self, collector: Collector, paths: tuple[PropertyPath, ...]) -> None:
         """Feeds each combination of the values that matter once, with the number of its items."""
 
-        def take(times: int, document: dict[str, Any]) -> None:
-            self.counted += times
-            self._item_deadline.restart(ITEM_SECONDS)
-            collector.feed(document, None, times)
+        def take(groups: Iterable[GroupCount]) -> None:
+            for times, document in groups:
+                self.counted += times
+                self._item_deadline.restart(ITEM_SECONDS)
+                collector.feed(document, None, times)
 
         if paths:
             await self._timed(
@@ -306,7 +305,7 @@ class QueryPageBuilder:
             )
         else:
             count = await self._timed(self._count())
-            await self._evaluate(True, take, count, {})
+            await self._evaluate(True, take, [GroupCount(count, {})])
 
     async def _count(self) -> int:
         account, container, scope = self._op.account, self._op.container, self._scope
@@ -314,7 +313,7 @@ class QueryPageBuilder:
             return (await account.usage(container, scope.cutoff, scope.range_index)).items
         found: list[int] = []
         await self._op.stores.queries.count_groups(
-            container, scope, (), lambda times, _: found.append(times)
+            container, scope, (), lambda groups: found.extend(group.items for group in groups)
         )
         return sum(found)
 
@@ -444,11 +443,11 @@ class QueryPageBuilder:
         self.times.evaluating += time.perf_counter() - started
         return result
 
-    async def _scan(self, after: int, limit: int) -> Page:
+    async def _scan(self, after: int, limit: int) -> tuple[list[Row], bool]:
         search = self._scope._replace(after=after, limit=min(limit, CHUNK))
         page = await self._timed(self._op.stores.queries.search(self._op.container, search))
         self._note_ranges(page.rows)
-        return page
+        return page.rows, page.has_more
 
     async def _timed(self, reading: Awaitable[T]) -> T:
         """What the store gives; the time is that of loading."""

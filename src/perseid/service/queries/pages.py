@@ -97,12 +97,12 @@ def try_first_page(
         return None
     if plan.order is not None and room != left:
         return None  # where another page follows, this one ends at a place of the order
-    search = scope.with_filter(where, plan.indexable, skip + room)
+    search = scope.with_filter(where, plan.indexable, skip + room, plan.order)
     started = time.perf_counter()
-    found = op.account.stores.queries.try_search(op.container, search, plan.order)
+    found = op.account.stores.queries.try_search(op.container, search)
     if found is None:
         return None
-    rows, has_more = found
+    rows, has_more = found.rows, found.has_more and not found.is_ordered
     loading = time.perf_counter() - started
     if has_more and len(rows) < search.limit:
         return None  # the page was full before

@@ -88,77 +88,89 @@ async def replace(
     caller: str = "",
     confirmation: str | None = None,
 ) -> Container:
-    """Replaces the definition. A change of `defaultTtl` is in force when this returns, and costs
-    the same whatever the container holds."""
+    """Replaces the definition.
+
+    A change of `defaultTtl` is in force when this returns, and takes the same time however many
+    items the container holds.
+    """
     async with account.metadata_lock:
         container = account.catalog.container(database_name, name)
         check_if_match(container.etag, if_match)
         properties = replaced_container(
             container.properties, body, computed_check=validate_computed
         )
-        old = account.catalog.resource(container.rid)
         retention = _retention(account, properties)
-        state = old.state | {"properties": properties, "keeps_versions": retention > 0}
-        default_ttl = properties.get("defaultTtl")
-        is_new_policy = default_ttl != container.policy.default_ttl
-        if is_new_policy and properties["indexingPolicy"]["indexingMode"] == "lazy":
-            log.warning(
-                "defaultTtl of %s changes in lazy indexing mode; where exact results matter, use"
-                " consistent mode",
-                container.path,
-            )
         if retention > container.retention:
-            # What was out of reach under the old retention stays so.
+            # Changes that were older than the previous retention stay unreadable.
             while await change_feed.trim_change_log(account, container, now):
                 pass
-        audit_entries = []
-        if is_new_policy:
-            await check_guard(account, container, default_ttl, confirmation, now)
-        etag = await account.new_etag(now)
-        if is_new_policy:
-            # The time may have gone on while this waited for its turn and for the guard. Who was
-            # seen dead meanwhile must not live again: the change is one of this moment.
-            await account.persist_clock(account.clock.now())
-            now = account.clock.now()
-            state |= await policies.policy_change_state(account, container, default_ttl, now)
-            state["policy_changes"] = state.get("policy_changes", 0) + 1
-            audit_entries.append(
-                AuditEntry(
-                    int(now),
-                    container.rid,
-                    {
-                        "event": "policy",
-                        "defaultTtl": {"old": container.policy.default_ttl, "new": default_ttl},
-                        "caller": caller,
-                    },
-                )
-            )
-        resource = old._replace(etag=etag, ts=int(now), state=state)
-
-        def follow_up_change() -> PutResource | None:
-            """While the change was written the old policy was in force, perhaps for a second that
-            has ended someone."""
-            nonlocal resource, now
-            if not is_new_policy or int(account.clock.now()) == int(now):
-                return None
-            now = account.clock.now()
-            ended = policies.final_cutoff_state(container, default_ttl, now)
-            resource = resource._replace(ts=int(now), state=resource.state | ended)
-            return PutResource(resource, replaces=etag)
-
-        await account.change(
-            [PutResource(resource, replaces=old.etag), *audit_entries], follow_up_change
-        )
-        changed = account.catalog.container_for(resource)
-        if is_new_policy:
-            audit_change_later(account, container, changed, caller, now)
+        old = account.catalog.resource(container.rid)
+        state = old.state | {"properties": properties, "keeps_versions": retention > 0}
+        replacement = old._replace(ts=int(now), state=state)
+        if properties.get("defaultTtl") == container.policy.default_ttl:
+            replacement = replacement._replace(etag=await account.new_etag(now))
+            await account.change([PutResource(replacement, replaces=old.etag)])
+            changed = account.catalog.container_for(replacement)
+        else:
+            await check_guard(account, container, properties.get("defaultTtl"), confirmation, now)
+            replacement = replacement._replace(etag=await account.new_etag(now))
+            changed = await _change_policy(account, container, replacement, caller)
         if properties["indexingPolicy"] != container.properties["indexingPolicy"]:
-            await _keep_indexes(account, changed)
+            await _drop_disallowed_indexes(account, changed)
         return changed
 
 
-async def _keep_indexes(account: Account, container: Container) -> None:
-    """Drops the indexes that the new policy excludes; one too many does no harm."""
+async def _change_policy(
+    account: Account, container: Container, replacement: Resource, caller: str
+) -> Container:
+    """Replaces a definition that has another `defaultTtl`, and records it in the audit log."""
+    properties = replacement.state["properties"]
+    default_ttl = properties.get("defaultTtl")
+    if properties["indexingPolicy"]["indexingMode"] == "lazy":
+        log.warning(
+            "defaultTtl of %s changes in lazy indexing mode; where exact results matter, use"
+            " consistent mode",
+            container.path,
+        )
+    # Time has passed while this waited for the lock and for the guard. Items that expired in the
+    # meantime must stay expired, so the change takes place now and not when the request arrived.
+    await account.persist_clock(account.clock.now())
+    now = account.clock.now()
+    state = replacement.state | await policies.policy_change_state(
+        account, container, default_ttl, now
+    )
+    state["policy_changes"] = state.get("policy_changes", 0) + 1
+    resource = replacement._replace(ts=int(now), state=state)
+
+    def follow_up_change() -> PutResource | None:
+        """The old policy was in force while the change was written; items may have expired."""
+        nonlocal resource, now
+        if int(account.clock.now()) == int(now):
+            return None
+        now = account.clock.now()
+        final = policies.final_cutoff_state(container, default_ttl, now)
+        resource = resource._replace(ts=int(now), state=resource.state | final)
+        return PutResource(resource, replaces=resource.etag)
+
+    entry = {
+        "event": "policy",
+        "defaultTtl": {"old": container.policy.default_ttl, "new": default_ttl},
+        "caller": caller,
+    }
+    await account.change(
+        [
+            PutResource(resource, replaces=container.etag),
+            AuditEntry(int(now), container.rid, entry),
+        ],
+        follow_up_change,
+    )
+    changed = account.catalog.container_for(resource)
+    audit_change_later(account, container, changed, caller, now)
+    return changed
+
+
+async def _drop_disallowed_indexes(account: Account, container: Container) -> None:
+    """Drops the indexes that the new policy excludes. If that fails, they only take space."""
     try:
         await account.stores.queries.drop_disallowed_indexes(container)
     except NOT_WRITTEN_ERRORS as exc:  # the change itself is in force

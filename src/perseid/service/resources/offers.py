@@ -17,7 +17,7 @@ from perseid.store.types import PutResource, Resource
 async def provision(
     account: Account, link: str, resource_rid: str, throughput: Throughput, now: float
 ) -> PutResource:
-    """The change that gives a new resource its throughput; for the caller's transaction."""
+    """The change that adds the offer of a new resource; the caller makes it durable."""
     number = await account.stores.metadata.next_number("offer")
     rid = offer_rid(number)
     return PutResource(
@@ -39,7 +39,7 @@ async def provision(
 
 
 def read_all(account: Account) -> list[Offer]:
-    """All of the account; a serverless one has none."""
+    """All offers of the account; a serverless account has none."""
     if account.settings.serverless:
         return []
     return [_offer(r) for r in account.catalog.children("offer", "")]
@@ -54,7 +54,7 @@ def of_resource(account: Account, resource_rid: str) -> Offer | None:
 
 
 def throughput_of(account: Account, resource_rid: str) -> Throughput | None:
-    """What a database or container has been given for itself."""
+    """The throughput of a database or container itself, or None."""
     for resource in account.catalog.children("offer", ""):
         if resource.state["resource_rid"] == resource_rid:
             return Throughput(**resource.state["throughput"])
@@ -91,10 +91,10 @@ async def replace(
 
 
 def sharing(account: Account, resource_rid: str) -> int:
-    """How many containers live on the throughput of a database; none on that of a container."""
-    owned = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
+    """How many containers share the throughput of a database; 0 if the rid is a container's."""
+    with_offer = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
     containers = account.catalog.children("container", resource_rid)
-    return sum(container.rid not in owned for container in containers)
+    return sum(container.rid not in with_offer for container in containers)
 
 
 def _find(account: Account, rid: str) -> Resource:

@@ -1,7 +1,6 @@
-"""Resources that are kept and given back as they are: users, permissions, scripts.
+"""Resources that are stored and returned unchanged: users, permissions, scripts.
 
-One set of verbs serves every kind; what makes a body of a kind valid is the business of its own
-module, named in the kind.
+Every kind has the same operations. The module of each kind decides which bodies are valid.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ RegisteredResource: TypeAlias = Resource  # what handlers of these kinds get
 
 
 def _no_duplicates(account: Account, parent: str, properties: Properties, own: str | None) -> None:
-    """Only the id must be unique."""
+    """Accepts everything: only the id must be unique."""
 
 
 class RegistryKind(NamedTuple):
-    """What sets a kind apart: how its rids are made, which bodies are valid."""
+    """What differs between kinds: how rids are made, and which bodies are valid."""
 
     name: KindName
     make_rid: Callable[[str, int], str]
     properties: Callable[[Properties], Properties]  # of a body; 400 if it is not valid
-    # 409 if a sibling other than `own` stands in the way, beyond having the same id.
+    # 409 if a sibling other than `own` conflicts for another reason than its id.
     check_duplicates: Callable[[Account, str, Properties, str | None], None] = _no_duplicates
 
 
 def read(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource:
     """By id, else by rid."""
-    found = account.catalog.find(kind.name, parent, name)
-    if found is None:
+    resource = account.catalog.find(kind.name, parent, name)
+    if resource is None:
         raise ResourceNotFound
-    return found
+    return resource
 
 
 def owner(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource:
-    """The resource around the one that is really wanted."""
-    found = account.catalog.find(kind.name, parent, name)
-    if found is None:
+    """The resource that holds the requested one."""
+    resource = account.catalog.find(kind.name, parent, name)
+    if resource is None:
         raise OwnerNotFound
-    return found
+    return resource
 
 
 def read_all(account: Account, kind: RegistryKind, parent: str) -> list[Resource]:
-    """In order of creation, whatever was renamed since."""
-    found = account.catalog.children(kind.name, parent)
-    return sorted(found, key=lambda resource: int(resource.state["number"]))
+    """In order of creation; the catalog moves a renamed resource to the end."""
+    resources = account.catalog.children(kind.name, parent)
+    return sorted(resources, key=lambda resource: int(resource.state["number"]))
 
 
 async def create(
@@ -75,7 +74,7 @@ async def upsert(
     if_match: str | None,
     now: float,
 ) -> tuple[Resource, bool]:
-    """Creates or replaces; and whether it was created."""
+    """Creates or replaces; the second value is True if it was created."""
     properties = kind.properties(body)
     async with account.metadata_lock:
         old = _named(account, kind, parent, properties["id"])
@@ -95,7 +94,7 @@ async def replace(
     if_match: str | None,
     now: float,
 ) -> Resource:
-    """Replaces the properties; the id may change to one that is free."""
+    """Replaces the properties; the new id must not be that of a sibling."""
     async with account.metadata_lock:
         old = read(account, kind, parent, name)
         check_if_match(old.etag, if_match)
@@ -117,7 +116,7 @@ async def delete(
 
 
 def link_of(account: Account, resource: Resource) -> str:
-    """The `_self` of any resource, by the rids on the way to it."""
+    """The `_self` of any resource: the rids of its owners and its own."""
     catalog = account.catalog
     above = link_of(account, catalog.resource(resource.parent)) if resource.parent else ""
     kind: Any = resource.kind
@@ -127,7 +126,7 @@ def link_of(account: Account, resource: Resource) -> str:
 async def _create(
     account: Account, kind: RegistryKind, parent: str, properties: Properties, now: float
 ) -> Resource:
-    if not account.catalog.has_resource(parent):  # deleted while this request waited for its turn
+    if not account.catalog.has_resource(parent):  # deleted while this request waited for the lock
         raise OwnerNotFound
     kind.check_duplicates(account, parent, properties, None)
     number = await account.stores.metadata.next_number("resource")
@@ -159,6 +158,6 @@ async def _replace(
 
 
 def _named(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource | None:
-    """By id only: the rid of a sibling is a fine id."""
-    found = account.catalog.find(kind.name, parent, name)
-    return found if found is not None and found.id == name else None
+    """By id only: the rid of a sibling is a valid id."""
+    resource = account.catalog.find(kind.name, parent, name)
+    return resource if resource is not None and resource.id == name else None

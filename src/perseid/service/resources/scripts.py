@@ -1,6 +1,6 @@
-"""Stored procedures, triggers and user-defined functions: registered, not run.
+"""Stored procedures, triggers and user-defined functions: stored, but never executed.
 
-Which definitions are valid, and the refusals for whoever wants one to run.
+Checks their definitions, and has the errors for requests that want one executed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MISSING: Final = (
 
 
 def execution_unsupported(name: str) -> BadRequest:
-    """For the execution of a stored procedure."""
+    """The error for a request that executes a stored procedure."""
     return BadRequest(
         f"The stored procedure '{name}' is registered, but Perseid does not support executing"
         " stored procedures yet; nothing was changed."
@@ -28,7 +28,7 @@ def execution_unsupported(name: str) -> BadRequest:
 
 
 def check_triggers(header: str, value: str) -> None:
-    """400 for a write that names triggers: without them it would not be what the client means."""
+    """400 for a write that names triggers: without them it would differ from what was asked."""
     if value.strip():
         raise BadRequest(
             f"The header {header} names '{value[:200]}', but Perseid does not support executing"
@@ -49,7 +49,7 @@ def _trigger(body: Properties) -> Properties:
 
 
 def _script(body: Properties, kind: str, **choices: tuple[str, ...]) -> Properties:
-    """The properties that are kept of a body, each as it was sent."""
+    """The properties of a body that are stored, each as it was sent."""
     required = ("id", "body", *choices)
     missing = [name for name in required if body.get(name) is None]
     if missing:

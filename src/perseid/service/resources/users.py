@@ -1,87 +1,15 @@
-"""Users of a database and their permissions: what a valid one is."""
+"""Users of a database: a user has an id and nothing else."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from perseid.errors import BadRequest, Conflict
-from perseid.ids import check_resource_id, permission_rid, user_rid
-from perseid.service import grants
-from perseid.service.account import Account
+from perseid.ids import check_resource_id, user_rid
 from perseid.service.resources.registry import Properties, RegistryKind
-
-_MODES: Final = ("read", "all")
-_CHILDREN: Final = ((), ("docs",), ("sprocs",), ("triggers",), ("udfs",), ("conflicts",))
-_MOST_LEVELS: Final = 3
-_SAME_RESOURCE: Final = (
-    "The user has a permission on this resource already, '{}'; replace that one, or delete it."
-)
 
 
 def _user(body: Properties) -> Properties:
     return {"id": check_resource_id(body.get("id"), "user")}
 
 
-def _permission(body: Properties) -> Properties:
-    """The properties that are kept of a body, each as it was sent."""
-    properties: Properties = {
-        "id": check_resource_id(body.get("id"), "permission"),
-        "permissionMode": _check_mode(body.get("permissionMode")),
-        "resource": _check_resource(body.get("resource")),
-    }
-    key = body.get("resourcePartitionKey")
-    if key is not None:
-        properties["resourcePartitionKey"] = _check_key(key)
-    return properties
-
-
-def _check_mode(mode: Any) -> str:
-    if not isinstance(mode, str) or mode.lower() not in _MODES:
-        raise BadRequest(f"permissionMode is Read or All; not '{mode}'.", listed=True)
-    return mode
-
-
-def _check_resource(resource: Any) -> str:
-    """A container or something in it, by names or rids; it need not exist yet."""
-    parts = grants.split(resource) if isinstance(resource, str) else []
-    kinds = tuple(parts[0::2])
-    is_known = kinds[:2] == ("dbs", "colls") and kinds[2:] in _CHILDREN
-    if not is_known or len(parts) % 2 or not all(parts):
-        raise BadRequest(
-            "The resource of a permission is the link of a container, 'dbs/{db}/colls/{coll}', or"
-            " of an item, stored procedure, trigger, user-defined function or conflict in it, such"
-            f" as 'dbs/{{db}}/colls/{{coll}}/docs/{{id}}'; not '{str(resource)[:200]}'.",
-            listed=True,
-        )
-    return str(resource)
-
-
-def _check_key(key: Any) -> list[Any]:
-    """One logical partition as the partition key header names it, or a hierarchical prefix."""
-    if (
-        not isinstance(key, list)
-        or not 1 <= len(key) <= _MOST_LEVELS
-        or any(isinstance(value, list) or (isinstance(value, dict) and value) for value in key)
-    ):
-        raise BadRequest(
-            "The resourcePartitionKey of a permission is an array of one to three strings, numbers,"
-            ' booleans, null or {}, such as ["A"]; leave it out for the whole resource.',
-            listed=True,
-        )
-    return key
-
-
-def _check_duplicate_permission(
-    account: Account, parent: str, properties: Properties, own: str | None
-) -> None:
-    """One permission for each resource and key of a user."""
-    target = grants.target(account.catalog, properties)
-    for other in account.catalog.children("permission", parent):
-        if other.rid != own and grants.target(account.catalog, other.state["properties"]) == target:
-            raise Conflict(_SAME_RESOURCE.format(other.id))
-
-
 USER: Final = RegistryKind("user", user_rid, _user)
-PERMISSION: Final = RegistryKind(
-    "permission", permission_rid, _permission, _check_duplicate_permission
-)

@@ -72,10 +72,10 @@ class PropertyIndexes:
             self._uses[name] = next(self._turn)
         return name
 
-    async def paths(self, number: int) -> list[PropertyPath]:
-        """Of the indexes there are now."""
+    async def find_current(self, number: int, path: PropertyPath) -> str | None:
+        """The same, also for an index that another server process created a moment ago."""
         await self.read()
-        return list(self._known.get(number, {}))
+        return await self.find(number, path)
 
     async def read(self) -> None:
         async with pooled_connection(self._pool) as db:

@@ -7,13 +7,13 @@ driver cancels it there too. A page is bounded in bytes by the statement itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
 import orjson
 
-from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.index_paths import is_indexable
 from perseid.model import Container
 from perseid.store.postgres import searches
@@ -22,16 +22,18 @@ from perseid.store.postgres.indexes import PropertyIndexes
 from perseid.store.postgres.pool import Pool
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.storable_filters import storable_filter
-from perseid.store.sql.candidates import (
-    SORTED_UP_TO,
-    IndexCandidate,
-    best_candidate,
-    leads,
-    required_ids,
-)
+from perseid.store.sql.candidates import IndexCandidate, required_ids
+from perseid.store.sql.choose_access import Access, choose_access
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.group_counts import put
-from perseid.store.types import AccessPath, OrderedPage, Page, Search
+from perseid.store.types import (
+    NOT_ORDERED,
+    AccessPath,
+    GroupCount,
+    OnGroups,
+    Search,
+    SearchPage,
+)
 
 
 class PostgresQueries:
@@ -52,96 +54,75 @@ class PostgresQueries:
         """After a container is gone."""
         await self._indexes.drop_disallowed(number, lambda _: False)
 
-    async def search(self, container: Container, search: Search) -> Page:
+    async def search(self, container: Container, search: Search) -> SearchPage:
         search = _storable_search(search)
-        found = await self._candidate(container, search)
-        if found is None:
-            return await searches.scan_items(self._target(container), search)
-        return await searches.search_by_index(self._target(container), search, found)
+        access = await self._choose_access(container, search)
+        target = self._target(container)
+        if search.order is not None:
+            if not access.is_ordered:
+                return NOT_ORDERED
+            return await searches.ordered_search(target, search, search.order)
+        if access.candidate is None:
+            return await searches.scan_items(target, search)
+        return await searches.search_by_index(target, search, access.candidate)
 
-    async def ordered_search(
-        self, container: Container, search: Search, order: Order, start: OrderPosition | None
-    ) -> OrderedPage | None:
-        if search.pk_prefix is not None or order.path not in search.indexable:
-            return None
-        search = _storable_search(search)
-        candidate = await self._candidate(container, search)
-        if candidate is not None and candidate.path != order.path:
-            found = await searches.count_candidate(
-                self._target(container), search, candidate, SORTED_UP_TO + 1
-            )
-            if found <= SORTED_UP_TO:
-                return None
-        if await self._index(container, order.path) is None:
-            return None
-        return await searches.ordered_search(self._target(container), search, order, start)
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:  # noqa: ARG002
+        return None  # every answer of the database takes a round trip
 
     async def count_groups(
         self,
         container: Container,
         search: Search,
         paths: Sequence[PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
         search = _storable_search(search)
-        candidate = await self._candidate(container, search)
+        candidate = (await self._choose_access(container, search)).candidate
         if not paths:
-            on_group(await searches.count(self._target(container), search, candidate), {})
+            count = await searches.count(self._target(container), search, candidate)
+            on_groups([GroupCount(count, {})])
             return
 
-        def give(found: list[tuple[Any, ...]]) -> None:
-            for times, _, *values in found:
-                document: dict[str, Any] = {}
-                for path, value in zip(paths, values, strict=True):
-                    if value is not None:
-                        put(document, path, orjson.loads(value))
-                on_group(times, document)
+        def decode(rows: list[tuple[Any, ...]]) -> None:
+            on_groups(_group_count(paths, *row) for row in rows)
 
         batches = searches.combinations(self._target(container), search, candidate, paths)
-        async with aclosing(batches):  # its cursor ends with us, whatever happens
-            async for found in batches:
-                await asyncio.to_thread(give, found)
+        async with aclosing(batches):  # closes the server's cursor in any case
+            async for rows in batches:
+                await asyncio.to_thread(decode, rows)
 
     async def access_path(
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[PropertyPath] | None = None,  # noqa: ARG002 -- from the items themselves
+        group_paths: Sequence[PropertyPath] | None = None,  # noqa: ARG002 -- counted without an index
     ) -> AccessPath:
-        search = _storable_search(search)
-        everything = search._replace(where=None)
-        if search.pk_prefix is not None:
-            within = search if required_ids(search) else everything
-            return AccessPath("key", None, await searches.count(self._target(container), within))
-        known = set(await self._indexes.paths(container.number)) & search.indexable
-        for candidate in leads(search.where.condition) if search.where else ():
-            if candidate.path in known:
-                examined = await searches.count_candidate(
-                    self._target(container), search, candidate, None
-                )
-                if order is None or candidate.path == order.path or examined <= SORTED_UP_TO:
-                    return AccessPath("index", candidate.path, examined)
-        examined = await searches.count(self._target(container), everything)
-        if order is not None and order.path in known:
-            return AccessPath("order", order.path, examined)
-        return AccessPath("scan", None, examined)
+        search, target = _storable_search(search), self._target(container)
+        access = await self._choose_access(container, search, creates=False)
+        if access.candidate is not None:
+            examined = await searches.count_candidate(target, search, access.candidate, None)
+        else:
+            scope = search if required_ids(search) else search._replace(where=None)
+            examined = await searches.count(target, scope)
+        return access.describe(search, examined)
 
     async def drop_disallowed_indexes(self, container: Container) -> None:
         await self._indexes.drop_disallowed(
             container.number, lambda path: is_indexable(container, path)
         )
 
-    async def _candidate(self, container: Container, search: Search) -> IndexCandidate | None:
-        """The part of the condition to follow; its index is made if it pays."""
-        found = await best_candidate(
-            search,
-            lambda path: self._index(container, path),
-            lambda candidate, _: searches.count_candidate(
-                self._target(container), search, candidate, SORTED_UP_TO
-            ),
-        )
-        return None if found is None else found[0]
+    async def _choose_access(
+        self, container: Container, search: Search, *, creates: bool = True
+    ) -> Access:
+        async def find(path: PropertyPath) -> str | None:
+            if creates:
+                return await self._index(container, path)
+            return await self._indexes.find_current(container.number, path)
+
+        async def count(candidate: IndexCandidate, _index: str, limit: int) -> int:
+            return await searches.count_candidate(self._target(container), search, candidate, limit)
+
+        return await choose_access(search, find, count)
 
     async def _index(self, container: Container, path: PropertyPath) -> str | None:
         """The index over a path, made now if the container is large enough to need one."""
@@ -157,3 +138,13 @@ class PostgresQueries:
 
 def _storable_search(search: Search) -> Search:
     return search if search.where is None else search._replace(where=storable_filter(search.where))
+
+
+def _group_count(
+    paths: Sequence[PropertyPath], items: int, _first: int, *values: Any
+) -> GroupCount:
+    document: dict[str, Any] = {}
+    for path, value in zip(paths, values, strict=True):
+        if value is not None:
+            put(document, path, orjson.loads(value))
+    return GroupCount(items, document)

@@ -35,7 +35,7 @@ from perseid.store.postgres.statements import COLUMNS, VERSION
 from perseid.store.sql import candidates, scope
 from perseid.store.sql.candidates import IndexCandidate
 from perseid.store.sql.pages import PageBuilder
-from perseid.store.types import OrderedPage, Page, Search
+from perseid.store.types import NOT_ORDERED, Search, SearchPage
 from perseid.ttl import LIVE_SQL
 
 _LIVE: Final = LIVE_SQL.replace(":inherited", mark("inherited")).replace(":own", mark("own"))
@@ -94,24 +94,26 @@ async def _check_catalog_version(source: QueryTarget, db: DatabaseConnection) ->
     source.check_catalog_version(version)
 
 
-async def scan_items(source: QueryTarget, search: Search) -> Page:
+async def scan_items(source: QueryTarget, search: Search) -> SearchPage:
     """A page of live items in the order of their numbers, which is range after range."""
     page = PageBuilder(search)
     for part in _parts(source.container, search):
         sql, values = scope_of(source.container, search._replace(range_index=part))
         if not await _fill(source, page, _listing_sql(_where(sql, search)), values):
-            return Page(page.rows, True)
-    return Page(page.rows, False)
+            return SearchPage(page.rows, True)
+    return SearchPage(page.rows, False)
 
 
-async def search_by_index(source: QueryTarget, search: Search, candidate: IndexCandidate) -> Page:
+async def search_by_index(
+    source: QueryTarget, search: Search, candidate: IndexCandidate
+) -> SearchPage:
     """A page of the items that meet the condition, found by the index of a lead."""
     sql, values = candidate_scope(source.container, search, candidate_sql(candidate))
     if candidate.selectivity == "value":
         page = PageBuilder(search)
         listing = _listing_sql(_where(sql, search))
-        return Page(page.rows, not await _fill(source, page, listing, values))
-    most = candidates.MAX_CANDIDATES
+        return SearchPage(page.rows, not await _fill(source, page, listing, values))
+    most = candidates.MAX_INDEXED_ITEMS
     found = await fetch(
         source,
         f"SELECT number FROM items WHERE {_where(sql, search)} LIMIT {most + 1}",
@@ -141,18 +143,14 @@ async def count_candidate(
     return await _count(source, sql, values, most)
 
 
-async def ordered_search(
-    source: QueryTarget, search: Search, order: Order, start: OrderPosition | None
-) -> OrderedPage | None:
-    """The next items in the order of a property, from `start` on, which is included.
-
-    None if an index does not tell the order of all values.
-    """
+async def ordered_search(source: QueryTarget, search: Search, order: Order) -> SearchPage:
+    """The next items in the order of a property, if the index knows the order of all values."""
+    start = search.start
     if start is not None and start.rank == STRING and "\0" in start.value:
-        return None  # no item has it, and it cannot be bound
+        return NOT_ORDERED  # no item has it, and it cannot be bound
     last = await fetch(source, _last_sql(source.container.number, order.path), {})
     if last and _is_nested(*last[0]):
-        return None
+        return NOT_ORDERED
     sql, values = candidate_scope(source.container, search, _from_sql(order, start))
     if start is not None:
         is_number = start.rank == NUMBER
@@ -164,13 +162,12 @@ async def ordered_search(
         source, _ordered_search_sql(order, _where(sql, search)), values
     ):
         if _is_nested(rank, measure):
-            return None  # it came a moment ago
+            return NOT_ORDERED  # written a moment ago
         if not page.add_columns(columns):
             value = from_numeric(measure) if rank == NUMBER else head
-            return OrderedPage(
-                page.rows, OrderPosition(rank, value if rank >= NUMBER else None, columns[0])
-            )
-    return OrderedPage(page.rows, None)
+            position = OrderPosition(rank, value if rank >= NUMBER else None, columns[0])
+            return SearchPage(page.rows, True, position, True)
+    return SearchPage(page.rows, False, None, True)
 
 
 async def combinations(
@@ -179,7 +176,7 @@ async def combinations(
     candidate: IndexCandidate | None,
     paths: Sequence[PropertyPath],
 ) -> AsyncGenerator[list[tuple[Any, ...]], None]:
-    """How many items have which values at the paths, as JSON, in lists; see Store.combine."""
+    """The groups of `QueryStore.count_groups` in batches; the values are JSON text."""
     sql, values = _scope(source.container, search, candidate)
     columns = ", ".join(f"{json_sql(path)}::text" for path in paths)
     groups = ", ".join(json_sql(path) for path in paths)
@@ -205,7 +202,7 @@ async def _fill(source: QueryTarget, page: PageBuilder, sql: str, values: dict[s
     return not page.fill(await fetch(source, sql, values | rest)).has_more
 
 
-async def _pick(source: QueryTarget, search: Search, numbers: Sequence[int]) -> Page:
+async def _pick(source: QueryTarget, search: Search, numbers: Sequence[int]) -> SearchPage:
     """The first of the numbered items that meet the condition."""
     page = PageBuilder(search)
     step = search.limit + 1
@@ -216,8 +213,8 @@ async def _pick(source: QueryTarget, search: Search, numbers: Sequence[int]) -> 
         for first in range(0, len(wanted), step):
             values["numbers"] = wanted[first : first + step]
             if not await _fill(source, page, listing, values):
-                return Page(page.rows, True)
-    return Page(page.rows, False)
+                return SearchPage(page.rows, True)
+    return SearchPage(page.rows, False)
 
 
 async def _count(source: QueryTarget, where: str, values: dict[str, Any], most: int | None) -> int:

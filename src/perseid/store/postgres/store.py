@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from perseid.clock import ClockSetting, SharedClock
-from perseid.conditions import Order, OrderPosition, PropertyPath
+from perseid.conditions import PropertyPath
 from perseid.errors import CosmosError, OwnerNotFound, StaleCatalog
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, StorageUsage
 from perseid.store.postgres import change_log, metadata, statements
@@ -36,14 +36,14 @@ from perseid.store.types import (
     Decision,
     ExpiryCount,
     LatestPage,
-    OrderedPage,
-    Page,
+    OnGroups,
     PurgeRequest,
     PurgeResult,
     PutResource,
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     View,
 )
 from perseid.ttl import (
@@ -234,38 +234,28 @@ class PostgresStore:
 
     # Queries
 
-    async def search(self, container: Container, search: Search) -> Page:
+    async def search(self, container: Container, search: Search) -> SearchPage:
         return await self._queries.search(container, search)
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        return await self._queries.ordered_search(container, search, order, start)
-
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:  # noqa: ARG002
-        return None  # the database is a way off
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        return self._queries.try_search(container, search)
 
     async def count_groups(
         self,
         container: Container,
         search: Search,
         paths: Sequence[PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        await self._queries.count_groups(container, search, paths, on_group)
+        await self._queries.count_groups(container, search, paths, on_groups)
 
     async def access_path(
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[PropertyPath] | None = None,
+        group_paths: Sequence[PropertyPath] | None = None,
     ) -> AccessPath:
-        return await self._queries.access_path(container, search, order, grouped_paths)
+        return await self._queries.access_path(container, search, group_paths)
 
     async def drop_disallowed_indexes(self, container: Container) -> None:
         await self._queries.drop_disallowed_indexes(container)

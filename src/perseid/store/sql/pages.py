@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from perseid.model import Row, body_of
-from perseid.store.types import Page, Search
+from perseid.store.types import Search, SearchPage
 
 
-def complete_page(search: Search, rows: list[Row]) -> Page | None:
+def complete_page(search: Search, rows: list[Row]) -> SearchPage | None:
     """A page out of rows that are there already; None if its bytes may not suffice for them."""
     shown = rows[: search.limit]
     if sum(map(len, map(body_of, shown))) > search.max_bytes:
         return None
-    return Page(shown, len(rows) > len(shown))
+    return SearchPage(shown, len(rows) > len(shown))
 
 
 class PageBuilder:
@@ -43,6 +43,6 @@ class PageBuilder:
         self.rows.append(row)
         return True
 
-    def fill(self, found: Iterable[Any]) -> Page:
+    def fill(self, found: Iterable[Any]) -> SearchPage:
         """A page out of what a statement gives; one row more tells that there are others."""
-        return Page(self.rows, not all(map(self.add_columns, found)))
+        return SearchPage(self.rows, not all(map(self.add_columns, found)))

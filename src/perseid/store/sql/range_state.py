@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from perseid.model import Container
 from perseid.store.types import PurgedItem, Put, Remove
 from perseid.ttl import Cutoff
 
@@ -81,3 +82,14 @@ class RangeState(NamedTuple):
 
 
 EMPTY_RANGE: Final = RangeState()
+
+
+def container_state(
+    range_states: Mapping[tuple[int, int], RangeState], container: Container
+) -> RangeState:
+    """The sums over all ranges of a container, which are keyed by its number and their index."""
+    number = container.number
+    if len(container.ranges) == 1:
+        return range_states.get((number, 0), EMPTY_RANGE)
+    states = [range_states.get((number, each.index), EMPTY_RANGE) for each in container.ranges]
+    return RangeState._make(map(sum, zip(*states, strict=True)))

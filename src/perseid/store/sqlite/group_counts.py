@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -13,7 +13,7 @@ from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sq
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import scope_sql
 from perseid.store.sqlite.schema import visible_sql
-from perseid.store.types import Search
+from perseid.store.types import GroupCount, Search
 
 _CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
 
@@ -30,19 +30,23 @@ def count_groups(
     search: Search,
     index: str | None,
     paths: Sequence[PropertyPath],
-    on_group: Callable[[int, dict[str, Any]], None],
-) -> None:
-    """See `store.protocol.Store.combine`."""
+) -> Iterator[GroupCount]:
+    """See `store.protocol.QueryStore`. An index that does not exist is an error at once."""
     source, values = _source(number, search, index)
     columns = ", ".join(f"{rank_sql(path)}, {value_sql(path)}" for path in paths)
     places = ", ".join(str(3 + place) for place in range(2 * len(paths)))
     sql = f"SELECT COUNT(*), MIN(number), {columns} {source} GROUP BY {places} ORDER BY 2"
-    for times, _, *found in db.execute(sql, values):
-        document: dict[str, Any] = {}
-        for path, rank, value in zip(paths, found[0::2], found[1::2], strict=True):
-            if rank != UNDEFINED:
-                put(document, path, _decoded(rank, value))
-        on_group(times, document)
+    return (_group_count(paths, *columns) for columns in db.execute(sql, values))
+
+
+def _group_count(
+    paths: Sequence[PropertyPath], items: int, _first: int, *columns: Any
+) -> GroupCount:
+    document: dict[str, Any] = {}
+    for path, rank, value in zip(paths, columns[0::2], columns[1::2], strict=True):
+        if rank != UNDEFINED:
+            put(document, path, _decoded(rank, value))
+    return GroupCount(items, document)
 
 
 def _source(number: int, search: Search, index: str | None) -> tuple[str, dict[str, Any]]:

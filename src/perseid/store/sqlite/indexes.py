@@ -1,44 +1,65 @@
-"""Indexes over properties of stored items, made when a query first asks for one.
+"""Indexes over properties of stored items, created when a query first needs one.
 
-An index over a path holds the rank of the type there, the value, and the item's number: equal
-values are in order of creation, and all values in the order of ORDER BY. The two columns about
-lifetimes let it tell the living from the dead without a look at the items. Its name is its path, so
-the file itself says which ones there are.
+An index over a path holds the rank of the value's type, the value, and the item's number: equal
+values are in order of creation, and all values in the order of ORDER BY. The columns `ts` and `ttl`
+let it filter out expired items without reading them. The name of an index contains its path, so the
+schema of the file lists the existing indexes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import apsw
 import orjson
 
 from perseid.conditions import PropertyPath
+from perseid.errors import NOT_WRITTEN_ERRORS
+from perseid.index_paths import is_indexable
+from perseid.model import Container
+from perseid.store.sql.range_state import RangeState, container_state
 from perseid.store.sqlite.conditions_sql import rank_sql, value_sql
+from perseid.store.sqlite.writer import GroupCommitWriter
+
+log = logging.getLogger(__name__)
 
 # A scan over fewer items is done before an index could help.
 LEAST_ITEMS: Final = 500
-# Each one costs every write a little, and space.
+# Each index costs time for every write, and space.
 MOST_INDEXES: Final = 24
-# An index that could not be made is not tried again for so many seconds.
+# After a failure the same index is not tried again for so many seconds.
 RETRY_DELAY: Final = 60.0
+_MOST_FAILURES: Final = 4096
 
 
 class IndexDropped(Exception):
-    """The index that a search was about to use had to make room for another meanwhile."""
+    """The index that a search was about to use was dropped to make room for another."""
 
 
 class PropertyIndexes:
-    """The indexes there are, by container and path, and when each was last asked for."""
+    """The existing indexes by container and path, and when each was last used."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(
+        self,
+        write_db: apsw.Connection,
+        writer: GroupCommitWriter,
+        range_states: Mapping[tuple[int, int], RangeState],
+    ) -> None:
+        self._write_db = write_db
+        self._writer = writer
+        self._range_states = range_states
         self._known: dict[int, dict[PropertyPath, str]] = {}
-        self._uses: dict[str, int] = {}
+        self._last_used: dict[str, int] = {}
         self._turn = itertools.count(1)
-        for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'"):
+        self._building: dict[tuple[int, PropertyPath], asyncio.Future[None]] = {}
+        self._failed_at: dict[tuple[int, PropertyPath], float] = {}
+        for (name,) in write_db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'"):
             table, mark, path = name.partition("_by_")
             if mark:
                 number = int(table.removeprefix("items_"))
@@ -46,25 +67,56 @@ class PropertyIndexes:
                 self._known.setdefault(number, {})[tuple(orjson.loads(path))] = name
 
     def find(self, number: int, path: PropertyPath) -> str | None:
-        """The name of the index over a path, which counts as a use of it."""
+        """The name of the index over a path; counts as a use of it."""
         name = self._known.get(number, {}).get(path)
         if name is not None:
-            self._uses[name] = next(self._turn)
+            self._last_used[name] = next(self._turn)
         return name
 
     def paths(self, number: int) -> list[PropertyPath]:
         return list(self._known.get(number, {}))
 
-    def create(self, db: apsw.Connection, number: int, path: PropertyPath) -> Callable[[], None]:
-        """Makes the index, instead of the one least used if there are many; inside a transaction.
+    async def ensure(self, container: Container, path: PropertyPath) -> str | None:
+        """The index over a path; it is created if the container is large enough to need it."""
+        number = container.number
+        name = self.find(number, path)
+        if name is not None:
+            return name
+        items = container_state(self._range_states, container).items
+        key = (number, path)
+        if items < LEAST_ITEMS or self._has_failed_recently(key):
+            return None
+        building = self._building.get(key)
+        if building is None:
+            building = self._building[key] = asyncio.ensure_future(self._build(number, path))
+            building.add_done_callback(lambda _: self._building.pop(key, None))
+        # Shielded: other queries may wait for it when this client has disconnected.
+        await asyncio.shield(building)
+        return self.find(number, path)
 
-        What is returned makes that known, once it is durable.
-        """
+    def _has_failed_recently(self, key: tuple[int, PropertyPath]) -> bool:
+        failed_at = self._failed_at.get(key)
+        return failed_at is not None and time.monotonic() - failed_at < RETRY_DELAY
+
+    async def _build(self, number: int, path: PropertyPath) -> None:
+        try:
+            publish = await self._writer.submit(lambda: self._create(number, path), is_heavy=True)
+        except NOT_WRITTEN_ERRORS as exc:
+            log.warning("an index could not be created: %s", exc.message)
+            if len(self._failed_at) >= _MOST_FAILURES:
+                self._failed_at.clear()
+            self._failed_at[number, path] = time.monotonic()
+        else:
+            publish()
+
+    def _create(self, number: int, path: PropertyPath) -> Callable[[], None]:
+        """Creates the index inside a transaction; drops the least recently used one if there are
+        many. The caller runs the returned function once that is durable."""
         name = _name(number, path)
         known = self._known.get(number, {})
         if len(known) >= MOST_INDEXES:
-            self.drop(db, number, min(known, key=lambda each: self._uses.get(known[each], 0)))
-        db.execute(
+            self._drop(number, min(known, key=lambda each: self._last_used.get(known[each], 0)))
+        self._write_db.execute(
             f"CREATE INDEX IF NOT EXISTS {_quoted(name)} ON items_{number}"
             f" ({rank_sql(path)}, {value_sql(path)}, number, ts, ttl)"
         )
@@ -74,20 +126,32 @@ class PropertyIndexes:
 
         return publish
 
-    def drop(self, db: apsw.Connection, number: int, path: PropertyPath) -> None:
-        """From now on nobody is sent to the index; if this is undone, it is made known again by
-        whoever wants to make it."""
+    async def drop_disallowed(self, container: Container) -> None:
+        """Drops the indexes that the indexing policy no longer allows."""
+        number = container.number
+        disallowed = [path for path in self.paths(number) if not is_indexable(container, path)]
+        if disallowed:
+
+            def drop() -> None:
+                for path in disallowed:
+                    self._drop(number, path)
+
+            await self._writer.submit(drop, is_heavy=True)
+
+    def _drop(self, number: int, path: PropertyPath) -> None:
+        """Queries stop using the index at once. If the transaction is rolled back, the next
+        attempt to create it makes it known again."""
         name = self._known.get(number, {}).pop(path, None)
         if name is not None:
-            db.execute(f"DROP INDEX IF EXISTS {_quoted(name)}")
+            self._write_db.execute(f"DROP INDEX IF EXISTS {_quoted(name)}")
 
     def drop_container(self, number: int) -> None:
-        """After the container's table is gone."""
+        """After the table of the container was dropped."""
         self._known.pop(number, None)
 
 
 def _name(number: int, path: PropertyPath) -> str:
-    """SQLite takes names for equal that differ in case only, so a path with capitals says more."""
+    """SQLite ignores case in names, so a path with capital letters gets a digest."""
     text = orjson.dumps(path).decode()
     if text != text.lower():
         text += hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

@@ -11,7 +11,7 @@ from perseid.store.sql import scope
 from perseid.store.sql.candidates import required_ids
 from perseid.store.sql.pages import PageBuilder
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql
-from perseid.store.types import Page, Search
+from perseid.store.types import Search, SearchPage
 from perseid.ttl import LIVE_ALTERNATIVES_SQL, LIVE_SQL
 
 # A row of an item as SQL; the order is that of model.Row.
@@ -22,7 +22,7 @@ _STEPS_WITHOUT_ROW: Final = 20_000
 _MAX_SKIPS: Final = 2
 
 
-def scan_items(db: apsw.Connection, number: int, search: Search) -> Page:
+def scan_items(db: apsw.Connection, number: int, search: Search) -> SearchPage:
     """A page of live items in the order of their numbers.
 
     The dead that lie in between are stepped over one by one, unless there are too many in a row:
@@ -47,7 +47,7 @@ def scan_items(db: apsw.Connection, number: int, search: Search) -> Page:
         after = page.rows[-1].number if page.rows else values["after"]
         following = _next_live(db, number, search, after)
         if following is None:
-            return Page(page.rows, False)
+            return SearchPage(page.rows, False)
         values["after"] = following - 1
 
 

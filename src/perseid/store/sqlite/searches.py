@@ -35,7 +35,7 @@ from perseid.store.sqlite.conditions_sql import (
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import COLUMNS, scan_items, scope_sql
 from perseid.store.sqlite.schema import visible_sql
-from perseid.store.types import OrderedPage, Page, Search
+from perseid.store.types import Search, SearchPage
 
 
 def candidate_sql(candidate: IndexCandidate) -> str:
@@ -66,7 +66,7 @@ def count_up_to(
 
 def search_by_index(
     db: apsw.Connection, number: int, search: Search, candidate: IndexCandidate, index: str
-) -> Page:
+) -> SearchPage:
     """A page of the items that meet the condition, in the order of their numbers."""
     assert search.where is not None  # noqa: S101  # there would be no lead
     condition = search.where.condition
@@ -96,7 +96,7 @@ def find(
     sql = _search_by_index_sql("number", number, None, candidate, index, scope)
     numbers = [each for (each,) in db.execute(sql, values)]
     if candidate.selectivity != "value":
-        if len(numbers) > candidates.MAX_CANDIDATES:
+        if len(numbers) > candidates.MAX_INDEXED_ITEMS:
             return None
         numbers.sort()
     return numbers
@@ -116,7 +116,7 @@ def _search_by_index_sql(
     order = (
         "ORDER BY number LIMIT :limit"
         if candidate.selectivity == "value"
-        else f"LIMIT {candidates.MAX_CANDIDATES + 1}"
+        else f"LIMIT {candidates.MAX_INDEXED_ITEMS + 1}"
     )
     return (
         f"SELECT {columns} FROM items_{number} {indexed_by(index)}"
@@ -124,7 +124,9 @@ def _search_by_index_sql(
     )
 
 
-def _pick(db: apsw.Connection, number: int, search: Search, where: str, numbers: list[int]) -> Page:
+def _pick(
+    db: apsw.Connection, number: int, search: Search, where: str, numbers: list[int]
+) -> SearchPage:
     """The first of the numbered items that meet the condition."""
     sql = (
         f"SELECT {COLUMNS} FROM (SELECT value AS wanted FROM json_each(:numbers))"
@@ -135,10 +137,9 @@ def _pick(db: apsw.Connection, number: int, search: Search, where: str, numbers:
     step = search.limit + 1
     for first in range(0, len(numbers), step):
         values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
-        _, has_more = page.fill(db.execute(sql, values))
-        if has_more:
-            return Page(page.rows, True)
-    return Page(page.rows, False)
+        if page.fill(db.execute(sql, values)).has_more:
+            return SearchPage(page.rows, True)
+    return SearchPage(page.rows, False)
 
 
 def ordered_search(
@@ -147,20 +148,20 @@ def ordered_search(
     search: Search,
     order: Order,
     index: str,
-    start: OrderPosition | None,
-) -> OrderedPage:
-    """The next items in the order of a property, from `start` on, which is included."""
+) -> SearchPage:
+    """The next items in the order of a property."""
     scope, values = _conditions(number, search)
     condition = None if search.where is None else search.where.condition
     page = PageBuilder(search)
-    for step, fixed_columns, bound in _index_ranges(order, start):
+    for step, fixed_columns, bound in _index_ranges(order, search.start):
         sql = _ordered_search_sql(
             COLUMNS, number, order, index, step, fixed_columns, condition, scope
         )
         for *columns, rank, value in db.execute(sql, values | bound):
             if not page.add_columns(columns):
-                return OrderedPage(page.rows, OrderPosition(rank, value, columns[0]))
-    return OrderedPage(page.rows, None)
+                position = OrderPosition(rank, value, columns[0])
+                return SearchPage(page.rows, True, position, True)
+    return SearchPage(page.rows, False, None, True)
 
 
 def find_first(

@@ -17,7 +17,6 @@ import apsw
 
 from perseid import conditions
 from perseid.clock import ClockSetting, SystemClock
-from perseid.conditions import Order, OrderPosition
 from perseid.errors import ServiceUnavailable
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
@@ -31,8 +30,9 @@ from perseid.store.sqlite.change_log import (
     read_versions,
 )
 from perseid.store.sqlite.group import DRIVER_ERRORS, Group
-from perseid.store.sqlite.indexes import IndexDropped
+from perseid.store.sqlite.indexes import PropertyIndexes
 from perseid.store.sqlite.queries import SqliteQueries
+from perseid.store.sqlite.readers import Readers
 from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.sqlite.tombstones import Tombstone
@@ -46,8 +46,7 @@ from perseid.store.types import (
     Decision,
     ExpiryCount,
     LatestPage,
-    OrderedPage,
-    Page,
+    OnGroups,
     PartitionAtCutoff,
     PurgedItem,
     PurgeRequest,
@@ -58,6 +57,7 @@ from perseid.store.types import (
     RemoveResource,
     Resource,
     Search,
+    SearchPage,
     StoreError,
     View,
 )
@@ -79,7 +79,6 @@ _IDENTITY_CHECK_INTERVAL: Final = (
     0.1  # seconds between two looks whether the file is still in its place
 )
 _DISPLACED: Final = "was moved, removed or replaced while the server had it open"
-_NO_PATHS: Final[frozenset[conditions.PropertyPath]] = frozenset()
 _SYNCHRONOUS: Final = {"full": "FULL", "normal": "NORMAL", "off": "OFF"}
 
 
@@ -181,13 +180,10 @@ class SqliteStore:
             committed=self._committed,
             rolled_back=self._rolled_back,
         )
+        self._readers = Readers(self._connect, self._writer, self._range_states)
+        self._indexes = PropertyIndexes(self._write_db, self._writer, self._range_states)
         self._queries = SqliteQueries(
-            self._connect,
-            self._writer,
-            self._write_db,
-            self._range_states,
-            self._tombstones,
-            self._cache,
+            self._readers, self._indexes, self._range_states, self._tombstones, self._cache
         )
 
     def _connect(self) -> apsw.Connection:
@@ -211,7 +207,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._writer.close()
-        self._queries.close()
+        self._readers.close()
         self._point_db.close()
         # Last, so that SQLite folds the log into the file and the file alone is the database.
         self._write_db.close()
@@ -284,7 +280,7 @@ class SqliteStore:
         for range_key in [range_key for range_key in self._open if range_key[0] == number]:
             del self._open[range_key]
         self._dropped.add(number)
-        self._queries.drop_container(number)
+        self._indexes.drop_container(number)
         self._open_tombstones += [
             (tombstone, False)
             for tombstones_of_key in self._tombstones.get(number, {}).values()
@@ -446,7 +442,7 @@ class SqliteStore:
         self._group.write(number, change)
 
     def _before_group(self) -> None:
-        self._queries.end_snapshot()
+        self._readers.end_snapshot()
         self._check_file_identity()
 
     def _check_file_identity(self) -> None:
@@ -503,68 +499,39 @@ class SqliteStore:
         self._open_logs = None
         self._group.clear()
 
-    async def search(self, container: Container, search: Search) -> Page:
-        try:
-            return await self._queries.search(container, search)
-        except IndexDropped:
-            return await self._queries.search(container, search._replace(indexable=_NO_PATHS))
+    async def search(self, container: Container, search: Search) -> SearchPage:
+        return await self._queries.search(container, search)
 
-    async def ordered_search(
-        self,
-        container: Container,
-        search: Search,
-        order: Order,
-        start: OrderPosition | None,
-    ) -> OrderedPage | None:
-        try:
-            return await self._queries.ordered_search(container, search, order, start)
-        except IndexDropped:
-            return None
-
-    def try_search(self, container: Container, search: Search, order: Order | None) -> Page | None:
-        try:
-            return self._queries.try_search(container, search, order)
-        except IndexDropped:
-            return None
+    def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        return self._queries.try_search(container, search)
 
     async def count_groups(
         self,
         container: Container,
         search: Search,
         paths: Sequence[conditions.PropertyPath],
-        on_group: Callable[[int, dict[str, Any]], None],
+        on_groups: OnGroups,
     ) -> None:
-        try:
-            await self._queries.count_groups(container, search, paths, on_group)
-        except IndexDropped:  # which shows before anything is found
-            await self._queries.count_groups(
-                container, search._replace(indexable=_NO_PATHS), paths, on_group
-            )
+        await self._queries.count_groups(container, search, paths, on_groups)
 
     async def access_path(
         self,
         container: Container,
         search: Search,
-        order: Order | None,
-        grouped_paths: Sequence[conditions.PropertyPath] | None = None,
+        group_paths: Sequence[conditions.PropertyPath] | None = None,
     ) -> AccessPath:
-        try:
-            return await self._queries.access_path(container, search, order, grouped_paths)
-        except IndexDropped:
-            return await self._queries.access_path(
-                container, search._replace(indexable=_NO_PATHS), order, grouped_paths
-            )
+        return await self._queries.access_path(container, search, group_paths)
 
     async def drop_disallowed_indexes(self, container: Container) -> None:
         await self._queries.drop_disallowed_indexes(container)
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
-        return await self._queries.in_thread(lambda db: read_latest(db, container.number, search))
+        return await self._readers.in_thread(lambda db: read_latest(db, container.number, search))
 
     async def versions(
         self, container: Container, search: ChangeSearch, trimmed_until: int
     ) -> ChangePage:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: read_versions(db, container.number, search, trimmed_until)
         )
 
@@ -581,12 +548,12 @@ class SqliteStore:
         if cutoff.expires_nothing and container.number not in self._tombstones:
             range_state = self._range_states.get((container.number, range_index), EMPTY_RANGE)
             return StorageUsage(range_state.items, range_state.size, 0, 0, *range_state[3:])
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.usage(db, container.number, range_index, cutoff)
         )
 
     async def count_partitions(self, container: Container, range_index: int, cutoff: Cutoff) -> int:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.count_partitions(db, container.number, range_index, cutoff)
         )
 
@@ -633,7 +600,7 @@ class SqliteStore:
             done = await self._writer.submit(work, is_heavy=True)
             if isinstance(done, Cleared):
                 return done
-            groups = await self._queries.in_thread(lambda db: tombstones.groups(db, done))
+            groups = await self._readers.in_thread(lambda db: tombstones.groups(db, done))
             return Cleared.of(done.lsn, groups)
         finally:
             self._being_counted[number, pk] -= 1
@@ -750,26 +717,26 @@ class SqliteStore:
     async def expiry_count(
         self, container: Container, range_index: int, span: ExpirySpan
     ) -> ExpiryCount:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.expiry_count(db, container.number, range_index, span)
         )
 
     async def histogram(
         self, container: Container, range_index: int, span: ExpirySpan, origin: int, width: int
     ) -> dict[int, tuple[int, int]]:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.histogram(db, container.number, range_index, span, origin, width)
         )
 
     async def sample(
         self, container: Container, range_index: int, span: ExpirySpan, limit: int
     ) -> list[Row]:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.sample(db, container.number, range_index, span, limit)
         )
 
     async def invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
-        return await self._queries.in_thread(
+        return await self._readers.in_thread(
             lambda db: expiry.invalid_ttls(db, container.number, cutoff)
         )
 

@@ -1,4 +1,4 @@
-"""Aggregates: the table of what each makes of which input."""
+"""Aggregates: a table of inputs and results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_aggregates(name: str, values: list[Any], result: Any) -> None:
     for value in values:
         aggregate.add(value)
     assert canonical(aggregate.result()) == canonical(result)
-    assert canonical(aggregate.result()) == canonical(result)  # asking changes nothing
+    assert canonical(aggregate.result()) == canonical(
+        result
+    )  # the second call gives the same result
 
 
 def test_every_aggregate_has_a_row() -> None:

@@ -1,4 +1,4 @@
-"""Array and set functions, and those that pick one of their arguments."""
+"""Array and set functions, and functions that return one of their arguments."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_every_array_function_has_a_row() -> None:
     assert {f.name for f in functions} == {name for name, _, _ in ROWS}
 
 
-def test_arguments_are_left_alone() -> None:
+def test_arguments_are_not_changed() -> None:
     a, b = [3, 1, 1], [2, 1]
     for name in ("ARRAY_CONCAT", "SetUnion", "SetIntersect", "SetDifference"):
         function = lookup(name)

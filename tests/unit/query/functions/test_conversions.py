@@ -1,4 +1,4 @@
-"""Text to values and back."""
+"""Conversions of values to strings and of strings to values."""
 
 from __future__ import annotations
 

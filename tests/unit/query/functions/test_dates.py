@@ -1,4 +1,4 @@
-"""Date and time functions at a fixed moment."""
+"""Date and time functions at a fixed time."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_every_date_function_has_a_row() -> None:
     assert {f.name for f in dates.FUNCTIONS} == {name for name, _, _ in ROWS}
 
 
-def test_functions_of_the_clock_are_not_deterministic() -> None:
+def test_functions_of_the_current_time_are_not_deterministic() -> None:
     clocked = {f.name for f in dates.FUNCTIONS if not f.deterministic}
     assert clocked == {name for name in clocked if name in ("NOW", "AGO") or "Current" in name}
     assert len(clocked) == 8
@@ -228,7 +228,7 @@ def test_differences_of_bins_are_differences(a: datetime, b: datetime, part: str
 
 @settings(deadline=None)
 @given(moments, st.sampled_from(["year", "month"]), st.integers(1, 30), moments)
-def test_calendar_bins_hold_their_moment(
+def test_calendar_bins_contain_their_time(
     a: datetime, part: str, size: int, origin: datetime
 ) -> None:
     moment = text_of(a)

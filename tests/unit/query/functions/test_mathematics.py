@@ -195,5 +195,5 @@ def test_bitwise_aliases(name: str) -> None:
     assert lookup(f"IntBitwise{name}") is lookup(f"IntBit{name}")
 
 
-def test_only_chance_is_not_deterministic() -> None:
+def test_only_rand_is_not_deterministic() -> None:
     assert [f.name for f in mathematics.FUNCTIONS if not f.deterministic] == ["RAND"]

@@ -1,4 +1,4 @@
-"""The tables as a whole: names, arity, undefined arguments, and that nothing ever raises."""
+"""All function tables: names, numbers of arguments, undefined arguments; no function raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perseid.query.values import UNDEFINED, type_name
 CONTEXT = CallContext(now=1_700_000_000.5, random=lambda: 0.5)
 FUNCTIONS = sorted(set(BUILTINS.values()), key=lambda function: function.name)
 
-# name: fewest and most arguments
+# name: minimum and maximum number of arguments
 ARITY: dict[str, tuple[int, int | None]] = {
     "ARRAY_AVG": (1, 1), "ARRAY_CONCAT": (2, None), "ARRAY_CONTAINS": (2, 3),
     "ARRAY_CONTAINS_ALL": (2, None), "ARRAY_CONTAINS_ANY": (2, None), "ARRAY_LENGTH": (1, 1),
@@ -90,12 +90,12 @@ def test_unknown_names(name: str) -> None:
     assert lookup(name) is None
 
 
-def test_functions_are_values() -> None:
+def test_functions_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         FUNCTIONS[0].name = "other"  # type: ignore[misc]
 
 
-# --- arguments of the wrong type, and none at all
+# --- arguments of the wrong type, and undefined ones
 
 GOOD: dict[Callable[[Any], Any], Any] = {
     ANY: 1, ARRAY: [], BOOL: True, INT64: 1, INTEGER: 1, MAYBE: 1, NUMBER: 1.5, OBJECT: {},
@@ -105,18 +105,18 @@ SAMPLES: list[Any] = [None, True, 1, 1.5, "a", [], {}]
 
 
 def places() -> list[Any]:
-    """Each place of each function, with the good arguments of the others."""
-    found = []
+    """Each parameter of each function, with valid arguments for the others."""
+    cases = []
     for function in FUNCTIONS:
         kinds = (*function.takes, *function.optional, *((function.rest,) if function.rest else ()))
         for place, kind in enumerate(kinds):
             args = [GOOD[kind] for kind in kinds]
-            found.append(pytest.param(function, kind, args, place, id=f"{function.name}-{place}"))
-    return found
+            cases.append(pytest.param(function, kind, args, place, id=f"{function.name}-{place}"))
+    return cases
 
 
 @pytest.mark.parametrize(("function", "kind", "args", "place"), places())
-def test_refused_arguments_give_undefined(
+def test_arguments_of_wrong_types_give_undefined(
     function: Builtin, kind: Callable[[Any], Any], args: list[Any], place: int
 ) -> None:
     if kind is MAYBE:
@@ -165,7 +165,7 @@ calls = st.sampled_from(FUNCTIONS).flatmap(
         ),
     )
 )
-# The same with arguments that the function takes, so that bodies are reached more often.
+# The same with arguments of the right types, so that more calls reach the body.
 TAKEN: dict[Callable[[Any], Any], st.SearchStrategy[Any]] = {
     ANY: values,
     MAYBE: values,
@@ -199,7 +199,7 @@ well_typed_calls = st.sampled_from(FUNCTIONS).flatmap(
 @example((BUILTINS["DATETIMEFROMPARTS"], [10**400, 1, 1]))
 def test_no_function_ever_raises(call: tuple[Builtin, list[Any]]) -> None:
     function, args = call
-    type_name(function.call(CONTEXT, args))  # it is a value, whatever it is
+    type_name(function.call(CONTEXT, args))  # raises unless the result is a value
 
 
 def nested(depth: int) -> list[Any]:
@@ -210,7 +210,7 @@ def nested(depth: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
-def test_no_function_minds_deep_nesting(function: Builtin) -> None:
+def test_deep_nesting_is_no_error(function: Builtin) -> None:
     deep, equal = nested(20_000), nested(20_000)
     count = function.max_args or function.min_args + 1
     for args in ([deep] * count, [deep, equal, True], [[deep], equal, True], [[deep], equal]):

@@ -1,4 +1,4 @@
-"""String functions: one row for each example, wrong type and edge."""
+"""String functions: one row for each example, wrong type and edge case."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perseid.query.values import UNDEFINED, canonical
 
 CONTEXT = CallContext(now=0, random=lambda: 0.5)
 GRIN = "😀"  # two UTF-16 code units
-LOST = "\ufffd"  # what is left of half a character
+LOST = "\ufffd"  # replaces an unpaired surrogate
 
 ROWS: list[tuple[str, list[Any], Any]] = [
     ("CONCAT", ["a", "b", "c"], "abc"),
@@ -119,10 +119,10 @@ ROWS: list[tuple[str, list[Any], Any]] = [
     ("LENGTH", [UNDEFINED], UNDEFINED),
     ("LOWER", ["ÀB"], "àb"),
     ("LOWER", ["ABC"], "abc"),
-    ("LOWER", ["ΑΣ"], "ασ"),  # no final form
+    ("LOWER", ["ΑΣ"], "ασ"),  # no final sigma
     ("LOWER", [None], UNDEFINED),
     ("UPPER", ["aé"], "AÉ"),
-    ("UPPER", ["straße"], "STRAßE"),  # each character alone
+    ("UPPER", ["straße"], "STRAßE"),  # each character on its own
     ("UPPER", [1], UNDEFINED),
     ("LTRIM", [" a "], "a "),
     ("LTRIM", ["xya", "yx"], "a"),

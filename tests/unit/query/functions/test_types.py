@@ -1,4 +1,4 @@
-"""Type checks, which always answer, and the number of an item."""
+"""Type checks, which always return a boolean, and DOCUMENTID."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.query.values import UNDEFINED
 
 CONTEXT = CallContext(now=0, random=lambda: 0.5)
 
-# Each check with the values it is true for; for all the others it has to be false.
+# Each check with the values for which it is true; it must be false for all others.
 VALUES: dict[str, Any] = {
     "undefined": UNDEFINED,
     "null": None,
@@ -87,7 +87,7 @@ def rid(document: bytes) -> str:
     ({"_rid": rid((13).to_bytes(8, "little"))}, 13),
     ({"_rid": rid(b"\xff" * 8)}, 2**60 - 1),
     ({"_rid": rid(b"\x01" + b"\x00" * 6 + b"\x30")}, 1),
-    ({"_rid": "AQIDBAUGBwg="}, UNDEFINED),  # a container's
+    ({"_rid": "AQIDBAUGBwg="}, UNDEFINED),  # the rid of a container
     ({"_rid": "not base64"}, UNDEFINED),
     ({"_rid": "é"}, UNDEFINED),
     ({"_rid": 13}, UNDEFINED),
@@ -98,5 +98,5 @@ def rid(document: bytes) -> str:
 def test_document_id(item: Any, result: Any) -> None:
     function = lookup("DOCUMENTID")
     assert function is not None
-    found = function.call(CONTEXT, [item])
-    assert found is result if result is UNDEFINED else found == result
+    number = function.call(CONTEXT, [item])
+    assert number is result if result is UNDEFINED else number == result

@@ -1,4 +1,4 @@
-"""Named sets of characters that Python's `re` does not know, as lists of code point ranges."""
+"""Character sets of PCRE that Python's `re` lacks, as ranges of code points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def of_chars(text: str) -> Ranges:
-    """The set of the characters of `text`."""
+    """The set of the characters in `text`."""
     return tuple((ord(char), ord(char)) for char in text)
 
 
@@ -21,7 +21,7 @@ _DIGIT: Final = ((48, 57),)
 _UPPER: Final = ((65, 90),)
 _LOWER: Final = ((97, 122),)
 
-# The sets of [[:name:]]; they hold ASCII characters only.
+# The sets of [[:name:]]; they contain ASCII characters only.
 POSIX: Final[dict[str, Ranges]] = {
     "alnum": _DIGIT + _UPPER + _LOWER,
     "alpha": _UPPER + _LOWER,
@@ -59,14 +59,14 @@ def category(name: str) -> Ranges:
     for inside, run in groupby(codes, lambda c: unicodedata.category(chr(c)).startswith(name)):
         first = last = next(run)
         if inside:
-            for last in run:  # noqa: B007  # the last of the run is what is wanted
+            for last in run:  # noqa: B007  # only the last of the run is needed
                 pass
             result.append((first, last))
     return tuple(result)
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """Every character that is in none of the ranges."""
+    """All characters that are not in the ranges."""
     result: list[tuple[int, int]] = []
     start = 0
     for first, last in sorted(ranges):
@@ -79,7 +79,7 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def source(ranges: Ranges) -> str:
-    """The ranges as they stand between the brackets of a character class."""
+    """The ranges as text between the brackets of a character class."""
     return "".join(
         escape(first) if first == last else f"{escape(first)}-{escape(last)}"
         for first, last in ranges
@@ -87,5 +87,5 @@ def source(ranges: Ranges) -> str:
 
 
 def escape(code: int) -> str:
-    """One character, safe in and out of a character class."""
+    """A character, escaped for use inside and outside of a character class."""
     return re.escape(chr(code))

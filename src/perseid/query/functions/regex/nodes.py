@@ -1,4 +1,4 @@
-"""A parsed pattern: frozen data, each part with its source in the syntax of Python's `re`."""
+"""The nodes of a parsed pattern: immutable data, each with its source for Python's `re`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Char:
-    """Takes exactly one character."""
+    """Matches exactly one character."""
 
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """Takes nothing and looks at most one character each way: anchors, word boundaries."""
+class Boundary:
+    """Matches a position by the characters next to it: line starts and ends, word boundaries."""
 
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lookaround:
-    """Takes nothing; `body` has to match, or must not, before or after this place."""
+    """Matches a position if `body` matches, or does not match, before or after it."""
 
     source: str
     body: PatternNode
@@ -29,7 +29,7 @@ class Lookaround:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What only a backtracking matcher can do; a `body` that has matched is not tried again."""
+    """Needs backtracking: a back reference (no `body`), or an atomic group around `body`."""
 
     source: str
     body: PatternNode | None = None
@@ -37,7 +37,7 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """All parts, one after the other; with one part it is a group."""
+    """All parts, one after the other; a group is a concatenation of one part."""
 
     source: str
     parts: tuple[PatternNode, ...]
@@ -45,13 +45,15 @@ class Concatenation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """Any one of the branches."""
+
     source: str
     branches: tuple[PatternNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` from `low` to `high` times, without limit when `high` is None."""
+    """`body` repeated `low` to `high` times; no upper limit if `high` is None."""
 
     source: str
     body: PatternNode
@@ -59,4 +61,4 @@ class Loop:
     high: int | None
 
 
-PatternNode = Char | Edge | Lookaround | Opaque | Concatenation | Choice | Loop
+PatternNode = Char | Boundary | Lookaround | Opaque | Concatenation | Choice | Loop

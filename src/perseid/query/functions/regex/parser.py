@@ -1,8 +1,8 @@
-"""PCRE text to nodes: recursive descent over the syntax the two dialects share, and a bit more.
+"""Parses PCRE patterns into nodes whose source is in the syntax of Python's `re`.
 
-Modifiers are resolved here: a dot knows its lines, a letter its case, and the white space that
-`x` ignores is gone. What has no counterpart in Python (recursion, conditions, verbs, `\\K`) and
-what is no pattern at all raise `PatternError`.
+Modifiers are resolved here: they become part of the source of each dot, boundary and letter; white
+space that `x` ignores is dropped. Invalid patterns raise `PatternError`, and so does what Python
+cannot express: recursion, conditions, verbs and `\\K`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 
 from perseid.query.functions.regex import charsets
 from perseid.query.functions.regex.nodes import (
+    Boundary,
     Char,
     Choice,
     Concatenation,
-    Edge,
     Lookaround,
     Loop,
     Opaque,
@@ -23,11 +23,11 @@ from perseid.query.functions.regex.nodes import (
 )
 
 MODIFIERS: Final = frozenset("imsx")
-MAX_COUNT: Final = 65535  # PCRE's own limit for {n,m}
+MAX_REPEATS: Final = 65535  # the limit of PCRE for {n,m}
 
 
 class PatternError(ValueError):
-    """The text is not a pattern that can be matched here."""
+    """The pattern is invalid or unsupported."""
 
 
 _QUANTIFIER: Final = re.compile(r"(?:([*+?])|\{(\d+)(?:(,)(\d*))?\})([?+]?)", re.ASCII)
@@ -69,15 +69,15 @@ _OWN_SETS: Final = {
     "V": charsets.complement(charsets.VERTICAL),
     "N": charsets.complement(charsets.of_chars("\n")),
 }
-_EDGES: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)"}
+_BOUNDARIES: Final = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
 def parse(pattern: str, modifiers: str) -> PatternNode:
-    """The nodes of `pattern` read with `modifiers`, letters of `MODIFIERS` in any number."""
+    """The nodes of `pattern`; `modifiers` are letters of `MODIFIERS`."""
     parser = _PatternParser(pattern, frozenset(modifiers))
     node = parser.choice()
     if not parser.at_end():
-        raise PatternError("a closing bracket without its opening one")
+        raise PatternError("unbalanced closing parenthesis")
     return node
 
 
@@ -98,7 +98,7 @@ class _PatternParser:
     def _take(self) -> str:
         char = self._next()
         if not char:
-            raise PatternError("the pattern ends too early")
+            raise PatternError("unexpected end of the pattern")
         self._at += 1
         return char
 
@@ -109,10 +109,10 @@ class _PatternParser:
         return True
 
     def _match(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        matched = form.match(self._text, self._at)
-        if matched:
-            self._at = matched.end()
-        return matched
+        match = form.match(self._text, self._at)
+        if match:
+            self._at = match.end()
+        return match
 
     def _skip_ignored(self) -> None:
         if "x" in self._modifiers:
@@ -141,7 +141,7 @@ class _PatternParser:
         return Concatenation("".join(part.source for part in parts), tuple(parts))
 
     def _units(self) -> list[PatternNode]:
-        """One unit, or all of quoted text, or nothing for comments and modifiers."""
+        """The next unit, all units of quoted text, or none for comments and modifiers."""
         quoted = self._match(_QUOTED)
         if quoted:
             return [self._literal(ord(char)) for char in quoted[1]]
@@ -149,14 +149,14 @@ class _PatternParser:
         return [] if unit is None else [unit]
 
     def _quantified(self, node: PatternNode) -> PatternNode:
-        matched = self._match(_QUANTIFIER)
-        if matched is None:
+        match = self._match(_QUANTIFIER)
+        if match is None:
             return node
-        low, high = _counts(matched)
+        low, high = _counts(match)
         body = node if isinstance(node, Char) else _group(node)
-        source = f"{body.source}{matched[0]}"
+        source = f"{body.source}{match[0]}"
         loop = Loop(source, node, low, high)
-        return Opaque(source, loop) if matched[5] == "+" else loop
+        return Opaque(source, loop) if match[5] == "+" else loop
 
     def _unit(self) -> PatternNode | None:
         char = self._take()
@@ -170,9 +170,9 @@ class _PatternParser:
             case ".":
                 return Char("(?s:.)" if "s" in self._modifiers else ".")
             case "^":
-                return Edge("(?m:^)" if "m" in self._modifiers else "^")
+                return Boundary("(?m:^)" if "m" in self._modifiers else "^")
             case "$":
-                return Edge("(?m:$)" if "m" in self._modifiers else "$")
+                return Boundary("(?m:$)" if "m" in self._modifiers else "$")
             case "*" | "+" | "?":
                 raise PatternError("nothing to repeat")
             case _:
@@ -204,25 +204,25 @@ class _PatternParser:
         if modified:
             return self._modifier_group(modified)
         if self._next() == "?":
-            raise PatternError("a kind of group that is not supported")
+            raise PatternError("this kind of group is not supported")
         return self._enclosed("(")
 
     def _enclosed(self, opening: str) -> PatternNode:
-        # Modifiers that a group switches on inside itself end with it.
+        # Modifiers that are set inside a group end with it.
         before = self._modifiers
         body = self.choice()
         self._modifiers = before
         if not self._skip(")"):
-            raise PatternError("a bracket that is not closed")
+            raise PatternError("missing closing parenthesis")
         source = f"{opening}{body.source})"
         if opening in ("(?=", "(?!", "(?<=", "(?<!"):
             return Lookaround(source, body)
         return Opaque(source, body) if opening == "(?>" else Concatenation(source, (body,))
 
-    def _modifier_group(self, matched: re.Match[str]) -> PatternNode | None:
+    def _modifier_group(self, match: re.Match[str]) -> PatternNode | None:
         before = self._modifiers
-        self._modifiers = (before | set(matched[1])) - set(matched[2] or "")
-        if matched[3] == ")":  # to the end of the group around it
+        self._modifiers = (before | set(match[1])) - set(match[2] or "")
+        if match[3] == ")":  # they apply until the enclosing group ends
             return None
         node = self._enclosed("(?:")
         self._modifiers = before
@@ -234,30 +234,30 @@ class _PatternParser:
         reference = self._match(_BACK_REFERENCE)
         if reference:
             return self._back_reference(reference[reference.lastindex or 0])
-        edge = _EDGES.get(self._next())
-        if edge:
+        boundary = _BOUNDARIES.get(self._next())
+        if boundary:
             self._take()
-            return Edge(edge)
+            return Boundary(boundary)
         if self._skip("R"):
             return _group(Choice(rf"\r\n|{_LINE_END.source}", (_CRLF, _LINE_END)))
-        matched = self._set_escape()
-        if matched is not None:
-            return Char(self._cased(f"[{matched}]"))
+        char_set = self._set_escape()
+        if char_set is not None:
+            return Char(self._cased(f"[{char_set}]"))
         return self._literal(self._code_escape())
 
     def _back_reference(self, name: str) -> PatternNode:
-        # Within a group of its own, so that a digit that follows stays a digit.
+        # In a group of its own, so that a following digit is not read as part of the number.
         source = rf"(?:\{name})" if name.isdigit() else f"(?P={name})"
         return Opaque(self._cased(source))
 
     def _set_escape(self) -> str | None:
-        """A set of characters such as `\\d`, as it stands between brackets."""
-        matched = self._match(_PROPERTY)
-        if matched:
-            name = matched[3] or matched[4]
+        """A character set such as `\\d`, as text between brackets, or None."""
+        match = self._match(_PROPERTY)
+        if match:
+            name = match[3] or match[4]
             if name not in charsets.CATEGORIES:
-                raise PatternError("no such property")
-            return _set_source(charsets.category(name), (matched[1] == "P") != bool(matched[2]))
+                raise PatternError("unknown character property")
+            return _set_source(charsets.category(name), (match[1] == "P") != bool(match[2]))
         char = self._next()
         if char and char in _SHARED_SETS:
             return f"\\{self._take()}"
@@ -265,27 +265,27 @@ class _PatternParser:
 
     def _code_escape(self) -> int:
         """The code point that an escape such as `\\n` or `\\x41` stands for."""
-        matched = self._match(_CODE)
-        if matched is None:
+        match = self._match(_CODE)
+        if match is None:
             char = self._take()
             if char in _CONTROLS:
                 return _CONTROLS[char]
             if char.isascii() and char.isalnum():
-                raise PatternError("no such escape")
+                raise PatternError("unknown escape")
             return ord(char)
-        long_hex, hex_, long_octal, octal, control = matched.groups()
+        long_hex, hex_, long_octal, octal, control = match.groups()
         if control is not None:
             return ord(control.upper()) ^ 64
         digits = long_octal or octal
         code = int(digits, 8) if digits else int(long_hex or hex_ or "0", 16)
         if code > 0x10FFFF:
-            raise PatternError("no such character")
+            raise PatternError("code point out of range")
         return code
 
     def _char_class(self) -> str:
         negated = self._skip("^")
         parts: list[str] = []
-        if self._next() == "]":  # in front, it is one of the characters
+        if self._next() == "]":  # the first one is a member of the class
             parts.append(self._class_range(ord(self._take())))
         while not self._skip("]"):
             parts.append(self._class_item())
@@ -295,7 +295,7 @@ class _PatternParser:
         posix = self._match(_POSIX)
         if posix:
             if posix[2] not in charsets.POSIX:
-                raise PatternError("no such class")
+                raise PatternError("unknown character class")
             return _set_source(charsets.POSIX[posix[2]], bool(posix[1]))
         char = self._take()
         if char != "\\":
@@ -304,8 +304,8 @@ class _PatternParser:
             return self._class_range(8)
         if self._next() and self._next() in "QE":
             raise PatternError("quoting in a class is not supported")
-        matched = self._set_escape()
-        return self._class_range(self._code_escape()) if matched is None else matched
+        char_set = self._set_escape()
+        return self._class_range(self._code_escape()) if char_set is None else char_set
 
     def _class_range(self, first: int) -> str:
         """A single character, or the range that begins with it."""
@@ -316,23 +316,23 @@ class _PatternParser:
         self._at += 1
         if self._skip("\\"):
             if self._next() and self._next() in "dDwWsShHvVNpP":
-                self._at = start  # the hyphen between a character and a set is a hyphen
+                self._at = start  # before a set, the hyphen is a literal
                 return charsets.escape(first)
             last = 8 if self._skip("b") else self._code_escape()
         else:
             last = ord(self._take())
         if last < first:
-            raise PatternError("a range out of order")
+            raise PatternError("character range out of order")
         return charsets.source(((first, last),))
 
 
-def _counts(matched: re.Match[str]) -> tuple[int, int | None]:
-    if matched[1]:
-        return _SIMPLE_COUNTS[matched[1]]
-    low = int(matched[2])
-    high = low if not matched[3] else int(matched[4]) if matched[4] else None
-    if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
-        raise PatternError("counts that are too large or out of order")
+def _counts(match: re.Match[str]) -> tuple[int, int | None]:
+    if match[1]:
+        return _SIMPLE_COUNTS[match[1]]
+    low = int(match[2])
+    high = low if not match[3] else int(match[4]) if match[4] else None
+    if max(low, high or 0) > MAX_REPEATS or (high is not None and high < low):
+        raise PatternError("repeat counts too large or out of order")
     return low, high
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions: the dialect, the bounds, and two matchers that agree."""
+"""Regular expressions: the dialect, the limits, and the agreement of the two matchers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perseid.query.functions import regex
-from perseid.query.functions.regex.machine import Machine
+from perseid.query.functions.regex.linear_matcher import LinearMatcher
 from perseid.query.functions.regex.parser import parse
 from perseid.query.values import UNDEFINED
 
@@ -121,7 +121,7 @@ def test_modifiers(pattern: str, modifiers: str, text: str, result: Any) -> None
     "[\\Qa\\E]", "(" * 5000 + ")" * 5000, "a" * (regex.MAX_PATTERN + 1),
     "((a{1000}){1000}){1000}", "(?i)*", "\ud800{99999}",
 ])  # fmt: skip
-def test_what_is_no_usable_pattern(pattern: str) -> None:
+def test_invalid_and_unsupported_patterns_are_undefined(pattern: str) -> None:
     assert search("a", pattern) is UNDEFINED
 
 
@@ -136,11 +136,11 @@ def test_what_is_no_usable_pattern(pattern: str) -> None:
     (r"\s*\s*\s*\s*\s*x", " " * 3000, False),
     (r"^(\d{1,3}\.){3}\d{1,3}$", "192.168.0.1", True),
     (r"^([a-z]+\.)*[a-z]+@(?:[a-z]+\.)+[a-z]{2,}$", "first.last@mail.example.com", True),
-    (r"^(?=(a|a)*$)a+!", "a" * 40 + "!", UNDEFINED),  # an assertion that runs away
-    (r"^(a+)+\1$", "a" * 40 + "!", UNDEFINED),  # only backtracking can do references
+    (r"^(?=(a|a)*$)a+!", "a" * 40 + "!", UNDEFINED),  # an assertion that backtracks
+    (r"^(a+)+\1$", "a" * 40 + "!", UNDEFINED),  # references need backtracking
     (r"(a{0,200}){0,200}b", "a" * 3000, UNDEFINED),  # too large for the linear matcher
 ])  # fmt: skip
-def test_no_pattern_runs_away(pattern: str, text: str, result: Any) -> None:
+def test_no_pattern_takes_exponential_time(pattern: str, text: str, result: Any) -> None:
     assert search(text, pattern) is result
 
 
@@ -149,11 +149,11 @@ def test_long_text_is_searched_linearly() -> None:
     assert search("日本語" * 10_000, "^(日|本|語)+$") is True
 
 
-def test_the_machine_forgets_and_goes_on() -> None:
-    machine = Machine(parse("^(.x|.y)*$", ""))
+def test_the_linear_matcher_drops_transitions_and_goes_on() -> None:
+    matcher = LinearMatcher(parse("^(.x|.y)*$", ""))
     text = "".join(chr(0x4E00 + i) + "xy"[i % 2] for i in range(6_000))
-    assert machine.search(text) is True
-    assert machine.search(text + "z") is False
+    assert matcher.search(text) is True
+    assert matcher.search(text + "z") is False
 
 
 # --- the two matchers
@@ -166,7 +166,7 @@ pattern_texts = st.recursive(
     atoms,
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=3).map("".join),
-        st.lists(inner, min_size=2, max_size=3).map(lambda ones: f"(?:{'|'.join(ones)})"),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
         st.tuples(inner, counts).map(lambda both: f"(?:{both[0]}){both[1]}"),
     ),
     max_leaves=6,
@@ -179,14 +179,14 @@ def test_both_matchers_agree(pattern: str, text: str) -> None:
     expected = re.search(pattern, text) is not None
     node = parse(pattern, "")
     assert (re.search(node.source, text) is not None) is expected
-    machine = Machine(node)
-    assert machine.search(text) is expected
-    assert machine.search(text) is expected  # along known ways
+    matcher = LinearMatcher(node)
+    assert matcher.search(text) is expected
+    assert matcher.search(text) is expected  # with the transitions of the first search
 
 
 @settings(deadline=None)
 @given(
     st.text("ab()[]{}|*+?^$\\.-,:=!<>#&~ 12kxpPQEidws", max_size=12), st.text("ab12-", max_size=5)
 )
-def test_any_text_is_a_pattern_or_not(pattern: str, text: str) -> None:
+def test_any_pattern_gives_a_result(pattern: str, text: str) -> None:
     assert search(text, pattern) in (True, False, UNDEFINED)

@@ -16,14 +16,14 @@ PHONE: Final = {"width": 390, "height": 844}
 
 
 def find_chromium() -> str | None:
-    """The path of an installed Chromium; PERSEID_CHROMIUM names another one."""
+    """The path of an installed Chromium; PERSEID_CHROMIUM overrides it."""
     named = os.environ.get("PERSEID_CHROMIUM")
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A running Chromium. Its sandbox needs a user who is not root."""
+    """A running Chromium. Its sandbox does not work for root."""
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 def tab(
     of: Browser, *, size: dict[str, int] | None = None, is_dark: bool = False
 ) -> Iterator[tuple[Page, list[str]]]:
-    """A page with storage of its own, and what went wrong in it: exceptions and console errors."""
+    """A page with its own storage, and the list of its exceptions and console errors."""
     context = of.new_context(
         viewport=size or DESKTOP,  # type: ignore[arg-type]
         color_scheme="dark" if is_dark else "light",
@@ -46,48 +46,48 @@ def tab(
         reduced_motion="reduce",
     )
     context.set_default_timeout(15_000)
-    context.add_init_script(_WIRE)
+    context.add_init_script(_INTERCEPT)
     page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "console",
-        # The browser reports each answer of 400 and above by itself; the portal shows those.
+        # The browser logs every error response by itself; the portal shows those.
         lambda message: (
-            wrong.append(message.text)
+            errors.append(message.text)
             if message.type == "error" and "Failed to load resource" not in message.text
             else None
         ),
     )
     try:
-        yield page, wrong
+        yield page, errors
     finally:
         context.close()
 
 
 @contextmanager
 def answered(
-    page: Page, method: str, status: int, holding: str = "", *, path: str = ""
+    page: Page, method: str, status: int, containing: str = "", *, path: str = ""
 ) -> Iterator[None]:
-    """Ends when the server has answered such a request, whose body holds this text.
+    """Waits for the response to a request with this method and path and this text in its body.
 
-    What it did can be read from then on.
+    After it the effect of the request can be read.
     """
 
-    def is_wanted(response: Response) -> bool:
-        asked = response.request
-        is_meant = (asked.method, response.status) == (method, status) and path in asked.url
-        return is_meant and holding in (asked.post_data or "")
+    def is_expected(response: Response) -> bool:
+        request = response.request
+        is_match = (request.method, response.status) == (method, status) and path in request.url
+        return is_match and containing in (request.post_data or "")
 
-    with page.expect_response(is_wanted):
+    with page.expect_response(is_expected):
         yield
 
 
-class Wire:
-    """What a page sends, where a test stands between it and its server.
+class Network:
+    """Intercepts the requests of a page.
 
-    It is done in the page: a browser that is told to intercept lets some requests slip through
-    that follow at once. What is said here ends with the page.
+    The page itself does it: the interception of the browser misses some requests that follow
+    immediately. The rules are lost when the page is reloaded.
     """
 
     def __init__(self, page: Page) -> None:
@@ -102,41 +102,41 @@ class Wire:
         headers: dict[str, str] | None = None,
         times: int | None = None,
     ) -> None:
-        """Answers requests for paths that match, so many times or always."""
+        """Answers requests whose path matches, `times` times or always."""
         rule = {"does": "answer", "status": status, "body": body, "headers": headers or {}}
         self._add(path, rule | {"times": times})
 
-    def cut(self, path: str) -> None:
-        """Requests find no server."""
-        self._add(path, {"does": "cut"})
+    def fail(self, path: str) -> None:
+        """Lets requests fail as if there were no server."""
+        self._add(path, {"does": "fail"})
 
     def hold(self, path: str, method: str | None = None) -> None:
-        """Requests wait until all is restored."""
+        """Lets requests wait for `restore`."""
         self._add(path, {"does": "hold", "method": method})
 
     def restore(self) -> None:
-        """Requests reach the server again, also those that were held."""
-        self._page.evaluate("wire.restore()")
+        """Removes all rules; waiting requests reach the server."""
+        self._page.evaluate("network.restore()")
 
     def wait(self) -> None:
-        """Until a request has met one of these."""
-        self._page.wait_for_function("wire.met.length > 0")
+        """Waits until a request was intercepted."""
+        self._page.wait_for_function("network.intercepted.length > 0")
 
     @property
-    def met(self) -> list[str]:
-        """The methods of those that have."""
-        found: list[str] = self._page.evaluate("wire.met")
-        return found
+    def intercepted(self) -> list[str]:
+        """The methods of the requests that were intercepted."""
+        methods: list[str] = self._page.evaluate("network.intercepted")
+        return methods
 
     def _add(self, path: str, rule: dict[str, object]) -> None:
-        self._page.evaluate("rule => wire.add(rule)", {"path": path} | rule)
+        self._page.evaluate("rule => network.add(rule)", {"path": path} | rule)
 
 
-_WIRE: Final = """
+_INTERCEPT: Final = """
 const send = window.fetch;
 let rules = [];
-window.wire = {
-    met: [],
+window.network = {
+    intercepted: [],
     add(rule) {
         rule.gate = new Promise((resolve) => { rule.open = resolve });
         rules.push(rule);
@@ -153,9 +153,9 @@ window.fetch = async (path, options = {}) => {
         && (each.method ?? method) === method && each.times !== 0);
     if (!rule) return send(path, options);
     if (rule.times) rule.times -= 1;
-    wire.met.push(method);
+    network.intercepted.push(method);
     if (rule.does === "answer") return new Response(rule.body, rule);
-    if (rule.does === "cut") throw new TypeError("no server");
+    if (rule.does === "fail") throw new TypeError("no server");
     await new Promise((resolve, reject) => {
         rule.gate.then(resolve);
         signal?.addEventListener("abort", () => reject(signal.reason));

@@ -1,6 +1,6 @@
-"""Every page of the portal with something to see on it, for the tests and for the documentation.
+"""Every page of the portal with example data, for the tests and for the documentation.
 
-`python -m tests.portal.scenes docs/images` makes the pictures again.
+`python -m tests.portal.screens docs/images` regenerates the images of the documentation.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from playwright.sync_api import Page, expect
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.store.sqlite import indexes
-from tests.portal.browsing import DESKTOP, PHONE, browser, tab
+from tests.portal.browser import DESKTOP, PHONE, browser, tab
 from tests.support.raw import RawClient
 from tests.support.running import running
 
-NOON: Final = 1_935_576_000  # 2031-05-03 12:00 UTC, where the clock of the pictures stands
+NOON: Final = 1_935_576_000  # 2031-05-03 12:00 UTC, the time on the images
 _NAMES: Final = ("ada", "bela", "chioma", "dmitri", "eirini", "farid", "grete", "hiro")
 
 
 def stock(raw: RawClient, clock: MovableClock) -> None:
-    """A shop whose items end at all kinds of times, seen at NOON."""
+    """Creates a shop whose items expire at different times after NOON."""
     clock.freeze()
     clock.set(NOON - 3450)
     _create(raw, "/dbs", {"id": "shop"})
@@ -70,12 +70,12 @@ def _container(raw: RawClient, database: str, name: str, path: str, ttl: int | N
     _create(raw, f"/dbs/{database}/colls", body)
 
 
-def _item(raw: RawClient, place: str, body: Any, key: str) -> None:
-    database, container = place.split("/")
-    _create(raw, f"/dbs/{database}/colls/{container}/docs", body, pk=json.dumps([key]))
+def _item(raw: RawClient, container: str, body: Any, key: str) -> None:
+    database, name = container.split("/")
+    _create(raw, f"/dbs/{database}/colls/{name}/docs", body, pk=json.dumps([key]))
 
 
-# Each scene starts on a fresh page that is signed in, and leaves it ready to be looked at.
+# Each function starts after signing in and opens one page of the portal.
 
 
 def overview(page: Page) -> None:
@@ -89,7 +89,7 @@ def database(page: Page) -> None:
 
 def items(page: Page) -> None:
     visit(page, "shop/sessions/items")
-    page.get_by_role("button", name="Ends in").click()
+    page.get_by_role("button", name="Expires in").click()
     expect(page.get_by_role("row", name="otp-4711")).to_be_visible()
 
 
@@ -111,7 +111,7 @@ def plan(page: Page) -> None:
     query(page)
     page.get_by_role("tab", name="Plan").click()
     expect(page.get_by_text("Metrics of each page")).to_be_visible()
-    expect(page.get_by_text("Asking for the plan")).to_have_count(0)
+    expect(page.get_by_text("Loading the plan")).to_have_count(0)
 
 
 def changes(page: Page) -> None:
@@ -122,13 +122,13 @@ def changes(page: Page) -> None:
 def settings(page: Page) -> None:
     visit(page, "shop/sessions/settings")
     page.get_by_label("Seconds", exact=True).fill("1800")
-    expect(page.get_by_text("If you save this now")).to_be_visible()
+    expect(page.get_by_text("Effect of saving now")).to_be_visible()
 
 
 def lifetimes(page: Page) -> None:
     visit(page, "shop/sessions/lifetimes")
-    page.get_by_label("Width of a bar").select_option("minute")
-    expect(page.get_by_role("group", name="Items and bytes that end")).to_be_visible()
+    page.get_by_label("Bar width").select_option("minute")
+    expect(page.get_by_role("group", name="Items and bytes that expire")).to_be_visible()
 
 
 def clock(page: Page) -> None:
@@ -138,7 +138,7 @@ def clock(page: Page) -> None:
 
 
 def conflict(page: Page) -> None:
-    """Somebody else saves the item that is open here."""
+    """Another client saves the item that is open here."""
     item(page)
     page.get_by_label("Item as JSON").fill(
         '{\n  "id": "otp-4711",\n  "user": "ada",\n  "device": "watch",\n  "ttl": 45\n}'
@@ -153,7 +153,7 @@ def conflict(page: Page) -> None:
         }"""
     )
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Somebody has changed this item")
+    expect(page.get_by_role("dialog")).to_contain_text("Another client has changed this item")
 
 
 def new_container(page: Page) -> None:
@@ -165,11 +165,11 @@ def new_container(page: Page) -> None:
 
 
 def connect(page: Page) -> None:
-    page.get_by_role("button", name="Forget the key").click()
+    page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Account key")).to_be_visible()
 
 
-SCENES: Final[tuple[Callable[[Page], None], ...]] = (
+SCREENS: Final[tuple[Callable[[Page], None], ...]] = (
     overview,
     database,
     items,
@@ -186,36 +186,46 @@ SCENES: Final[tuple[Callable[[Page], None], ...]] = (
 )
 
 
-def visit(page: Page, place: str) -> None:
-    page.evaluate("hash => { location.hash = hash }", f"#/{place}")
+def visit(page: Page, path: str) -> None:
+    page.evaluate("hash => { location.hash = hash }", f"#/{path}")
 
 
-def enter(page: Page, endpoint: str, key: str) -> None:
-    """Signed in, as `perseid portal` does it: the key in the address, for a moment."""
+def path_of(container: str) -> str:
+    """The path of a container in the portal, from /dbs/…/colls/…."""
+    _, _, database, _, name = container.split("/")
+    return f"{database}/{name}"
+
+
+def visit_tab(page: Page, container: str, tab: str) -> None:
+    visit(page, f"{path_of(container)}/{tab}")
+
+
+def sign_in(page: Page, endpoint: str, key: str) -> None:
+    """Signs in as `perseid portal` does: with the key in the address."""
     page.goto(f"{endpoint}_explorer/#key={quote(key, safe='')}")
     expect(page.get_by_role("button", name="Server clock")).to_be_visible()
 
 
 def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    # So small a shop would be scanned; the picture of the plan shows an index.
+    # The plan shows an index; by default such a small container would be scanned.
     setattr(indexes, "LEAST_ITEMS", 20)  # noqa: B010
     time = MovableClock()
-    with running(Settings(memory=True), time) as found, browser() as started:
-        with closing(RawClient(found.endpoint, found.key)) as raw:
+    with running(Settings(memory=True), time) as server, browser() as started:
+        with closing(RawClient(server.endpoint, server.key)) as raw:
             stock(raw, time)
         looks = [("", DESKTOP, False), ("-phone", PHONE, False), ("-dark", DESKTOP, True)]
         for suffix, size, is_dark in looks:
-            for scene in SCENES:
-                if is_dark and scene not in (items, lifetimes):
+            for screen in SCREENS:
+                if is_dark and screen not in (items, lifetimes):
                     continue
-                with tab(started, size=size, is_dark=is_dark) as (page, wrong):
-                    enter(page, found.endpoint, found.key)
-                    scene(page)
+                with tab(started, size=size, is_dark=is_dark) as (page, errors):
+                    sign_in(page, server.endpoint, server.key)
+                    screen(page)
                     page.screenshot(
-                        path=target / f"portal-{scene.__name__.replace('_', '-')}{suffix}.png"
+                        path=target / f"portal-{screen.__name__.replace('_', '-')}{suffix}.png"
                     )
-                    assert not wrong, wrong
+                    assert not errors, errors
 
 
 if __name__ == "__main__":

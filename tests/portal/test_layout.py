@@ -1,4 +1,4 @@
-"""Every page at every width: fits, has names for readers of the screen, works with the keyboard."""
+"""Every page at every width: it fits, has labels for screen readers, works with the keyboard."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.portal.browsing import DESKTOP, PHONE, tab
-from tests.portal.scenes import SCENES, enter, items, stock, visit
+from tests.portal.browser import DESKTOP, PHONE, tab
+from tests.portal.screens import SCREENS, items, sign_in, stock, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -60,36 +60,36 @@ CONTRASTS = """() => {
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Settings]:
     time = MovableClock()
-    with running(Settings(memory=True), time) as found:
-        with closing(RawClient(found.endpoint, found.key)) as raw:
+    with running(Settings(memory=True), time) as server:
+        with closing(RawClient(server.endpoint, server.key)) as raw:
             stock(raw, time)
-        yield found
+        yield server
 
 
 @pytest.mark.parametrize("look", ["desktop", "phone", "dark"])
-def test_every_page_fits_and_can_be_read(shop: Settings, chromium: Browser, look: str) -> None:
+def test_every_page_fits_and_is_readable(shop: Settings, chromium: Browser, look: str) -> None:
     size = PHONE if look == "phone" else DESKTOP
-    with tab(chromium, size=size, is_dark=look == "dark") as (page, wrong):
-        enter(page, shop.endpoint, shop.key)
-        for scene in SCENES:
+    with tab(chromium, size=size, is_dark=look == "dark") as (page, errors):
+        sign_in(page, shop.endpoint, shop.key)
+        for screen in SCREENS:
             visit(page, "")
             leave(page)
-            scene(page)
+            screen(page)
             for check in (NAMELESS, TOO_WIDE, CONTRASTS):
-                assert page.evaluate(check) == [], (scene.__name__, look)
+                assert page.evaluate(check) == [], (screen.__name__, look)
             page.keyboard.press("Escape")
-        assert not wrong
+        assert not errors
 
 
-def test_the_figures_beside_a_long_name_are_seen(shop: Settings, chromium: Browser) -> None:
+def test_figures_next_to_a_long_name_are_visible(shop: Settings, chromium: Browser) -> None:
     name = "n" * 250
     with closing(RawClient(shop.endpoint, shop.key)) as raw:
         key = {"paths": ["/pk"], "kind": "Hash"}
         made = raw.post("/dbs/telemetry/colls", {"id": name, "partitionKey": key})
         assert made.status == 201
         with tab(chromium) as (page, _):
-            enter(page, shop.endpoint, shop.key)
-            expect(page.get_by_role("columnheader", name="To remove")).to_be_in_viewport()
+            sign_in(page, shop.endpoint, shop.key)
+            expect(page.get_by_role("columnheader", name="Pending purge")).to_be_in_viewport()
             figures = page.get_by_role("row", name="shop / sessions").locator(".num")
             boxes = [figure.bounding_box() for figure in figures.all()]
             assert all(box and box["height"] < 45 for box in boxes)  # each on one line
@@ -104,20 +104,22 @@ def test_the_longest_names_fit_on_the_page_of_a_database(
     key = {"paths": ["/customer/identifier/of/the/tenant/" + "x" * 30], "kind": "Hash"}
     with (
         closing(RawClient(shop.endpoint, shop.key)) as raw,
-        tab(chromium, size=size) as (page, wrong),
+        tab(chromium, size=size) as (page, errors),
     ):
         assert raw.post("/dbs", {"id": name}).status == 201
         body = {"id": "c" * 255, "partitionKey": key, "defaultTtl": 3600}
         assert raw.post(f"/dbs/{name}/colls", body).status == 201
-        enter(page, shop.endpoint, shop.key)
+        sign_in(page, shop.endpoint, shop.key)
         visit(page, name)
         expect(page.get_by_text("1 hour")).to_be_in_viewport(ratio=1)
         assert page.evaluate(TOO_WIDE) == []
-        assert not wrong
+        assert not errors
         assert raw.delete(f"/dbs/{name}").status == 204
 
 
-def test_equal_ids_in_two_partitions_differ_on_a_phone(shop: Settings, chromium: Browser) -> None:
+def test_equal_ids_in_two_partitions_are_distinguishable_on_a_phone(
+    shop: Settings, chromium: Browser
+) -> None:
     with (
         closing(RawClient(shop.endpoint, shop.key)) as raw,
         tab(chromium, size=PHONE) as (page, _),
@@ -125,7 +127,7 @@ def test_equal_ids_in_two_partitions_differ_on_a_phone(shop: Settings, chromium:
         for user in ("ada", "bela"):
             path, pk = "/dbs/shop/colls/carts/docs", json.dumps([user])
             assert raw.post(path, {"id": "cart", "user": user}, pk=pk).status == 201
-        enter(page, shop.endpoint, shop.key)
+        sign_in(page, shop.endpoint, shop.key)
         visit(page, "shop/carts/items")
         rows = page.get_by_role("rowheader")
         expect(rows).to_have_count(2)
@@ -133,11 +135,11 @@ def test_equal_ids_in_two_partitions_differ_on_a_phone(shop: Settings, chromium:
 
 
 @pytest.mark.parametrize("width", [768, 1060, 1061])
-def test_ids_can_be_read_on_a_tablet_and_in_half_a_window(
+def test_ids_are_readable_on_a_tablet_and_in_half_a_window(
     shop: Settings, chromium: Browser, width: int
 ) -> None:
     with tab(chromium, size={"width": width, "height": 800}) as (page, _):
-        enter(page, shop.endpoint, shop.key)
+        sign_in(page, shop.endpoint, shop.key)
         visit(page, "shop/sessions/items")
         link = page.get_by_role("link", name="session-039")
         assert page.evaluate(CUT_OFF, link.element_handle()) == 0
@@ -151,7 +153,7 @@ def test_ids_can_be_read_on_a_tablet_and_in_half_a_window(
 
 
 def leave(page: Page) -> None:
-    """Lets go of what the scene before has typed."""
+    """Discards the unsaved text of the previous screen."""
     expect(page.get_by_role("heading", name="Overview").or_(question(page))).to_be_visible()
     if question(page).is_visible():
         question(page).click()
@@ -162,8 +164,8 @@ def question(page: Page) -> Locator:
 
 
 def test_the_drawer_on_a_phone(shop: Settings, chromium: Browser) -> None:
-    with tab(chromium, size=PHONE) as (page, wrong):
-        enter(page, shop.endpoint, shop.key)
+    with tab(chromium, size=PHONE) as (page, errors):
+        sign_in(page, shop.endpoint, shop.key)
         menu = page.get_by_role("button", name="Databases")
         menu.click()
         page.get_by_role("button", name="Containers of shop").click()
@@ -176,14 +178,12 @@ def test_the_drawer_on_a_phone(shop: Settings, chromium: Browser) -> None:
         page.get_by_role("link", name="otp-4711").click()
         page.get_by_role("button", name="Back to the list").click()
         expect(page.get_by_role("link", name="otp-4711")).to_be_visible()
-        assert not wrong
+        assert not errors
 
 
-def test_an_item_is_reached_and_saved_with_the_keyboard_alone(
-    shop: Settings, chromium: Browser
-) -> None:
-    with tab(chromium) as (page, wrong):
-        enter(page, shop.endpoint, shop.key)
+def test_an_item_is_opened_and_saved_with_the_keyboard(shop: Settings, chromium: Browser) -> None:
+    with tab(chromium) as (page, errors):
+        sign_in(page, shop.endpoint, shop.key)
         items(page)
         press_until(page, "Tab", "otp-4711")
         page.keyboard.press("Enter")
@@ -192,14 +192,14 @@ def test_an_item_is_reached_and_saved_with_the_keyboard_alone(
         press_until(page, "Tab", "Item as JSON")
         page.keyboard.press("Control+s")
         expect(page.get_by_text("Saved")).to_be_visible()
-        assert not wrong
+        assert not errors
 
 
 def press_until(page: Page, key: str, name: str) -> None:
-    """Presses a key until what has the focus has that name; each stop must be seen."""
+    """Presses a key until an element of that name has the focus, which must always be visible."""
     for _ in range(120):
         page.keyboard.press(key)
-        found, style = page.evaluate(
+        focused, style = page.evaluate(
             """() => {
                 const node = document.activeElement;
                 const marked = node.matches("textarea") ? node.parentElement : node;
@@ -207,7 +207,7 @@ def press_until(page: Page, key: str, name: str) -> None:
                 return [name, getComputedStyle(marked).outlineStyle];
             }"""
         )
-        assert style != "none", f"no visible focus on {found}"
-        if found == name:
+        assert style != "none", f"no visible focus on {focused}"
+        if focused == name:
             return
     pytest.fail(f"{name} is not reached with {key}")

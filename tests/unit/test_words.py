@@ -1,0 +1,164 @@
+"""Source, documentation, portal and `--help` do without the words that docs/glossary.md bans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from perseid.commands.cli import main
+
+ROOT: Final = Path(__file__).parents[2]
+GLOSSARY: Final = ROOT / "docs" / "glossary.md"
+
+# Files that are being rewritten. A glob goes as soon as its files have no banned word.
+EXCEPTIONS: Final = (
+    "src/perseid/*.py",
+    "src/perseid/commands/**/*",
+    "src/perseid/query/**/*",
+    "src/perseid/service/**/*",
+    "src/perseid/start_file/**/*",
+    "src/perseid/store/**/*",
+    "examples/**/*",
+    "docs/access.md",
+    "docs/change-feed.md",
+    "docs/cli.md",
+    "docs/init.md",
+    "docs/migrating.md",
+    "docs/operations.md",
+    "docs/pytest.md",
+    "docs/query.md",
+    "docs/recipes.md",
+    "tests/**/*",
+)
+HELP_EXCEPTIONS: Final = frozenset(
+    {
+        "perseid serve",
+        "perseid ttl", "perseid ttl drain", "perseid ttl explain", "perseid ttl forecast",
+        "perseid ttl status",
+    }
+)  # fmt: skip
+
+# Released migrations never change, and neither does the data that tests upgrade with them.
+FROZEN: Final = (
+    "src/perseid/store/sqlite/migrations.py",
+    "src/perseid/store/postgres/migrations.py",
+    "tests/upgrade/**/*",
+)
+CHECKED: Final = (
+    "*.md", "Makefile", "Dockerfile", "pyproject.toml", ".pre-commit-config.yaml", ".ci/*",
+    "bench/**/*", "docs/**/*", "examples/**/*", "src/**/*", "tests/**/*",
+)  # fmt: skip
+SUFFIXES: Final = {
+    "",
+    ".css",
+    ".html",
+    ".js",
+    ".md",
+    ".mjs",
+    ".py",
+    ".sql",
+    ".svg",
+    ".toml",
+    ".yaml",
+}
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def words(text: str) -> str:
+    """The words of a text in lower case, with spaces around them; identifiers are taken apart."""
+    return f" {' '.join(_WORD.findall(text)).lower()} "
+
+
+def glossary() -> str:
+    return GLOSSARY.read_text()
+
+
+def banned() -> dict[str, str]:
+    """What to say instead of each banned word, which is spelt as `words` does."""
+    section = glossary().partition("\n## Banned words\n")[2].partition("\n## ")[0]
+    replacements = {}
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            _, terms, replacement, _ = line.split("|")
+            for term in re.findall(r"`([^`]+)`", terms):
+                replacements[words(term)] = replacement.strip()
+    return replacements
+
+
+BANNED: Final = banned()
+
+
+def paths(globs: Sequence[str]) -> set[Path]:
+    return {path for glob in globs for path in ROOT.glob(glob)}
+
+
+def checked_files(globs: Sequence[str]) -> list[Path]:
+    return sorted(
+        path
+        for path in paths(globs) - paths(FROZEN)
+        if path.is_file() and path.suffix in SUFFIXES and "node_modules" not in path.parts
+    )
+
+
+def text_of(path: Path) -> str:
+    if path == GLOSSARY:
+        return glossary().partition("\n## Banned words\n")[0]
+    return path.read_text()
+
+
+def problems_of(path: Path) -> list[str]:
+    name = str(path.relative_to(ROOT))
+    return [*problems(name, name), *problems(text_of(path), name)]
+
+
+def problems(text: str, name: str) -> Iterator[str]:
+    all_words = words(text)
+    for term, replacement in BANNED.items():
+        if term not in all_words:
+            continue
+        lines = [str(n) for n, line in enumerate(text.splitlines(), 1) if term in words(line)]
+        # A phrase may be on two lines.
+        yield f"{name}:{','.join(lines) or '?'}: '{term.strip()}'; say: {replacement}"
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for word, child in command.commands.items():
+            yield from commands(child, f"{name} {word}")
+
+
+COMMANDS: Final = dict(commands(main, "perseid"))
+
+
+def test_the_glossary_has_banned_words() -> None:
+    assert len(BANNED) > 20
+
+
+def test_identifiers_are_taken_apart() -> None:
+    assert words("putIfAbsent, is_live; HTTPStore2") == " put if absent is live http store 2 "
+
+
+def test_files_have_no_banned_words() -> None:
+    exceptions = paths(EXCEPTIONS)
+    files = [path for path in checked_files(CHECKED) if path not in exceptions]
+    assert [problem for path in files for problem in problems_of(path)] == []
+
+
+@pytest.mark.parametrize("glob", EXCEPTIONS)
+def test_exceptions_are_still_needed(glob: str) -> None:
+    assert any(problems_of(path) for path in checked_files([glob])), "remove it from EXCEPTIONS"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_no_banned_words(name: str) -> None:
+    shown = CliRunner().invoke(COMMANDS[name], ["--help"], prog_name=name)
+    assert shown.exit_code == 0
+    listed = list(problems(shown.stdout, f"{name} --help"))
+    assert bool(listed) == (name in HELP_EXCEPTIONS), listed
