@@ -14,9 +14,9 @@ from perseid.errors import BadRequest, QueryError
 from perseid.query.binder import Definition, bind
 from perseid.query.executor import (
     Collector,
+    CompiledPaging,
     CompiledQuery,
     Execution,
-    Paging,
     compile_program,
     evaluate_row_independent,
     offset_limit,
@@ -31,9 +31,9 @@ from perseid.query.parser import parse, parse_condition
 __all__ = [
     "CallContext",
     "Collector",
+    "CompiledPaging",
     "CompiledQuery",
     "Execution",
-    "Paging",
     "compile_condition",
     "compile_query",
     "evaluate_row_independent",

@@ -52,7 +52,7 @@ _TIE_BREAKER: Final = struct.Struct(">QI")
 
 # STREAM: rows in the order of the documents. SORT: the rows of single documents, sorted. WHOLE: no
 # row is known before the last document has been read.
-Paging: TypeAlias = OneOf["STREAM", "SORT", "WHOLE"]
+CompiledPaging: TypeAlias = OneOf["STREAM", "SORT", "WHOLE"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class CompiledQuery:
     bound: BoundQuery
     parameters: Mapping[str, int]
     streaming: bool
-    paging: Paging
+    paging: CompiledPaging
     gives_items: bool
     row_independent: Mapping[Expr, Fn]
     depends_on_time: bool
@@ -381,7 +381,7 @@ def _is_streaming(query: BoundQuery) -> bool:
     return not query.has_offset_or_limit and _paging(query) == "STREAM"
 
 
-def _paging(query: BoundQuery) -> Paging:
+def _paging(query: BoundQuery) -> CompiledPaging:
     if query.is_grouped or query.distinct or not reads_documents(query):
         return "WHOLE"
     return "SORT" if query.order_by else "STREAM"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from perseid.conditions import Order, PropertyPath
-from perseid.query.executor import CompiledQuery, offset_limit
-from perseid.query.executor import Paging as CompiledPaging
+from perseid.query.executor import CompiledPaging, CompiledQuery, offset_limit
 from perseid.query.nodes import Node
 from perseid.query.planner import tree
 from perseid.query.planner.filters import PushedFilter

@@ -3,7 +3,7 @@
 jsonb keeps numbers as decimals of any length, the language knows 64-bit integers and doubles. They
 compare alike when each number of the copy is one that the language has: then decimals are equal,
 smaller or larger exactly when the values are. Rare numbers need another spelling for that; the
-text that clients get is stored beside the copy, as it was sent.
+text that clients get is stored next to the copy, as it was sent.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS, VERSION
 from perseid.store.sql import candidates, scope
 from perseid.store.sql.candidates import IndexCandidate
-from perseid.store.sql.pages import PageBuilder
+from perseid.store.sql.pages import RowPageBuilder
 from perseid.store.types import NOT_ORDERED, Search, SearchPage
 from perseid.ttl import LIVE_SQL
 
@@ -96,7 +96,7 @@ async def _check_catalog_version(source: QueryTarget, db: DatabaseConnection) ->
 
 async def scan_items(source: QueryTarget, search: Search) -> SearchPage:
     """A page of live items in the order of their numbers, which is range after range."""
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     for part in _parts(source.container, search):
         sql, values = scope_of(source.container, search._replace(range_index=part))
         if not await _fill(source, page, _listing_sql(_where(sql, search)), values):
@@ -110,7 +110,7 @@ async def search_by_index(
     """A page of the items that meet the condition, found by the index of a candidate."""
     sql, values = candidate_scope(source.container, search, candidate_sql(candidate))
     if candidate.selectivity == "value":
-        page = PageBuilder(search)
+        page = RowPageBuilder(search)
         listing = _listing_sql(_where(sql, search))
         return SearchPage(page.rows, not await _fill(source, page, listing, values))
     most = candidates.MAX_INDEXED_ITEMS
@@ -156,7 +156,7 @@ async def ordered_search(source: QueryTarget, search: Search, order: Order) -> S
         is_number = start.rank == NUMBER
         values["start_value"] = as_numeric(start.value) if is_number else start.value
         values["start_number"] = start.number
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     values |= {"limit": page.rows_to_fetch, "room": page.room}
     for *columns, rank, measure, head in await fetch(
         source, _ordered_search_sql(order, _where(sql, search)), values
@@ -196,7 +196,9 @@ async def combinations(
         await _check_catalog_version(source, db)
 
 
-async def _fill(source: QueryTarget, page: PageBuilder, sql: str, values: dict[str, Any]) -> bool:
+async def _fill(
+    source: QueryTarget, page: RowPageBuilder, sql: str, values: dict[str, Any]
+) -> bool:
     """False if the page is full and there is more."""
     rest = {"limit": page.rows_to_fetch, "room": page.room}
     return not page.fill(await fetch(source, sql, values | rest)).has_more
@@ -204,7 +206,7 @@ async def _fill(source: QueryTarget, page: PageBuilder, sql: str, values: dict[s
 
 async def _pick(source: QueryTarget, search: Search, numbers: Sequence[int]) -> SearchPage:
     """The first of the numbered items that meet the condition."""
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     step = search.limit + 1
     for part, members in itertools.groupby(numbers, lambda number: number >> RANGE_SHIFT):
         wanted = list(members)

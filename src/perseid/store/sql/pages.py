@@ -17,7 +17,7 @@ def complete_page(search: Search, rows: list[Row]) -> SearchPage | None:
     return SearchPage(shown, len(rows) > len(shown))
 
 
-class PageBuilder:
+class RowPageBuilder:
     """A page under construction: takes its first row in any case, more while there is room."""
 
     __slots__ = ("_limit", "room", "rows")

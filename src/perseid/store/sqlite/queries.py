@@ -13,7 +13,7 @@ from perseid.conditions import Order, OrderPosition, PropertyPath
 from perseid.model import Container, Row
 from perseid.store.sql.candidates import IndexCandidate, required_ids
 from perseid.store.sql.choose_access import Access, choose_access, only_candidate
-from perseid.store.sql.pages import PageBuilder, complete_page
+from perseid.store.sql.pages import RowPageBuilder, complete_page
 from perseid.store.sql.range_state import RangeState, container_state
 from perseid.store.sqlite import group_counts, searches
 from perseid.store.sqlite.indexes import IndexDropped, PropertyIndexes
@@ -217,7 +217,7 @@ class SqliteQueries:
             and (whole := complete_page(search, cast("list[Row]", known))) is not None
         ):
             return whole
-        page = PageBuilder(search)
+        page = RowPageBuilder(search)
         for each, row in zip(numbers, known, strict=True):
             if row is None:
                 row = Row._make(db.execute(_row_sql(number), (each,)).get)  # noqa: PLW2901

@@ -9,7 +9,7 @@ import apsw
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store.sql import scope
 from perseid.store.sql.candidates import required_ids
-from perseid.store.sql.pages import PageBuilder
+from perseid.store.sql.pages import RowPageBuilder
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql
 from perseid.store.types import Search, SearchPage
 from perseid.ttl import LIVE_ALTERNATIVES_SQL, LIVE_SQL
@@ -30,7 +30,7 @@ def scan_items(db: apsw.Connection, number: int, search: Search) -> SearchPage:
     expiry find the next live item.
     """
     sql, values = _search_sql(number, search)
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     may_skip = not search.cutoff.expires_nothing and search.pk_prefix is None
     skips = _MAX_SKIPS if may_skip else 0
     while True:

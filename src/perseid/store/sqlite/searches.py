@@ -23,7 +23,7 @@ from perseid.conditions import (
 )
 from perseid.store.sql import candidates
 from perseid.store.sql.candidates import IndexCandidate
-from perseid.store.sql.pages import PageBuilder
+from perseid.store.sql.pages import RowPageBuilder
 from perseid.store.sqlite.conditions_sql import (
     bindings,
     condition_sql,
@@ -73,7 +73,7 @@ def search_by_index(
         scope, values = _conditions(number, search)
         rest = None if condition is candidate.term else condition
         sql = _search_by_index_sql(COLUMNS, number, rest, candidate, index, scope)
-        return PageBuilder(search).fill(db.execute(sql, values))
+        return RowPageBuilder(search).fill(db.execute(sql, values))
     numbers = find(db, number, search, candidate, index)
     if numbers is None:
         return scan_items(db, number, search)
@@ -132,7 +132,7 @@ def _pick(
         f" CROSS JOIN visible_{number} ON number = wanted WHERE {where}"
     )
     values = bindings(search.where)
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     step = search.limit + 1
     for first in range(0, len(numbers), step):
         values["numbers"] = orjson.dumps(numbers[first : first + step]).decode()
@@ -151,7 +151,7 @@ def ordered_search(
     """The next items in the order of a property."""
     scope, values = _conditions(number, search)
     condition = None if search.where is None else search.where.condition
-    page = PageBuilder(search)
+    page = RowPageBuilder(search)
     for step, fixed_columns, bound in _index_ranges(order, search.start):
         sql = _ordered_search_sql(
             COLUMNS, number, order, index, step, fixed_columns, condition, scope
