@@ -157,7 +157,7 @@ def test_the_sweep_removes_exactly_the_dead(data: Path) -> None:
         found = server.raw.get("/_perseid/metrics.json").json["containers"][0]
         assert (found["live"]["items"], found["pendingPurge"]["items"]) == (EACH, 0)
         assert found["purgedTotal"] == EACH  # each was removed once, over all runs
-        assert server.end(signal.SIGTERM) == 0
+        assert server.stop(signal.SIGTERM)[0] == 0
     assert dead_left(file) == 0
     assert file.stat().st_size < 0.6 * full
 
