@@ -24,6 +24,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(path.name for path in SOURCES.glob("*.test.mjs"))
 # Files that need a server of their own.
 SERVERS = {"throttling.test.mjs": Settings(memory=True, enforce_throughput=True)}
+pytestmark = pytest.mark.xdist_group("javascript")  # one process installs the packages
 INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
 
 
@@ -58,7 +59,7 @@ def test_javascript(file: str, node: str, workspace: Path, request: pytest.Fixtu
             "PERSEID_KEY": settings.key,
             "PERSEID_GOLDEN": str(GOLDEN),
         }
-        _run([node, "--test", "--test-reporter=spec", file], workspace, variables, seconds=120)
+        _run([node, "--test-reporter=spec", file], workspace, variables, seconds=120)
 
 
 def _packages() -> Path:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -17,7 +13,6 @@ import apsw
 import orjson
 import pytest
 
-import perseid
 from perseid import ids, partition
 from perseid.clock import MovableClock
 from perseid.config import Settings
@@ -30,9 +25,8 @@ from perseid.service.resources import containers, databases
 from perseid.store.sqlite.files import DATABASE_FILE
 from perseid.store.types import Decision, PurgedItem, PurgeRequest, PurgeResult, Put, View
 from tests.support.builders import PARTITION_KEY
+from tests.support.processes import ServerProcess, server_process
 from tests.support.raw import RawClient
-from tests.support.running import free_port
-from tests.support.stores import flags
 
 PATIENCE = 60.0  # seconds until a test gives up waiting: a machine may be busy
 BATCH = 250
@@ -87,45 +81,11 @@ async def stock(account: Account, container: Container, kept: Sequence[Kept]) ->
     await asyncio.gather(*map(write, range(0, len(kept), BATCH)))
 
 
-class Process:
-    """`perseid serve` in a process of its own, with a clock that can be moved."""
-
-    def __init__(self, settings: Settings, *options: str) -> None:
-        port = free_port()
-        source = str(Path(perseid.__file__).parents[1])
-        path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "perseid", "serve", *flags(settings)),
-                *("--port", str(port), "--test-clock", *options),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": path},
-        )
-        assert self._process.stdout is not None
-        if not any("is ready" in line for line in self._process.stdout):
-            raise AssertionError(f"the server ended with {self._process.wait()}")
-        self.raw = RawClient(f"http://127.0.0.1:{port}/")
-
-    def end(self, how: signal.Signals) -> int:
-        """Sends a signal and waits; the exit code."""
-        self.raw.close()
-        self._process.send_signal(how)
-        code = self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return code
-
-
 @contextmanager
-def process(settings: Settings, *options: str) -> Iterator[Process]:
-    """A server that is killed with the block, if it has not been before."""
-    found = Process(settings, *options)
-    try:
-        yield found
-    finally:
-        found.end(signal.SIGKILL)
+def process(settings: Settings, *options: str) -> Iterator[ServerProcess]:
+    """A server process with a clock that can be moved."""
+    with server_process(settings, "--test-clock", *options) as server:
+        yield server
 
 
 def until(is_done: Callable[[], bool]) -> float:

@@ -274,7 +274,7 @@ def test_exactly_one_record_for_each_death_across_kills(place: Place) -> None:
         ]
         assert all(change["metadata"]["timeToLiveExpired"] for change in found)
         assert drain_feed(server.raw, "/dbs/d/colls/c", ALL, end)[0] == []
-        assert server.end(signal.SIGTERM) == 0
+        assert server.stop(signal.SIGTERM)[0] == 0
     with process(settings, *pace) as server:
         again, _ = drain_feed(
             server.raw, "/dbs/d/colls/c", ALL, etag, **{"x-ms-max-item-count": "1000"}

@@ -1,95 +1,47 @@
-"""A real server process, killed and stopped: what it acknowledged is there when it comes back."""
+"""Server processes that are killed and stopped: every acknowledged write exists after a restart.
+
+A server that only prepares or checks data runs in the process of the tests, which is faster.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
-import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-import perseid
 from perseid.config import Settings
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import PARTITION_KEY, create_container
+from tests.support.processes import ServerProcess, environment, server_process
 from tests.support.raw import RawClient, Reply
 from tests.support.running import free_port
-from tests.support.stores import Place, Stores, flags
+from tests.support.servers import serving
+from tests.support.stores import Place, Stores
 
 CLIENTS = 8
-# A front end on PostgreSQL has nothing of its own that a kill could damage.
+# A server process on PostgreSQL has no data of its own that a kill could damage.
 KILLS = {"sqlite": 20, "postgres": 3, "citus": 3}
 DOCS = "/dbs/d/colls/c/docs"
 ONCE = pytest.mark.only_on("sqlite", reason="which signal it was is not the store's business")
-
-
-# A server of its own ----------------------------------------------------------------------------
-
-
-@dataclass
-class Process:
-    """`perseid serve` on data that outlives it."""
-
-    child: subprocess.Popen[str]
-    endpoint: str
-
-    def client(self) -> RawClient:
-        return RawClient(self.endpoint)
-
-    def end(self, how: signal.Signals) -> tuple[int, str]:
-        """Sends the signal and waits; exit code and what was still said."""
-        self.child.send_signal(how)
-        said, _ = self.child.communicate(timeout=60)
-        return self.child.returncode, said
-
-
-@contextmanager
-def serving(data: Settings, *options: str) -> Iterator[Process]:
-    """A server that has said that it is ready; killed at the end unless it ended before."""
-    port = free_port()
-    command = [sys.executable, "-m", "perseid", "serve", *flags(data), "--port", str(port)]
-    home = str(Path(perseid.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
-    with subprocess.Popen(
-        [*command, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path},
-    ) as child:
-        try:
-            assert child.stdout is not None
-            heard = list(itertools.takewhile(lambda line: "Ctrl-C" not in line, child.stdout))
-            assert child.poll() is None, "".join(heard)
-            assert any("is ready" in line for line in heard)
-            yield Process(child, f"http://127.0.0.1:{port}/")
-        finally:
-            child.kill()
 
 
 @pytest.fixture
 def data(place: Place) -> Settings:
     """Says where the database `d` and its container `c` are kept."""
     kept = place.lasting()
-    with serving(kept) as server:
-        client = server.client()
-        assert client.post("/dbs", {"id": "d"}).status == 201
-        body = {"id": "c", "partitionKey": PARTITION_KEY}
-        assert client.post("/dbs/d/colls", body).status == 201
-        client.close()
-        assert server.end(signal.SIGTERM)[0] == 0
+    with serving(kept) as raw:
+        assert raw.post("/dbs", {"id": "d"}).status == 201
+        create_container(raw, "/dbs/d")
     return kept
 
 
@@ -110,7 +62,7 @@ class Stream:
     surprises: list[Reply] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, server: Process, target: int, how: signal.Signals) -> None:
+    def run(self, server: ServerProcess, target: int, how: signal.Signals) -> None:
         target += len(self.acknowledged)
         clients = [
             threading.Thread(target=self._create, args=(server, target, how))
@@ -121,8 +73,8 @@ class Stream:
         for client in clients:
             client.join()
 
-    def _create(self, server: Process, target: int, how: signal.Signals) -> None:
-        client = server.client()
+    def _create(self, server: ServerProcess, target: int, how: signal.Signals) -> None:
+        client = RawClient(server.endpoint)
         try:
             while True:
                 item_id, body = self._item()
@@ -151,10 +103,9 @@ class Stream:
                 self.surprises.append(reply)
             return len(self.acknowledged)
 
-    def check(self, server: Process) -> None:
-        """Everything acknowledged is there, and everything there is whole."""
+    def check(self, client: RawClient) -> None:
+        """Every acknowledged item exists, and every item that exists is complete."""
         assert self.surprises == []
-        client = server.client()
         found = {item["id"]: item for item in feed(client, DOCS)}
         lost = self.acknowledged.keys() - found.keys()
         assert not lost
@@ -166,7 +117,6 @@ class Stream:
         highest = max(int(reply.headers["lsn"]) for reply in self.acknowledged.values())
         reply = client.get(DOCS, count="1")
         assert int(reply.headers["lsn"]) >= highest
-        client.close()
 
 
 def feed(client: RawClient, path: str, **headers: str) -> Iterator[Any]:
@@ -191,13 +141,13 @@ def test_kill_9(stores: Stores, data: Settings) -> None:
     random = Random(9)
     stream = Stream(random)
     for _ in range(KILLS[stores.name]):
-        with serving(data, "--durability", "full") as server:
+        with server_process(data, "--durability", "full") as server:
             if stream.acknowledged:
-                stream.check(server)
+                stream.check(server.raw)
             stream.run(server, random.randint(1, 150), signal.SIGKILL)
             assert server.child.wait(timeout=60) == -signal.SIGKILL
-    with serving(data) as server:
-        stream.check(server)
+    with serving(data) as raw:
+        stream.check(raw)
     assert len(stream.acknowledged) >= KILLS[stores.name]
 
 
@@ -208,8 +158,8 @@ def test_a_batch_is_whole_or_absent_after_a_kill(data: Settings) -> None:
     acknowledged: set[str] = set()
     lock = threading.Lock()
 
-    def write(server: Process, target: int) -> None:
-        client = server.client()
+    def write(server: ServerProcess, target: int) -> None:
+        client = RawClient(server.endpoint)
         try:
             while True:
                 with lock:
@@ -231,17 +181,15 @@ def test_a_batch_is_whole_or_absent_after_a_kill(data: Settings) -> None:
             client.close()
 
     for _ in range(4):
-        with serving(data, "--durability", "full") as server:
+        with server_process(data, "--durability", "full") as server:
             target = len(acknowledged) + random.randint(1, 40)
             writers = [threading.Thread(target=write, args=(server, target)) for _ in range(4)]
             for writer in writers:
                 writer.start()
             for writer in writers:
                 writer.join()
-    with serving(data) as server:
-        client = server.client()
-        found = Counter(item["id"].partition("-")[0] for item in feed(client, DOCS))
-        client.close()
+    with serving(data) as raw:
+        found = Counter(item["id"].partition("-")[0] for item in feed(raw, DOCS))
     assert acknowledged <= found.keys() <= set(sent)
     assert set(found.values()) == {members}
 
@@ -251,7 +199,7 @@ def test_graceful_stop(data: Settings, how: signal.Signals) -> None:
     """It finishes what it took, says so, and leaves one tidy file."""
     stream = Stream(Random(int(how)))
     for target in (1, 40, 120):
-        with serving(data) as server:
+        with server_process(data) as server:
             stream.run(server, target, how)
             said, _ = server.child.communicate(timeout=60)
             assert server.child.returncode == 0, said
@@ -259,13 +207,13 @@ def test_graceful_stop(data: Settings, how: signal.Signals) -> None:
             assert "Traceback" not in said
         assert not list(data.data.glob("*-wal"))
         assert not list(data.data.glob("*-shm"))
-        with serving(data) as server:
-            stream.check(server)
+        with serving(data) as raw:
+            stream.check(raw)
 
 
 def test_stop_without_clients(data: Settings) -> None:
-    with serving(data) as server:
-        code, said = server.end(signal.SIGTERM)
+    with server_process(data) as server:
+        code, said = server.stop(signal.SIGTERM)
     assert (code, "Stopped" in said) == (0, True)
 
 
@@ -275,41 +223,37 @@ def test_stop_when_nothing_can_be_written(data: Settings) -> None:
     """As on a full disk: what is acknowledged is there, the rest can wait for the next start."""
     import resource
 
-    with serving(data) as server:
-        client = server.client()
+    with server_process(data) as server:
         for each in ("kept", "gone"):
             body = {"id": each, "pk": 1, "text": "x" * 1_000_000}
-            assert client.post(DOCS, body, pk="[1]").status == 201
-        assert client.delete(f"{DOCS}/gone", pk="[1]").status == 204  # leaves space to give back
+            assert server.raw.post(DOCS, body, pk="[1]").status == 201
+        assert (
+            server.raw.delete(f"{DOCS}/gone", pk="[1]").status == 204
+        )  # leaves space to give back
         resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        assert client.delete(f"{DOCS}/kept", pk="[1]").status == 503
-        client.close()
-        code, said = server.end(signal.SIGTERM)
+        assert server.raw.delete(f"{DOCS}/kept", pk="[1]").status == 503
+        code, said = server.stop(signal.SIGTERM)
     assert (code, "Stopped" in said, "Traceback" in said) == (0, True, False), said
-    with serving(data) as server:
-        client = server.client()
-        assert [item["id"] for item in feed(client, DOCS)] == ["kept"]
-        client.close()
+    with serving(data) as raw:
+        assert [item["id"] for item in feed(raw, DOCS)] == ["kept"]
 
 
 @pytest.mark.only_on("sqlite", reason="about the directory")
 def test_one_server_for_a_directory(data: Settings) -> None:
     """The second one says who has it; the first one does not notice."""
-    with serving(data) as server:
+    with server_process(data) as server:
         second = subprocess.run(
             [*server.child.args[:-1], str(free_port())],  # type: ignore[index]
             capture_output=True,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(Path(perseid.__file__).parent.parent)},
+            env=environment(),
             timeout=60,
             check=False,
         )
         assert second.returncode == 1
         assert f"process {server.child.pid}" in second.stderr
         assert "Traceback" not in second.stderr
-        client = server.client()
-        assert client.post(DOCS, {"id": "1", "pk": 1}, pk="[1]").status == 201
-        client.close()
+        assert server.raw.post(DOCS, {"id": "1", "pk": 1}, pk="[1]").status == 201
 
 
 # A restart --------------------------------------------------------------------------------------
@@ -389,18 +333,16 @@ def photograph(client: RawClient) -> dict[str, tuple[bytes, str | None, str | No
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_restart_keeps_everything(data: Settings, how: signal.Signals) -> None:
     rich = "/dbs/d/colls/rich/docs"
-    with serving(data) as server:
-        client = server.client()
+    with server_process(data) as server:
+        client = server.raw
         furnish(client)
         before = photograph(client)
         items = list(feed(client, rich))
         first = client.get(rich, count="7")
         point = client.get(f"{rich}/3", pk='["x",3]')
-        client.close()
-        server.end(how)
+        server.stop(how)
 
-    with serving(data) as server:
-        client = server.client()
+    with serving(data) as client:
         assert photograph(client) == before
         assert list(feed(client, rich)) == items
 
@@ -441,7 +383,6 @@ def test_restart_keeps_everything(data: Settings, how: signal.Signals) -> None:
             assert client.post(path, body).status == 409
         body = {"id": "gone", "partitionKey": PARTITION_KEY}
         assert client.post("/dbs/d/colls", body).status == 201
-        client.close()
 
 
 def lsn_of(token: str | None, part: str) -> int:

@@ -92,7 +92,7 @@ def test_kill_during_the_purge(place: Place) -> None:
         # What the dead held is free, what the living hold is not.
         assert shelf.post(shelf.body("new", mark="d000000")).status == 201
         assert shelf.post(shelf.body("newer", mark="l000000")).status == 409
-        assert server.end(signal.SIGTERM) == 0
+        assert server.stop(signal.SIGTERM)[0] == 0
     assert check_disk_after(examine(settings.data)) == alive + 1
 
 
