@@ -504,7 +504,7 @@ def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
             until(lambda: 0 < backlog(other.raw) < dead)
             # Now that the office is taken, the other one wants it too.
             assert other.raw.post("/_perseid/sweeper/resume", {}).status == 200
-            assert purger.end(signal.SIGKILL) == -signal.SIGKILL
+            assert purger.stop(signal.SIGKILL)[0] == -signal.SIGKILL
         left = backlog(other.raw)
         assert left > 0, "the purge was over before the kill; give it more to do"
         began = time.monotonic()
@@ -516,7 +516,7 @@ def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
         assert other.raw.get(f"{DOCS}/alive", pk='["p"]').status == 200
         figures = other.raw.get("/_perseid/metrics.json").json["containers"][0]
         assert figures["purgedTotal"] == dead
-        assert other.end(signal.SIGTERM) == 0
+        assert other.stop(signal.SIGTERM)[0] == 0
 
 
 def deaths(raw: RawClient, position: str) -> list[str]:
