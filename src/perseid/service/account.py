@@ -16,6 +16,7 @@ from perseid.errors import NOT_WRITTEN_ERRORS, Conflict, StaleCatalog
 from perseid.ids import make_etag
 from perseid.model import Container, StorageUsage
 from perseid.service.catalog import Catalog
+from perseid.service.queries.disconnects import DisconnectWatcher
 from perseid.service.queries.plan_cache import PlanCache
 from perseid.service.throughput.budgets import Budgets
 from perseid.store.protocol import Stores
@@ -47,6 +48,7 @@ class Account:
     pending_audit_counts: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
     plans: PlanCache = field(default_factory=PlanCache)
+    disconnects: DisconnectWatcher = field(default_factory=DisconnectWatcher)
     budgets: Budgets | None = None  # None: throughput is not enforced
 
     def cutoff(self, container: Container, now: float) -> Cutoff:

@@ -83,7 +83,7 @@ async def run_page(
     page = try_first_page(op, bound, scope, page_request)
     if page is not None:
         return page
-    with DisconnectWatch(wait_for_disconnect):
+    with DisconnectWatch(op.account.disconnects, wait_for_disconnect):
         return await build_page(op, bound, scope, page_request)
 
 
