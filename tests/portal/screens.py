@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from perseid.store.sqlite import indexes
+from perseid.store.sql import index_limits
 from tests.portal.browser import DESKTOP, PHONE, browser, tab
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -209,7 +209,7 @@ def sign_in(page: Page, endpoint: str, key: str) -> None:
 def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     # The plan shows an index; by default such a small container would be scanned.
-    setattr(indexes, "LEAST_ITEMS", 20)  # noqa: B010
+    setattr(index_limits, "LEAST_ITEMS", 20)  # noqa: B010
     time = MovableClock()
     with running(Settings(memory=True), time) as server, browser() as started:
         with closing(RawClient(server.endpoint, server.key)) as raw:

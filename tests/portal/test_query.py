@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from perseid.commands.cli import main
 from perseid.config import Settings
-from perseid.store.sqlite import indexes
+from perseid.store.sql import index_limits
 from tests.portal.browser import Network
 from tests.portal.screens import path_of, visit_tab
 from tests.support.raw import RawClient
@@ -117,7 +117,7 @@ def test_an_error_shows_its_position(query_page: Page) -> None:
 def test_the_plan_the_index_and_the_metrics(
     query_page: Page, monkeypatch: pytest.MonkeyPatch, least: int, index: str, examined: str
 ) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", least)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", least)
     run_query(query_page, "SELECT * FROM c WHERE c.n < 10")
     query_page.get_by_role("tab", name="Plan").click()
     expect(query_page.get_by_role("definition")).to_have_text([index, examined, "10"])

@@ -29,7 +29,7 @@ class Engine:
 
 
 # Small containers are searched without indexes; here every path of a filter or an order gets one.
-INDEXED: Final = Engine("indexed", constants={"perseid.store.sqlite.indexes.LEAST_ITEMS": 0})
+INDEXED: Final = Engine("indexed", constants={"perseid.store.sql.index_limits.LEAST_ITEMS": 0})
 PUSHED: Final = Engine("pushed")
 # The evaluator does everything: the store only reads items.
 PLAIN: Final = Engine(

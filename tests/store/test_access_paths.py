@@ -11,9 +11,8 @@ from perseid.conditions import NUMBER, AllOf, Comparison, Condition, Filter, Ord
 from perseid.model import Container
 from perseid.store.postgres import queries as postgres_queries
 from perseid.store.protocol import Stores
-from perseid.store.sql import choose_access
+from perseid.store.sql import choose_access, index_limits
 from perseid.store.sql.choose_access import Access
-from perseid.store.sqlite import indexes
 from perseid.store.sqlite import queries as sqlite_queries
 from perseid.store.types import Decision, Put, Search, View
 from tests.store.rows import Run, row
@@ -66,7 +65,7 @@ def test_a_search_takes_the_access_path_that_is_described(
 
     for module in (sqlite_queries, postgres_queries):
         monkeypatch.setattr(module, "choose_access", recorded)
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     monkeypatch.setattr(choose_access, "SORTED_UP_TO", 10)
     fill(store, container, run)
     where = None if condition is None else Filter(condition, (1,))

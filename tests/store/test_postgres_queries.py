@@ -33,8 +33,7 @@ from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.statements import COLUMNS
 from perseid.store.protocol import Stores
-from perseid.store.sql import candidates
-from perseid.store.sqlite import indexes
+from perseid.store.sql import candidates, index_limits
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import Decision, GroupCount, Put, PutResource, Search, SearchPage, View
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
@@ -246,7 +245,7 @@ def test_both_databases_give_the_same(
     where = None if predicate is None else filter_of(predicate, given_values)
     search = scope._replace(where=where, limit=size[0], max_bytes=size[1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexes, "LEAST_ITEMS", least)
+        patch.setattr(index_limits, "LEAST_ITEMS", least)
         patch.setattr(candidates, "MAX_INDEXED_ITEMS", 3)
         container = pair.fill(rows)
         run, sqlite, postgres = pair.run, pair.sqlite, pair.postgres
@@ -510,7 +509,7 @@ def test_an_index_that_fails_leaves_nothing_behind(
         # It is not tried again at once.
         assert (await queries.search(container, search)).rows
         assert await indexes_of(pair.pool, container) == []
-        monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
+        monkeypatch.setattr(index_limits, "RETRY_DELAY", 0)
         assert (await queries.search(container, search)).rows
         assert [is_valid for _, is_valid in await indexes_of(pair.pool, container)] == [True]
         await queries.close()

@@ -13,8 +13,7 @@ from perseid.clock import MovableClock
 from perseid.errors import InsufficientStorage
 from perseid.query import CallContext, compile_query, run
 from perseid.service.queries.pages import builder
-from perseid.store.sql import candidates
-from perseid.store.sqlite import indexes
+from perseid.store.sql import candidates, index_limits
 from perseid.store.sqlite.queries import SqliteQueries
 from tests.support.raw import RawClient
 from tests.support.running import running
@@ -27,7 +26,7 @@ CONTAINER = "/dbs/shop/colls/things"
 
 @pytest.fixture(autouse=True)
 def _index_small_containers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 20)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 20)
 
 
 @pytest.fixture
@@ -295,7 +294,7 @@ def test_explain_in_an_unknown_container(shop: RawClient) -> None:
 
 
 def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", COUNT + 1)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", COUNT + 1)
     assert analyze(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
 
 
@@ -338,7 +337,7 @@ def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch
         analyze(client, "SELECT * FROM c WHERE c.n = 7")
         client.close()
     # No new ones from here on.
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 10**9)
     with running(settings) as started:
         client = RawClient(started.endpoint)
         assert analyze(client, "SELECT * FROM c WHERE c.n = 8")["index"] == "/n/?"
@@ -347,10 +346,10 @@ def test_indexes_survive_a_restart(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_least_used_index_makes_way(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "MOST_INDEXES", 2)
+    monkeypatch.setattr(index_limits, "MOST_INDEXES", 2)
     for path in ("n", "id", "n", "even"):
         analyze(shop, f"SELECT * FROM c WHERE c.{path} = true")
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 10**9)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 10**9)
     assert analyze(shop, "SELECT * FROM c WHERE c.n = 1")["access"] == "index"
     assert analyze(shop, "SELECT * FROM c WHERE c.even = true")["access"] == "index"
     assert analyze(shop, "SELECT * FROM c WHERE c.id = 't01'")["access"] == "scan"

@@ -18,8 +18,8 @@ from perseid.model import RANGE_SHIFT, Container, Row
 from perseid.service.catalog import Catalog
 from perseid.service.items import unique_keys
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
-from perseid.store.sqlite.check import RangeContents, Snapshot, snapshot, state_at_rest
 from perseid.store.sqlite.files import DATABASE_FILE
+from perseid.store.sqlite.snapshot import RangeContents, Snapshot, snapshot, state_at_rest
 from perseid.store.types import Resource, StoreError
 
 MAX_PROBLEMS: Final = 20

@@ -68,26 +68,20 @@ class Catalog:
 
     def container(self, database: str, name: str) -> Container:
         """The requested container; 404 if it does not exist."""
-        container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
-            (database, name)
-        )
-        if container is not None:
-            return container
-        resource = self.find("container", self.owner(database).rid, name)
-        if resource is None:
-            raise ResourceNotFound
-        return self._containers[resource.rid]
+        return self._container(database, name, ResourceNotFound)
 
     def container_of_items(self, database: str, name: str) -> Container:
         """The container that holds the requested items; 404/1003 if it does not exist."""
-        container = self._by_name_pair.get((database, name)) or self._by_rid_pair.get(
-            (database, name)
-        )
+        return self._container(database, name, OwnerNotFound)
+
+    def _container(self, database: str, name: str, missing: type[CosmosError]) -> Container:
+        names = (database, name)
+        container = self._by_name_pair.get(names) or self._by_rid_pair.get(names)
         if container is not None:
             return container
         resource = self.find("container", self.owner(database).rid, name)
         if resource is None:
-            raise OwnerNotFound
+            raise missing
         return self._containers[resource.rid]
 
     def find(self, kind: str, parent: str, name: str) -> Resource | None:

@@ -12,6 +12,7 @@ import pytest
 from perseid.conditions import NUMBER, Comparison, Filter, Order
 from perseid.model import Container
 from perseid.store.protocol import Stores
+from perseid.store.sql import index_limits
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import GroupCount, Search
@@ -29,7 +30,7 @@ def test_an_index_that_goes_before_it_is_used(
     store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one took its place, or the indexing policy has changed: it is done without."""
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     path = ("n",)
     search = Search(
         where=Filter(Comparison(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,))
@@ -68,8 +69,8 @@ def test_the_index_that_makes_way_is_forgotten_first(
     store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is sent to it between the commit and its answer."""
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
-    monkeypatch.setattr(indexes, "MOST_INDEXES", 1)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(index_limits, "MOST_INDEXES", 1)
 
     async def work() -> None:
         await sqlite_database(store).indexes.ensure(container, ("a",))
@@ -89,7 +90,7 @@ def test_the_index_that_makes_way_is_forgotten_first(
 def test_paths_that_differ_in_case_have_an_index_each(
     store: Stores, container: Container, run: Run[Any], path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     paths = {("v",), ("V",), ("a", "B]"), ("a", "b]")}
     names = {run(sqlite_database(store).indexes.ensure(container, each)) for each in paths}
     assert len(names) == len(paths)
@@ -105,7 +106,7 @@ def test_paths_that_differ_in_case_have_an_index_each(
 def test_queries_do_without_an_index_that_has_no_room(
     store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 0)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     path = ("n",)
     search = Search(
         where=Filter(Comparison(path, NUMBER, ">", 0), (1,)), indexable=frozenset((path,))
@@ -116,6 +117,6 @@ def test_queries_do_without_an_index_that_has_no_room(
         assert [each.id for each in run(store.queries.search(container, search)).rows] == ["1", "2"]
     assert sqlite_database(store).indexes.paths(7) == []
     limit_pages(store, 1000)
-    monkeypatch.setattr(indexes, "RETRY_DELAY", 0)
+    monkeypatch.setattr(index_limits, "RETRY_DELAY", 0)
     run(store.queries.search(container, search))
     assert sqlite_database(store).indexes.paths(7) == [path]

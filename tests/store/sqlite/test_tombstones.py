@@ -16,7 +16,8 @@ from perseid.errors import CosmosError, InsufficientStorage, OwnerNotFound
 from perseid.model import Container, ItemKey, Row, item_number
 from perseid.service.catalog import build_container
 from perseid.store.protocol import Stores
-from perseid.store.sqlite import clearing, indexes, schema
+from perseid.store.sql import index_limits
+from perseid.store.sqlite import clearing, schema
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import (
     ChangeSearch,
@@ -181,7 +182,7 @@ def test_a_large_partition_is_hidden_then_removed_in_steps(
 def test_indexes_do_not_lead_to_what_is_hidden(
     store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "LEAST_ITEMS", 1)
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 1)
     path = ("id",)
     whole = Search(indexable=frozenset((path,)), limit=3)
 

@@ -23,8 +23,8 @@ from perseid.partition import canonical
 from perseid.server import opened
 from perseid.service.items import imports
 from perseid.service.resources import containers, databases
-from perseid.store.sqlite.check import Snapshot, snapshot
 from perseid.store.sqlite.clearing import MAX_IMMEDIATE_REMOVALS
+from perseid.store.sqlite.snapshot import Snapshot, snapshot
 from perseid.store.types import Resource
 from perseid.ttl import NOTHING_EXPIRED
 from tests.support.builders import PARTITION_KEY

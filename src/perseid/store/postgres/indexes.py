@@ -23,7 +23,7 @@ from perseid.conditions import PropertyPath
 from perseid.store.postgres.conditions_sql import index_columns
 from perseid.store.postgres.pool import DatabaseConnection, Pool, pooled_connection
 from perseid.store.postgres.schema import range_key
-from perseid.store.sqlite import indexes
+from perseid.store.sql import index_limits
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class PropertyIndexes:
         """Creates the index; None if that fails, or takes longer than the query waits."""
         name = _name(number, path)
         failed = self._failed.get(name)
-        if failed is not None and _now() - failed < indexes.RETRY_DELAY:
+        if failed is not None and _now() - failed < index_limits.RETRY_DELAY:
             return None
         ready, since = self._building.get(name, (None, _now()))
         if ready is None:
@@ -156,7 +156,7 @@ class PropertyIndexes:
             if name in found:
                 await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
             ours = [each for each in found if _container_of(each) == number and each != name]
-            if len(ours) >= indexes.MOST_INDEXES:
+            if len(ours) >= index_limits.MOST_INDEXES:
                 least = min(ours, key=lambda each: self._uses.get(each, 0))
                 await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{least}"')
             try:

@@ -22,10 +22,10 @@ from perseid.store.postgres.indexes import PropertyIndexes
 from perseid.store.postgres.pool import Pool
 from perseid.store.postgres.query_target import QueryTarget
 from perseid.store.postgres.storable_filters import storable_filter
+from perseid.store.sql import index_limits
 from perseid.store.sql.candidates import IndexCandidate, required_ids
 from perseid.store.sql.choose_access import Access, choose_access
 from perseid.store.sql.group_documents import put_value
-from perseid.store.sqlite import indexes
 from perseid.store.types import (
     NOT_ORDERED,
     AccessPath,
@@ -129,7 +129,7 @@ class PostgresQueries:
         name = await self._indexes.find(container.number, path)
         if name is not None:
             return name
-        least = indexes.LEAST_ITEMS
+        least = index_limits.LEAST_ITEMS
         found = await searches.count(self._target(container), Search(), most=least)
         if found < least:
             return None

@@ -23,18 +23,13 @@ from perseid.conditions import PropertyPath
 from perseid.errors import NOT_WRITTEN_ERRORS
 from perseid.index_paths import is_indexable
 from perseid.model import Container
+from perseid.store.sql import index_limits
 from perseid.store.sql.range_state import RangeState, container_state
 from perseid.store.sqlite.conditions_sql import rank_sql, value_sql
 from perseid.store.sqlite.writer import GroupCommitWriter
 
 log = logging.getLogger(__name__)
 
-# A scan over fewer items is done before an index could help.
-LEAST_ITEMS: Final = 500
-# Each index costs time for every write, and space.
-MOST_INDEXES: Final = 24
-# After a failure the same index is not tried again for so many seconds.
-RETRY_DELAY: Final = 60.0
 _MOST_FAILURES: Final = 4096
 
 
@@ -84,7 +79,7 @@ class PropertyIndexes:
             return name
         items = container_state(self._range_states, container).items
         key = (number, path)
-        if items < LEAST_ITEMS or self._has_failed_recently(key):
+        if items < index_limits.LEAST_ITEMS or self._has_failed_recently(key):
             return None
         building = self._building.get(key)
         if building is None:
@@ -96,7 +91,7 @@ class PropertyIndexes:
 
     def _has_failed_recently(self, key: tuple[int, PropertyPath]) -> bool:
         failed_at = self._failed_at.get(key)
-        return failed_at is not None and time.monotonic() - failed_at < RETRY_DELAY
+        return failed_at is not None and time.monotonic() - failed_at < index_limits.RETRY_DELAY
 
     async def _build(self, number: int, path: PropertyPath) -> None:
         try:
@@ -114,7 +109,7 @@ class PropertyIndexes:
         many. The caller runs the returned function once that is durable."""
         name = _name(number, path)
         known = self._known.get(number, {})
-        if len(known) >= MOST_INDEXES:
+        if len(known) >= index_limits.MOST_INDEXES:
             self._drop(number, min(known, key=lambda each: self._last_used.get(known[each], 0)))
         self._write_db.execute(
             f"CREATE INDEX IF NOT EXISTS {_quoted(name)} ON items_{number}"
