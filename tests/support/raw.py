@@ -54,6 +54,13 @@ def signed_for(path: str) -> tuple[str, str]:
     return parts[-1], "/".join(parts[:-1])
 
 
+def signature(method: str, path: str) -> dict[str, str]:
+    """The headers that sign a request without a client."""
+    kind, link = signed_for(path)
+    date = formatdate(usegmt=True)
+    return {"x-ms-date": date, "authorization": sign(EMULATOR_KEY, method, kind, link, date)}
+
+
 class RawClient:
     """One keep-alive connection to a server."""
 

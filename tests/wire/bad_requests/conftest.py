@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.raw import RawClient
 from tests.support.servers import Servers
-from tests.wire.bad_requests.refusals import Bodies, Wire
+from tests.wire.bad_requests.refusals import Bodies
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,3 @@ def offer(raw: RawClient, container: str) -> str:
 @pytest.fixture
 def bodies(raw: RawClient, container: str, offer: str) -> Bodies:
     return Bodies(raw, container, offer)
-
-
-@pytest.fixture
-def wire(endpoint: str) -> Iterator[Wire]:
-    made = Wire(endpoint)
-    yield made
-    made.close()

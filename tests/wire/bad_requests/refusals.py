@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
-import select
-import socket
-from email.utils import formatdate
-from urllib.parse import urlsplit
-
-from perseid.config import WELL_KNOWN_KEY
-from tests.support.raw import RawClient, Reply, sign, signed_for
+from tests.support.raw import RawClient, Reply
+from tests.support.sockets import PlainSocket
 
 PK = {"x-ms-documentdb-partitionkey": '["a"]'}
 QUERY = {
@@ -67,50 +61,7 @@ class Bodies:
                 assert fragment in message, (method, path)
 
 
-class Wire:
-    """A plain socket, for what no HTTP library would send."""
-
-    def __init__(self, endpoint: str) -> None:
-        target = urlsplit(endpoint)
-        self.host = target.netloc
-        self._socket = socket.create_connection((target.hostname, target.port), timeout=5)
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def has_answer(self) -> bool:
-        return bool(select.select([self._socket], [], [], 0)[0])
-
-    def finish(self) -> None:
-        """No more will come."""
-        self._socket.shutdown(socket.SHUT_WR)
-
-    def reply(self, method: str = "GET") -> Reply | None:
-        """The next response, or None if the connection was closed instead."""
-        response = http.client.HTTPResponse(self._socket, method=method)
-        try:
-            response.begin()
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            return Reply(response.status, headers, response.read())
-        except (http.client.BadStatusLine, ConnectionError):
-            return None
-        finally:
-            response.close()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def head(self, method: str, path: str, *lines: bytes) -> bytes:
-        """A signed request up to the empty line."""
-        kind, link = signed_for(path)
-        date = formatdate(usegmt=True)
-        token = sign(WELL_KNOWN_KEY, method, kind, link, date)
-        start = f"{method} {path} HTTP/1.1\r\nHost: {self.host}\r\nx-ms-date: {date}\r\n"
-        text = f"{start}authorization: {token}\r\n".encode()
-        return text + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
-
-
-def answer(wire: Wire) -> Reply:
+def answer(wire: PlainSocket) -> Reply:
     reply = wire.reply()
     assert reply is not None
     return reply

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.raw import RawClient, Reply
-from tests.wire.bad_requests.refusals import PK, QUERY, Wire, answer, assert_refused, bad
+from tests.support.sockets import PlainSocket
+from tests.wire.bad_requests.refusals import PK, QUERY, answer, assert_refused, bad
 
 
 @pytest.mark.parametrize("size", [64 * 1024 + 1, 100_000, 300_000])
@@ -77,9 +78,9 @@ def test_bytes_beyond_ascii_are_not_overlooked(raw: RawClient, container: str, v
 
 
 def test_bytes_beyond_ascii_beside_a_header_that_comes_twice(
-    raw: RawClient, container: str, wire: Wire
+    raw: RawClient, container: str, wire: PlainSocket
 ) -> None:
-    wire.send(wire.head("DELETE", container, b"if-match: \xff", b"x-any: 1", b"x-any: 2"))
+    wire.send(wire.request_head("DELETE", container, b"if-match: \xff", b"x-any: 1", b"x-any: 2"))
     assert "if-match" in assert_refused(answer(wire), 400, "BadRequest")
     assert raw.get(container).status == 200
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 from tests.support.raw import RawClient
-from tests.wire.bad_requests.refusals import Bodies, Wire, answer, assert_refused
+from tests.support.sockets import PlainSocket
+from tests.wire.bad_requests.refusals import Bodies, answer, assert_refused
 
 LARGEST = 2 * 1024 * 1024
 
@@ -47,28 +48,28 @@ def chunks(body: bytes, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [LARGEST + 1, LARGEST + 70_000, 3 << 20])
-def test_too_large_in_chunks(wire: Wire, size: int) -> None:
-    wire.send(wire.head("POST", "/dbs", b"transfer-encoding: chunked"))
+def test_too_large_in_chunks(wire: PlainSocket, size: int) -> None:
+    wire.send(wire.request_head("POST", "/dbs", b"transfer-encoding: chunked"))
     with suppress(ConnectionError):  # it has heard enough
         wire.send(chunks(padded(size), 60_000) + b"0\r\n\r\n")
     assert_refused(answer(wire), 413, "RequestEntityTooLarge")
 
 
-def test_endless_chunks(wire: Wire) -> None:
+def test_endless_chunks(wire: PlainSocket) -> None:
     """The answer comes before the end, which never comes."""
-    wire.send(wire.head("POST", "/dbs", b"transfer-encoding: chunked"))
+    wire.send(wire.request_head("POST", "/dbs", b"transfer-encoding: chunked"))
     with suppress(ConnectionError):
         for _ in range(2048):
             wire.send(chunks(b"x" * 65_536, 65_536))
-            if wire.has_answer():
+            if wire.has_reply():
                 break
     assert_refused(answer(wire), 413, "RequestEntityTooLarge")
 
 
-def test_too_large_is_told_before_it_is_sent(wire: Wire) -> None:
+def test_too_large_is_told_before_it_is_sent(wire: PlainSocket) -> None:
     """This client waits for a word before it sends."""
     lines = (b"content-length: 9999999999", b"expect: 100-continue")
-    wire.send(wire.head("POST", "/dbs", *lines))
+    wire.send(wire.request_head("POST", "/dbs", *lines))
     assert_refused(answer(wire), 413, "RequestEntityTooLarge")
 
 
@@ -84,13 +85,13 @@ def test_too_large_is_told_before_it_is_sent(wire: Wire) -> None:
     ids=["short", "no last chunk", "bad chunk", "half a chunk", "no line end"],
 )
 def test_half_a_body_is_no_body(
-    raw: RawClient, wire: Wire, name: str, framing: bytes, content: bytes
+    raw: RawClient, wire: PlainSocket, name: str, framing: bytes, content: bytes
 ) -> None:
     """What was cut off must not be taken for the whole, even if it is JSON so far."""
     text = b'{"id":"%b"}' % name.encode()
     content = content.replace(b"%b", name.encode())
     content = content.replace(b"{size}", b"%x" % len(text)).replace(b"{text}", text)
-    wire.send(wire.head("POST", "/dbs", framing) + content)
+    wire.send(wire.request_head("POST", "/dbs", framing) + content)
     wire.finish()
     reply = wire.reply()
     assert reply is None or 400 <= reply.status < 500

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import http.client
-from email.utils import formatdate
 from typing import Any, NamedTuple
 
-from perseid.config import WELL_KNOWN_KEY
-from tests.support.raw import sign, signed_for
+from tests.support.raw import signature
 
 OTHER_KEY = "c29tZSBvdGhlciBrZXk="
-
-
-def signature(method: str, path: str) -> dict[str, str]:
-    kind, link = signed_for(path)
-    date = formatdate(usegmt=True)
-    return {"x-ms-date": date, "authorization": sign(WELL_KNOWN_KEY, method, kind, link, date)}
 
 
 class Answer(NamedTuple):

@@ -7,17 +7,17 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from urllib.parse import urlsplit
+from collections.abc import Callable
 
 import pytest
 
 from perseid import server
 from perseid.config import Settings
 from tests.support.builders import PARTITION_KEY
-from tests.support.raw import RawClient
+from tests.support.raw import RawClient, signature
 from tests.support.running import running
-from tests.wire.serving.connections import ask, signature
+from tests.support.sockets import PlainSocket
+from tests.wire.serving.connections import ask
 
 # Paths and connections ---------------------------------------------------------------------------
 
@@ -111,53 +111,14 @@ def test_many_connections_at_once(endpoint: str) -> None:
 # Framing -----------------------------------------------------------------------------------------
 
 
-class Wire:
-    """A plain socket with a buffer."""
-
-    def __init__(self, endpoint: str) -> None:
-        target = urlsplit(endpoint)
-        self.host = target.netloc
-        self._socket = socket.create_connection((target.hostname, target.port), timeout=10)
-        self._file = self._socket.makefile("rb")
-
-    def send(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> None:
-        lines = [f"{name}: {value}" for name, value in (signature(method, path) | headers).items()]
-        start = [f"{method} {path} HTTP/1.1", f"host: {self.host}", *lines, "", ""]
-        self._socket.sendall("\r\n".join(start).encode() + body)
-
-    def send_more(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def head(self) -> tuple[int, dict[str, str]]:
-        """The next status and headers; the body is left unread."""
-        status = int(self._file.readline().split()[1])
-        headers = http.client.parse_headers(self._file)
-        return status, {name.lower(): value for name, value in headers.items()}
-
-    def answer(self) -> tuple[int, bytes]:
-        status, headers = self.head()
-        return status, self._file.read(int(headers.get("content-length", "0")))
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
-
-
-@pytest.fixture
-def wire(endpoint: str) -> Iterator[Wire]:
-    made = Wire(endpoint)
-    yield made
-    made.close()
-
-
-def test_expect_continue(raw: RawClient, wire: Wire, name: str) -> None:
+def test_expect_continue(raw: RawClient, wire: PlainSocket, name: str) -> None:
     body = json.dumps({"id": name}).encode()
     headers = {"expect": "100-continue", "content-length": str(len(body))}
-    wire.send("POST", "/dbs", headers)
-    assert wire.head() == (100, {})
-    wire.send_more(body)
-    status, content = wire.answer()
-    assert (status, json.loads(content)["id"]) == (201, name)
+    wire.send_request("POST", "/dbs", headers)
+    assert wire.read_head() == (100, {})
+    wire.send(body)
+    reply = wire.read_reply()
+    assert (reply.status, reply.json["id"]) == (201, name)
     assert raw.delete(f"/dbs/{name}").status == 204
 
 
@@ -175,28 +136,28 @@ def test_chunked_bodies(
     assert raw.delete(f"/dbs/{name}").status == 204
 
 
-def test_chunks_with_extensions_and_trailers(raw: RawClient, wire: Wire, name: str) -> None:
+def test_chunks_with_extensions_and_trailers(raw: RawClient, wire: PlainSocket, name: str) -> None:
     body = json.dumps({"id": name}).encode()
     content = b"%X;why=not\r\n%b\r\n0\r\nx-trailer: 1\r\n\r\n" % (len(body), body)
     announced = {"transfer-encoding": "chunked", "trailer": "x-trailer"}
-    wire.send("POST", "/dbs", announced, content)
-    assert wire.answer()[0] == 201
+    wire.send_request("POST", "/dbs", announced, content)
+    assert wire.read_reply().status == 201
     assert raw.delete(f"/dbs/{name}").status == 204
 
 
-def test_a_body_in_pieces(raw: RawClient, wire: Wire, name: str) -> None:
+def test_a_body_in_pieces(raw: RawClient, wire: PlainSocket, name: str) -> None:
     body = json.dumps({"id": name}).encode()
-    wire.send("POST", "/dbs", {"content-length": str(len(body))})
+    wire.send_request("POST", "/dbs", {"content-length": str(len(body))})
     for n in range(len(body)):
-        wire.send_more(body[n : n + 1])
-    assert wire.answer()[0] == 201
+        wire.send(body[n : n + 1])
+    assert wire.read_reply().status == 201
     assert raw.delete(f"/dbs/{name}").status == 204
 
 
-def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
+def test_pipelined_requests_are_answered_in_order(wire: PlainSocket) -> None:
     for path in ("/", "/nowhere", "/_perseid/health"):
-        wire.send("GET", path, {})
-    assert [wire.answer()[0] for _ in range(3)] == [200, 404, 200]
+        wire.send_request("GET", path, {})
+    assert [wire.read_reply().status for _ in range(3)] == [200, 404, 200]
 
 
 # The account's address ---------------------------------------------------------------------------
@@ -240,22 +201,22 @@ def test_a_request_is_one_line(raw: RawClient, caplog: pytest.LogCaptureFixture,
 # The end -----------------------------------------------------------------------------------------
 
 
-def half_a_head(wire: Wire) -> None:
-    wire.send_more(b"GET / HTTP/1.1\r\nhost:")
+def half_a_head(wire: PlainSocket) -> None:
+    wire.send(b"GET / HTTP/1.1\r\nhost:")
 
 
-def half_a_body(wire: Wire) -> None:
-    wire.send("POST", "/dbs", {"content-length": "100"}, b'{"id":')
+def half_a_body(wire: PlainSocket) -> None:
+    wire.send_request("POST", "/dbs", {"content-length": "100"}, b'{"id":')
 
 
 @pytest.mark.only_on("sqlite", reason="the listener is the same")
 @pytest.mark.parametrize("occupy", [half_a_head, half_a_body])
 def test_a_client_that_does_not_go_on_cannot_keep_the_server(
-    occupy: Callable[[Wire], None], monkeypatch: pytest.MonkeyPatch
+    occupy: Callable[[PlainSocket], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_GRACE_SECONDS", 0.2)
     with running(Settings(memory=True)) as settings:
-        wire = Wire(settings.endpoint)
+        wire = PlainSocket(settings.endpoint)
         patience = threading.Timer(20, wire.close)
         patience.start()
         occupy(wire)
