@@ -78,7 +78,7 @@ def test_a_key_confines_the_query(shelf: FilledContainer, key: Any) -> None:
     assert rows(shelf.query("SELECT VALUE 1", **scope)) == [1]
 
 
-def test_a_key_nobody_has(shelf: FilledContainer) -> None:
+def test_a_key_without_items(shelf: FilledContainer) -> None:
     assert drained(shelf, ALL, **by_key("nobody")) == []
     assert drained(shelf, "SELECT VALUE COUNT(1) FROM c", **by_key("nobody")) == [0]
     assert drained(shelf, "SELECT VALUE MAX(c.n) FROM c", **by_key("nobody")) == []
@@ -237,7 +237,7 @@ def test_every_changed_byte_of_a_token(shelf: FilledContainer, text: str) -> Non
 @pytest.mark.parametrize(
     "token", ["x", "null", "{}", "0", "-1", "====", '{"token":"x"}', "A" * 4000, "a b", "%00"]
 )
-def test_tokens_nobody_gave(shelf: FilledContainer, token: str) -> None:
+def test_tokens_that_the_server_did_not_give(shelf: FilledContainer, token: str) -> None:
     refused(shelf.query(ALL, count="2", continuation=token), "continuation token")
 
 

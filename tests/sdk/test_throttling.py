@@ -70,7 +70,9 @@ async def test_the_asynchronous_client_does_the_same(
         await client.delete_database(name)
 
 
-def test_a_client_that_gives_up_is_told(settings: Settings, second: Second, name: str) -> None:
+def test_a_client_that_gives_up_gets_the_error(
+    settings: Settings, second: Second, name: str
+) -> None:
     with CosmosClient(settings.endpoint, settings.key, retry_total=1) as client:
         database = client.create_database(name)
         container = database.create_container("c", PartitionKey("/pk"))

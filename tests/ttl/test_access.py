@@ -51,7 +51,7 @@ def token_for(shelf: Shelf, resource: str) -> str:
     return token
 
 
-def test_delete_by_partition_key_with_the_dead_in_it(shelf: Shelf, bury: Bury) -> None:
+def test_delete_by_partition_key_with_expired_items_in_it(shelf: Shelf, bury: Bury) -> None:
     """T-092: it succeeds, sweeps them along, and they cost nothing."""
     shelf.create("dead", 5)
     alive = shelf.create("alive")
@@ -70,7 +70,7 @@ def test_delete_by_partition_key_with_the_dead_in_it(shelf: Shelf, bury: Bury) -
     assert shelf.post(shelf.body("dead")).status == 201
 
 
-def test_delete_by_partition_key_with_nothing_but_the_dead(shelf: Shelf) -> None:
+def test_delete_by_partition_key_with_only_expired_items(shelf: Shelf) -> None:
     """T-092: it removes them, which moves the LSN as a purge does; after that there is nothing."""
     shelf.create("dead", 5)
     shelf.clock.advance(5)
@@ -92,7 +92,7 @@ def test_what_was_deleted_by_partition_key_does_not_come_back(shelves: Shelves) 
     assert shelf.seen("dead") == set()
 
 
-def test_tokens_for_a_dead_item(shelf: Shelf, bury: Bury) -> None:
+def test_tokens_for_an_expired_item(shelf: Shelf, bury: Bury) -> None:
     """T-097: they still open the door, but there is nobody behind it."""
     stored = shelf.create("dead", 5)
     shelf.create("alive")
@@ -109,7 +109,7 @@ def test_tokens_for_a_dead_item(shelf: Shelf, bury: Bury) -> None:
         assert other.status == 403
 
 
-def test_tokens_end_by_the_clock_that_ends_items(shelf: Shelf) -> None:
+def test_tokens_expire_by_the_clock_that_expires_items(shelf: Shelf) -> None:
     """T-300: the movable clock drives both."""
     shelf.create("item", 3600)
     token = token_for(shelf, f"{shelf.path}/docs/item")
@@ -121,7 +121,7 @@ def test_tokens_end_by_the_clock_that_ends_items(shelf: Shelf) -> None:
     assert_gone(shelf.read("item"))
 
 
-def test_death_and_purge_run_no_scripts(shelf: Shelf) -> None:
+def test_expiry_and_purge_run_no_scripts(shelf: Shelf) -> None:
     """T-091: and a write to a dead item that names a trigger changes nothing (T-090)."""
     trigger = {
         "id": "t",

@@ -185,7 +185,7 @@ def dead(shelves: Shelves) -> Shelf:
 
 @pytest.mark.parametrize("condition", [None, "from c where true", "from c where c.v = 7"])
 @pytest.mark.parametrize("if_match", [None, "*", STALE, "own"])
-def test_the_dead_cannot_be_patched(
+def test_expired_items_cannot_be_patched(
     shelves: Shelves, condition: str | None, if_match: str | None
 ) -> None:
     shelf = shelves.make(-1)  # T-073
@@ -201,7 +201,7 @@ def test_the_dead_cannot_be_patched(
 
 @pytest.mark.parametrize("kind", ["Read", "Replace", "Patch", "Delete"])
 @pytest.mark.parametrize("etag", [None, "*", STALE])
-def test_the_dead_fail_a_batch(dead: Shelf, kind: str, etag: str | None) -> None:
+def test_an_expired_item_fails_a_batch(dead: Shelf, kind: str, etag: str | None) -> None:
     """T-078"""
     before = dead.read("alive").json
     operation = as_kind(kind, "dead") | ({} if etag is None else {"ifMatch": etag})
@@ -214,7 +214,9 @@ def test_the_dead_fail_a_batch(dead: Shelf, kind: str, etag: str | None) -> None
 
 @pytest.mark.parametrize("kind", ["Create", "Upsert"])
 @pytest.mark.parametrize("send", [batch, bulk])
-def test_the_dead_make_room_in_a_batch(dead: Shelf, kind: str, send: Callable[..., Reply]) -> None:
+def test_expired_items_free_their_ids_in_a_batch(
+    dead: Shelf, kind: str, send: Callable[..., Reply]
+) -> None:
     """T-079"""
     first = as_kind(kind, "dead") | {"ifMatch": STALE}
     reply = send(dead, first, as_kind("Read", "dead"), as_kind("Patch", "dead"), create("dead"))
@@ -228,7 +230,7 @@ def test_the_dead_make_room_in_a_batch(dead: Shelf, kind: str, send: Callable[..
     assert dead.seen("dead", "alive") == {"dead", "alive"}
 
 
-def test_a_rename_takes_the_place_of_the_dead(dead: Shelf) -> None:
+def test_a_rename_takes_the_id_of_an_expired_item(dead: Shelf) -> None:
     renamed = as_kind("Replace", "dead") | {"id": "alive"}
     assert codes(batch(dead, renamed, as_kind("Read", "dead"))) == [200, 200]
     assert dead.seen("dead", "alive") == {"dead"}
@@ -240,7 +242,7 @@ def test_an_id_that_a_rename_gives_up_is_free(dead: Shelf) -> None:
     assert dead.seen("dead", "alive") == {"dead", "alive"}
 
 
-def test_rolling_back_leaves_the_dead_where_they_were(dead: Shelf) -> None:
+def test_rolling_back_leaves_expired_items_in_place(dead: Shelf) -> None:
     usage = dead.raw.get(dead.admin).json
     reply = batch(dead, create("dead"), create("alive"))
     assert codes(reply) == [424, 409]
@@ -251,7 +253,7 @@ def test_rolling_back_leaves_the_dead_where_they_were(dead: Shelf) -> None:
 # Unique keys -------------------------------------------------------------------------------------
 
 
-def test_values_of_the_dead_are_free_in_a_batch(shelves: Shelves) -> None:
+def test_values_of_expired_items_are_free_in_a_batch(shelves: Shelves) -> None:
     shelf = shelves.make(-1, uniqueKeyPolicy=UNIQUE)  # T-087
     shelf.create("old", 5, email="x")
     shelf.create("older", 5, email="y")
@@ -282,7 +284,7 @@ def test_a_rolled_back_batch_takes_no_values(shelves: Shelves) -> None:
     assert shelf.post({"id": "b", "pk": "p", "email": "x"}).status == 201
 
 
-def test_a_patch_takes_the_value_of_the_dead(shelves: Shelves) -> None:
+def test_a_patch_takes_the_value_of_an_expired_item(shelves: Shelves) -> None:
     shelf = shelves.make(-1, uniqueKeyPolicy=UNIQUE)  # T-087
     shelf.create("old", 5, email="x")
     shelf.create("b", email="y")

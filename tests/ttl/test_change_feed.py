@@ -60,7 +60,7 @@ def told(found: list[Any]) -> list[tuple[str, str, bool | None]]:
     ]
 
 
-def test_latest_versions_lose_the_dead_at_their_second(shelves: Shelves) -> None:
+def test_latest_versions_lose_items_at_the_second_of_their_expiry(shelves: Shelves) -> None:
     """T-086: purged or not, and without a record of the end."""
     shelf = shelves.make(10)
     shelf.create("inherits")
@@ -78,7 +78,7 @@ def test_latest_versions_lose_the_dead_at_their_second(shelves: Shelves) -> None
     assert latest(shelf, etag) == []
 
 
-def test_a_position_at_a_dead_item_stays_good(shelves: Shelves) -> None:
+def test_a_position_at_an_expired_item_stays_valid(shelves: Shelves) -> None:
     """T-085: pages go on behind an item that has died since, purged or not."""
     shelf = shelves.make(-1)
     for number in range(6):
@@ -122,7 +122,7 @@ def test_one_record_when_purged_and_not_when_expired(shelves: Shelves) -> None:
     }
 
 
-def test_an_explicit_delete_is_told_apart(shelves: Shelves) -> None:
+def test_an_explicit_delete_is_distinguished(shelves: Shelves) -> None:
     """T-182: and shows what was deleted, which an expiry does not."""
     shelf = shelves.make(10, **KEPT)
     etag = now(shelf)
@@ -134,7 +134,7 @@ def test_an_explicit_delete_is_told_apart(shelves: Shelves) -> None:
 
 
 @pytest.mark.parametrize("upsert", ["false", "true"])
-def test_recreation_tells_of_the_death_first(shelves: Shelves, upsert: str) -> None:
+def test_recreation_records_the_expiry_first(shelves: Shelves, upsert: str) -> None:
     """T-139, T-184: whoever removes it, an item that was dead has expired."""
     shelf = shelves.make(-1, **KEPT)
     etag = now(shelf)
@@ -149,7 +149,7 @@ def test_recreation_tells_of_the_death_first(shelves: Shelves, upsert: str) -> N
     assert len(changes(shelf, etag)) == 3
 
 
-def test_a_dead_holder_of_a_unique_value_expires(shelves: Shelves) -> None:
+def test_an_expired_owner_of_a_unique_value_is_recorded(shelves: Shelves) -> None:
     """T-184: swept along by the item that takes its value, and only once."""
     unique: dict[str, Any] = {"uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mark"]}]}}
     shelf = shelves.make(-1, **KEPT, **unique)
@@ -234,7 +234,7 @@ def test_the_sweeper_forgets_old_records(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.only_on("sqlite", reason="tests/postgres kills one of two")
-def test_exactly_one_record_for_each_death_across_kills(place: Place) -> None:
+def test_exactly_one_record_for_each_expiry_across_kills(place: Place) -> None:
     """Three times kill -9 in the middle of the purge; then the log and the dead are counted."""
     dead = 4000
     clock = frozen_clock()

@@ -48,7 +48,7 @@ def shown(reply: Reply) -> dict[str, Any]:
 # T-300: the routes
 
 
-def test_freeze_advance_and_death(raw: RawClient, shelves: Shelves) -> None:
+def test_freeze_advance_and_expiry(raw: RawClient, shelves: Shelves) -> None:
     """A day passes in no time; the item lives to its last second."""
     shelf = shelves.make(-1)
     shown(move(raw, "freeze"))
@@ -258,7 +258,7 @@ def test_the_moved_clock_survives_a_restart(place: Place) -> None:
 
 
 @pytest.mark.parametrize("lag", [1, 600, 10 * DAY])
-def test_a_system_clock_set_back_shows_nobody_again(place: Place, lag: int) -> None:
+def test_a_system_clock_set_back_restores_no_item(place: Place, lag: int) -> None:
     settings = place.lasting(no_sweeper=True)
     clock = frozen_clock()
     with serving(settings, clock) as raw:
@@ -432,7 +432,7 @@ def test_leaps_pause_the_purge(
     asyncio.run(scenario())
 
 
-def test_a_leap_in_the_middle_of_a_sweep_ends_it(
+def test_a_clock_jump_in_the_middle_of_a_sweep_stops_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is much to remove when the clock leaps; whom the leap alone has ended stays on disk."""

@@ -144,9 +144,7 @@ def test_ages_with_time_to_live_off(shelves: Shelves) -> None:
 
 
 @pytest.mark.parametrize("present", [ABSENT, -1, 5000])
-def test_what_earlier_settings_have_killed_does_not_count(
-    shelves: Shelves, present: object
-) -> None:
+def test_items_expired_by_earlier_settings_do_not_count(shelves: Shelves, present: object) -> None:
     """An item that lives under the setting of today is stored, as old as it may be: death was final
     for those that were there."""
     shelf = shelves.make(default_ttl=60)

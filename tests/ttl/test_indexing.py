@@ -151,7 +151,7 @@ def test_switching_on_is_an_index_transformation(shelves: Shelves, default_ttl: 
     assert shelf.seen(*ids) == ids
 
 
-def test_nobody_notices_the_switch(shelves: Shelves) -> None:
+def test_the_switch_does_not_change_results(shelves: Shelves) -> None:
     """One client asks all the time, another switches; no answer misses an item (T-173)."""
     shelf = shelves.make()
     ids = {shelf.create(str(number), number % 2 * 500 or ABSENT)["id"] for number in range(40)}

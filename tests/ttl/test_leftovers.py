@@ -242,7 +242,7 @@ def test_containers_of_a_shared_database_take_turns(place: Place) -> None:
     assert max(removed) - min(removed) <= 72  # one second's worth
 
 
-def test_who_has_no_dead_any_more_keeps_nobody_waiting(place: Place) -> None:
+def test_a_container_without_expired_items_delays_no_other(place: Place) -> None:
     async def scenario() -> None:
         async with account_with(place, manual(400)) as (account, clock):
             one, two = [await container_with(account, 100, name=name) for name in ("one", "two")]
@@ -371,7 +371,7 @@ def test_what_requests_remove_is_metered_like_the_rest(
 
 @pytest.mark.parametrize("dead", [7, 1500])
 @pytest.mark.parametrize("retention", [0, 10])
-def test_the_dead_of_a_cleared_partition_are_metered(
+def test_expired_items_of_a_cleared_partition_are_metered(
     place: Place, dead: int, retention: int
 ) -> None:
     """However many there are, and whether or not a log is kept."""

@@ -60,7 +60,7 @@ def probes(end: int | None) -> tuple[int, int, int]:
 
 
 @cells
-def test_the_end_by_the_rule(default_ttl: object, item_ttl: object, end: int | None) -> None:
+def test_the_expiry_by_the_rule(default_ttl: object, item_ttl: object, end: int | None) -> None:
     policy = Policy(column(default_ttl))
     assert expires_at(TS, column(item_ttl), policy) == (None if end is None else TS + end)
 
@@ -253,7 +253,7 @@ def kept(shelves: Shelves) -> Shelf:
     return Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
 
 
-def test_a_restart_with_an_earlier_clock_revives_nobody(place: Place) -> None:
+def test_a_restart_with_an_earlier_clock_restores_no_item(place: Place) -> None:
     settings = place.lasting(no_sweeper=True)  # T-038
     wall = [TS + 0.0]
     with serving_by(SystemClock(lambda: wall[0]), settings) as shelves:
@@ -272,7 +272,7 @@ def test_a_restart_with_an_earlier_clock_revives_nobody(place: Place) -> None:
 
 
 @pytest.mark.only_on("sqlite", reason="copies the data directory while the server runs")
-def test_a_crash_and_an_earlier_clock_revive_nobody(place: Place) -> None:
+def test_a_crash_and_an_earlier_clock_restore_no_item(place: Place) -> None:
     """What is on disk when a client learns of the death is enough for the next run to know."""
     wall = [TS + 0.0]  # T-038
     first, second = (place.lasting(no_sweeper=True) for _ in range(2))

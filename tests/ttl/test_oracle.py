@@ -150,7 +150,7 @@ def grid(now: int) -> Iterator[tuple[int, int | None]]:
 @example(-1, [Change(START + 2, OFF), Change(START + 30, -1)], START + 30)  # T-118
 @example(10, [Change(START + 5, 60)], START + 39)  # T-119
 @example(5, [Change(START + 3, OFF), Change(START + 4, 5)], START + 5)  # off for one second
-def test_two_integers_remember_every_death(
+def test_two_integers_remember_every_expiry(
     first: int | None, history: list[Change], now: int
 ) -> None:
     cutoff = policy_after(first, history, now).cutoff(now)
@@ -191,7 +191,9 @@ def test_a_rewrite_starts_over(
 
 @settings(max_examples=50, deadline=None)
 @given(defaults, histories, ends, ends)
-def test_the_dead_stay_dead(first: int | None, history: list[Change], one: int, other: int) -> None:
+def test_expired_items_stay_expired(
+    first: int | None, history: list[Change], one: int, other: int
+) -> None:
     """Neither time nor any setting brings anyone back."""
     sooner, later = sorted((one, other))
     before = policy_after(first, history, sooner).cutoff(sooner)
@@ -214,7 +216,7 @@ def test_revival_looks_at_the_current_setting_only(
 
 @settings(max_examples=100, deadline=None)
 @given(defaults, histories, ends)
-def test_an_endless_horizon_hides_nobody(
+def test_an_endless_cutoff_hides_no_item(
     first: int | None, history: list[Change], now: int
 ) -> None:
     """The short cut that skips the liveness test is taken only where it changes nothing."""
@@ -367,7 +369,7 @@ def test_the_store_hides_the_same_items(
 
 @settings(max_examples=10, deadline=None)
 @given(defaults, histories, st.integers(START, START + SPAN // 2))
-def test_a_purge_removes_the_dead_and_nobody_else(
+def test_a_purge_removes_expired_items_and_no_others(
     library: Library, first: int | None, history: list[Change], now: int
 ) -> None:
     container = library.stock(now)

@@ -8,7 +8,7 @@ from tests.support.stores import Place
 from tests.support.ttl_containers import Shelves
 
 
-def test_a_full_partition_takes_more_once_its_items_are_dead(place: Place) -> None:
+def test_a_full_partition_takes_more_once_its_items_have_expired(place: Place) -> None:
     """T-094: a write that fits only because dead items no longer count is accepted."""
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True, partition_limit=2000), clock) as raw:

@@ -208,7 +208,9 @@ def test_all_ages_at_once(shelves: Shelves) -> None:
 
 
 @pytest.mark.parametrize("default_ttl", [None, -1, 100])
-def test_who_dies_while_a_change_waits_stays_dead(place: Place, default_ttl: int | None) -> None:
+def test_an_item_that_expires_while_a_change_waits_stays_expired(
+    place: Place, default_ttl: int | None
+) -> None:
     """T-120: the change is one of the moment in which it is made, not of that in which it came."""
 
     async def scenario() -> tuple[str, str]:
@@ -234,7 +236,7 @@ def test_who_dies_while_a_change_waits_stays_dead(place: Place, default_ttl: int
     assert asyncio.run(scenario()) == ("gone", "gone")
 
 
-def test_who_dies_while_a_change_is_written_stays_dead(
+def test_an_item_that_expires_while_a_change_is_written_stays_expired(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T-120: a disk takes its time, in which the old policy is in force."""

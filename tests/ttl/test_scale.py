@@ -141,7 +141,7 @@ def test_counts_are_exact_around_the_boundary(data: Path, clock: MovableClock) -
         assert shelf.read("l000000").status == 404
 
 
-def test_the_sweep_removes_exactly_the_dead(data: Path) -> None:
+def test_the_sweep_removes_exactly_the_expired_items(data: Path) -> None:
     """A real server, killed three times in the middle of it; then the file is smaller."""
     file = data / DATABASE_FILE
     full = file.stat().st_size

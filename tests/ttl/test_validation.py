@@ -287,7 +287,7 @@ def test_an_invalid_value_from_before_counts_as_absent(shelves: Shelves, value: 
     assert shelf.seen("a") == set()
 
 
-def test_an_invalid_value_from_before_inherits_no_end_from_minus_one(shelves: Shelves) -> None:
+def test_an_invalid_value_from_before_inherits_no_expiry_from_minus_one(shelves: Shelves) -> None:
     shelf = shelves.make()  # T-056
     stored = shelf.post(item('"x"')).json
     assert shelf.set_default(-1).status == 200

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import PARTITION_KEY, create_container
 from tests.support.operations import codes, create, patch, upsert
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import serving
@@ -94,9 +94,8 @@ def make(raw: RawClient, database: str, name: str = "c", **rest: Any) -> Box:
     throughput = rest.pop("throughput", None)
     key = rest.pop("key", PARTITION_KEY)
     headers = {"throughput": throughput} if throughput else {}
-    reply = raw.post(f"{database}/colls", {"id": name, "partitionKey": key, **rest}, **headers)
-    assert reply.status == 201, reply
-    return Box(raw, f"{database}/colls/{name}")
+    path = create_container(raw, database, name, headers=headers, partitionKey=key, **rest)
+    return Box(raw, path)
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ def test_names_that_will_not_do(raw: RawClient, body: dict[str, Any], fragment: 
     assert fragment in reply.json["message"]
 
 
-def test_properties_nobody_knows_are_ignored(raw: RawClient, made: list[str], name: str) -> None:
+def test_unknown_properties_are_ignored(raw: RawClient, made: list[str], name: str) -> None:
     made.append(name)
     sent = {"id": name, "_rid": "x", "_self": "y", "_etag": "z", "_ts": 1, "colour": "red"}
     body = raw.post("/dbs", sent).json

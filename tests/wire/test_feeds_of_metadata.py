@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import PARTITION_KEY, create_container
 from tests.support.raw import RawClient, Reply
 from tests.support.replies import assert_bad_request
 from tests.support.running import running
@@ -44,8 +44,7 @@ def fill(client: RawClient) -> None:
     for name in NAMES:
         assert client.post("/dbs", {"id": name}).status == 201
     for name in NAMES:
-        body = {"id": name, "partitionKey": PARTITION_KEY}
-        assert client.post("/dbs/d/colls", body).status == 201
+        create_container(client, "/dbs/d", name)
 
 
 def ids(reply: Reply, feed: Feed) -> list[str]:

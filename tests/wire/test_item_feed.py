@@ -213,7 +213,7 @@ def test_tampered_token(raw: RawClient, container: str) -> None:
     "token",
     ["x", "=", "null", "{}", "-1", "100", "+RID:~3FIlAOzjvyg=#RT:1#TRC:20", "A" * 64, "%00", "é"],
 )
-def test_token_that_nobody_made(raw: RawClient, container: str, token: str) -> None:
+def test_token_that_the_server_did_not_make(raw: RawClient, container: str, token: str) -> None:
     assert_bad_request(raw.get(f"{container}/docs", continuation=token))
 
 

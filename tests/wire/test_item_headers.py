@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY, temporary_database
+from tests.support.builders import PARTITION_KEY, create_container, temporary_database
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import Servers
 
@@ -63,10 +63,8 @@ def compact(item_id: str, text: str) -> bytes:
 
 
 def make(raw: RawClient, database: str, **properties: Any) -> str:
-    body = {"id": "h", "partitionKey": PARTITION_KEY, **properties}
-    throughput = body.pop("throughput", "400")
-    assert raw.post(f"{database}/colls", body, throughput=throughput).status == 201
-    return f"{database}/colls/h"
+    headers = {"throughput": properties.pop("throughput", "400")}
+    return create_container(raw, database, "h", headers=headers, **properties)
 
 
 # Charges ----------------------------------------------------------------------------------------
@@ -450,7 +448,7 @@ def test_tokens_of_an_earlier_container_do_not_block(
     assert raw.get(f"{container}/docs", session=token).status == 200
 
 
-def test_a_stale_container_is_told_before_a_token_of_the_future(
+def test_a_stale_container_is_reported_before_a_token_of_the_future(
     raw: RawClient, database: str, container: str
 ) -> None:
     """A re-created container counts from zero; the client must learn that, not retry."""

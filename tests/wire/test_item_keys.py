@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import PARTITION_KEY, create_container
 from tests.support.raw import RawClient, Reply
 from tests.support.stores import HOLDS_NUL
 
@@ -25,9 +25,8 @@ BOTH = pytest.mark.parametrize("definition", [HASH_1, HASH_2], ids=["v1", "v2"])
 
 def make(raw: RawClient, database: str, definition: dict[str, Any], **headers: str) -> str:
     """A container with this key; returns the path of its items."""
-    reply = raw.post(f"{database}/colls", {"id": "k", "partitionKey": definition}, **headers)
-    assert reply.status == 201, reply
-    return f"{database}/colls/k/docs"
+    path = create_container(raw, database, "k", headers=headers, partitionKey=definition)
+    return f"{path}/docs"
 
 
 def check(reply: Reply, sub_status: int = 0) -> str:
@@ -117,7 +116,7 @@ def test_numbers_are_doubles(
 
 
 @BOTH
-def test_types_are_told_apart(raw: RawClient, database: str, definition: dict[str, Any]) -> None:
+def test_types_are_distinguished(raw: RawClient, database: str, definition: dict[str, Any]) -> None:
     """The same id under keys that differ in type only: each is its own item."""
     keys = ["1", "true", "0", "false", '""', "null", '"1"', '"true"', '"null"', '"{}"', '"0"']
     docs = make(raw, database, definition)

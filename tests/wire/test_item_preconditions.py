@@ -114,7 +114,7 @@ def test_if_match_on_a_missing_item(
 
 
 @pytest.mark.parametrize("operation", ["replace", "delete", "upsert"])
-def test_if_match_on_a_dead_item(
+def test_if_match_on_an_expired_item(
     raw: RawClient, database: str, clock: MovableClock, operation: str
 ) -> None:
     """Dead is missing."""

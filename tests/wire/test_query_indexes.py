@@ -15,6 +15,7 @@ from perseid.query import CallContext, compile_query, run
 from perseid.service.queries.pages import builder
 from perseid.store.sql import candidates, index_limits
 from perseid.store.sqlite.queries import SqliteQueries
+from tests.support.builders import create_container
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import serving
@@ -40,8 +41,7 @@ def shop(place: Place) -> Iterator[RawClient]:
 
 def fill(client: RawClient, **definition: Any) -> None:
     client.post("/dbs", {"id": "shop"})
-    body = {"id": "things", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, **definition}
-    assert client.post("/dbs/shop/colls", body).status == 201
+    create_container(client, "/dbs/shop", "things", **definition)
     for number in range(COUNT):
         thing = {
             "id": f"t{number:02d}",

@@ -419,7 +419,7 @@ def test_ids_that_were_not_escaped(world: World, tail: str) -> None:
     assert replies[1].status == (200 if tail in ("?", "/") else 403)
 
 
-def test_missing_resources_are_told_only_to_those_who_may_know(world: World) -> None:
+def test_missing_resources_are_reported_only_with_permission(world: World) -> None:
     raw = world.raw
     missing = f"{world.database}/colls/missing"
     token = world.grant(missing, "All")

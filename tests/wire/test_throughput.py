@@ -239,7 +239,7 @@ def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: Mova
     raw.delete(database)
 
 
-def test_a_new_container_of_the_same_name_starts_anew(raw: RawClient, database: str) -> None:
+def test_a_new_container_of_the_same_name_has_a_new_budget(raw: RawClient, database: str) -> None:
     path = create_container(raw, database)
     spend(raw, path, 400)
     assert read(raw, path).status == 429

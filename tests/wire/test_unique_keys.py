@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perseid.clock import MovableClock
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import create_container
 from tests.support.raw import RawClient, Reply
 
 KEY = '["a"]'
@@ -23,15 +23,9 @@ def make(raw: RawClient, database: str) -> Make:
     """Makes a container from the paths of each of its unique keys; returns its items' path."""
 
     def create(*unique: list[str], **properties: Any) -> str:
-        body = {
-            "id": "u",
-            "partitionKey": PARTITION_KEY,
-            "uniqueKeyPolicy": {"uniqueKeys": [{"paths": paths} for paths in unique]},
-            **properties,
-        }
-        reply = raw.post(f"{database}/colls", body)
-        assert reply.status == 201, reply
-        return f"{database}/colls/u/docs"
+        policy = {"uniqueKeys": [{"paths": paths} for paths in unique]}
+        path = create_container(raw, database, "u", uniqueKeyPolicy=policy, **properties)
+        return f"{path}/docs"
 
     return create
 
@@ -188,7 +182,7 @@ def test_per_container(raw: RawClient, make: Make, container: str) -> None:
         assert put_in(raw, path, item_id, '"e":"x"').status == 201
 
 
-def test_an_existing_id_is_told_first(raw: RawClient, make: Make) -> None:
+def test_an_existing_id_is_reported_first(raw: RawClient, make: Make) -> None:
     docs = make(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     reply = put_in(raw, docs, "1", '"e":"x"')
@@ -283,7 +277,7 @@ def test_values_swap_through_a_third(raw: RawClient, make: Make) -> None:
 
 
 @pytest.mark.parametrize("operation", ["create", "upsert", "replace"])
-def test_values_of_the_dead_are_free(
+def test_values_of_expired_items_are_free(
     raw: RawClient, make: Make, frozen: MovableClock, operation: str
 ) -> None:
     docs = make(["/e"], defaultTtl=-1)

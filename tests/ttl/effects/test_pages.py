@@ -61,7 +61,7 @@ lists = pytest.mark.parametrize("text", LISTS, ids=lambda text: text or "feed")
 
 @lists
 @pytest.mark.parametrize("size", [1, 3, 4, 100])
-def test_pages_hold_the_living(stock: Stock, text: str | None, size: int) -> None:
+def test_pages_hold_live_items(stock: Stock, text: str | None, size: int) -> None:
     """T-080: a full page is full of living items, and no page is wasted on the dead."""
     pages = []
     for shelf in (stock.mixed, stock.clean):
@@ -91,7 +91,7 @@ DEATHS: Final = [
 
 @lists
 @pytest.mark.parametrize(("dying", "left"), [d[1:] for d in DEATHS], ids=[d[0] for d in DEATHS])
-def test_pages_go_on_past_the_dead(
+def test_pages_go_on_past_expired_items(
     shelf: Shelf, bury: Bury, text: str | None, dying: set[int], left: list[int]
 ) -> None:
     """T-085: a token stays valid, and nobody is shown twice, left out, or shown after death."""
@@ -133,7 +133,7 @@ JOINED: Final = "SELECT VALUE t FROM c JOIN t IN c.tags"
         (7, [1, 2, 3, 11, 12, 13, 21], [22, 23]),
     ],
 )
-def test_a_page_may_end_within_an_item_that_dies(
+def test_a_page_may_end_within_an_item_that_expires(
     shelf: Shelf, bury: Bury, size: int, shown: list[int], left: list[int]
 ) -> None:
     """T-085: what a token says about a dead item is not said about the next one."""
@@ -165,7 +165,7 @@ def test_a_page_may_end_at_an_item_that_is_created_again(shelf: Shelf, bury: Bur
         ("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 1 LIMIT 4", [1, 2], [3, 4]),
     ],
 )
-def test_windows_go_on_past_the_dead(
+def test_windows_go_on_past_expired_items(
     shelf: Shelf, bury: Bury, text: str, first: list[int], rest: list[int]
 ) -> None:
     """T-085: a window that was half shown goes on where it stood."""
@@ -181,7 +181,9 @@ def test_windows_go_on_past_the_dead(
 # Read many --------------------------------------------------------------------------------------
 
 
-def test_read_many_leaves_the_dead_out(shelf: Shelf, bury: Bury, endpoint: str, key: str) -> None:
+def test_read_many_leaves_expired_items_out(
+    shelf: Shelf, bury: Bury, endpoint: str, key: str
+) -> None:
     """T-084."""
     for number in range(6):
         shelf.create(f"i{number}", 5 if number % 2 else -1, pk=f"k{number % 3}")

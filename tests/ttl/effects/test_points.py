@@ -40,7 +40,7 @@ def perform(shelf: Shelf, verb: str, path: str, body: Any, headers: dict[str, st
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)
 @pytest.mark.parametrize("verb", LOST)
-def test_nothing_finds_a_dead_item(
+def test_nothing_finds_an_expired_item(
     shelf: Shelf, dead: dict[str, Any], verb: str, condition: dict[str, str]
 ) -> None:
     """T-070, T-071, T-072, T-074: the very answer for an id that never existed."""
@@ -58,7 +58,7 @@ def test_nothing_finds_a_dead_item(
 
 @pytest.mark.parametrize("verb", LOST)
 @pytest.mark.parametrize("link", ["self", "rid"])
-def test_nothing_finds_a_dead_item_by_rid(
+def test_nothing_finds_an_expired_item_by_rid(
     shelf: Shelf, dead: dict[str, Any], verb: str, link: str
 ) -> None:
     """T-070: `_self` names what `id` names."""
@@ -67,7 +67,7 @@ def test_nothing_finds_a_dead_item_by_rid(
     assert shelf.seen("dead", "alive") == {"alive"}
 
 
-def test_a_living_item_is_found_by_rid(shelf: Shelf) -> None:
+def test_a_live_item_is_found_by_rid(shelf: Shelf) -> None:
     """Without which the test above would prove nothing."""
     stored = shelf.create("a", 5)
     for path in (f"/{stored['_self']}", f"{shelf.path}/docs/{stored['_rid']}"):
@@ -77,7 +77,9 @@ def test_a_living_item_is_found_by_rid(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize(("verb", "status"), [("read", 200), ("replace", 200), ("delete", 204)])
-def test_a_dead_id_hides_nobody(shelf: Shelf, bury: Bury, verb: str, status: int) -> None:
+def test_an_expired_id_hides_no_other_item(
+    shelf: Shelf, bury: Bury, verb: str, status: int
+) -> None:
     """An id may look like the rid of another item; once it is dead, the rid names that item."""
     other = shelf.create("other")
     shelf.create(other["_rid"], 5)
@@ -133,7 +135,9 @@ def test_the_id_is_free(shelf: Shelf, dead: dict[str, Any], headers: dict[str, s
     assert shelf.seen("dead", "alive") == {"alive"}
 
 
-def test_an_insert_over_the_dead_answers_like_any_other(shelf: Shelf, dead: dict[str, Any]) -> None:
+def test_an_insert_over_an_expired_item_answers_like_any_other(
+    shelf: Shelf, dead: dict[str, Any]
+) -> None:
     """T-156: neither its cost nor its headers tell that somebody died here."""
     taken, fresh = (shelf.post(shelf.body(id_)) for id_ in ("dead", "next"))
     assert (taken.status, fresh.status) == (201, 201)
@@ -141,7 +145,7 @@ def test_an_insert_over_the_dead_answers_like_any_other(shelf: Shelf, dead: dict
     assert set(taken.headers) == set(fresh.headers)
 
 
-def test_an_upsert_of_the_living_is_a_replace(shelf: Shelf) -> None:
+def test_an_upsert_of_a_live_item_is_a_replace(shelf: Shelf) -> None:
     """T-076: until the boundary second, `200` and the same `_rid`; in it, `201`."""
     first = shelf.create("a", 5)
     shelf.clock.advance(4)
@@ -154,7 +158,7 @@ def test_an_upsert_of_the_living_is_a_replace(shelf: Shelf) -> None:
     assert third.json["_rid"] != first["_rid"]
 
 
-def test_a_create_of_the_living_conflicts(shelf: Shelf) -> None:
+def test_a_create_of_a_live_item_conflicts(shelf: Shelf) -> None:
     shelf.create("a", 5)
     shelf.clock.advance(4)
     assert shelf.post(shelf.body("a", 5)).status == 409
@@ -162,7 +166,7 @@ def test_a_create_of_the_living_conflicts(shelf: Shelf) -> None:
     assert shelf.post(shelf.body("a", 5)).status == 201
 
 
-def test_one_of_many_creates_gets_a_dead_id(
+def test_one_of_many_creates_gets_an_expired_id(
     shelf: Shelf, dead: dict[str, Any], endpoint: str, key: str
 ) -> None:
     """T-075: to the others it is an id in use."""
@@ -179,7 +183,7 @@ def test_one_of_many_creates_gets_a_dead_id(
     assert shelf.drain() == 0
 
 
-def test_an_item_may_take_the_id_of_a_dead_one(shelf: Shelf, dead: dict[str, Any]) -> None:
+def test_an_item_may_take_the_id_of_an_expired_one(shelf: Shelf, dead: dict[str, Any]) -> None:
     """A replace that carries another id needs that id to be free."""
     reply = shelf.replace("alive", shelf.body("dead"))
     assert reply.status == 200, reply
@@ -188,7 +192,7 @@ def test_an_item_may_take_the_id_of_a_dead_one(shelf: Shelf, dead: dict[str, Any
     assert shelf.drain() == 0
 
 
-def test_partitions_do_not_share_deaths(shelf: Shelf, bury: Bury) -> None:
+def test_partitions_expire_independently(shelf: Shelf, bury: Bury) -> None:
     shelf.create("a", 5, pk="p")
     shelf.create("a", pk="q")
     shelf.clock.advance(5)

@@ -75,7 +75,7 @@ QUERIES: Final[list[tuple[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), QUERIES, ids=[text for text, _ in QUERIES])
-def test_queries_see_the_living(stock: Stock, text: str, expected: Any) -> None:
+def test_queries_see_live_items(stock: Stock, text: str, expected: Any) -> None:
     """T-080, T-081, T-156: the result and the cost are those of the living alone."""
     mixed, clean = (
         shelf.raw.query(f"{shelf.path}/docs", text) for shelf in (stock.mixed, stock.clean)
@@ -99,7 +99,7 @@ def test_queries_see_the_living(stock: Stock, text: str, expected: Any) -> None:
     ],
     ids=str,
 )
-def test_every_scope_sees_the_living(
+def test_every_scope_sees_live_items(
     stock: Stock, headers: dict[str, str], expected: list[int]
 ) -> None:
     """T-080, T-083: queries and feeds, of one partition, of one range, of all."""
@@ -115,13 +115,13 @@ def test_every_scope_sees_the_living(
     assert charge(feed) == charge(clean)
 
 
-def test_parameters_do_not_reach_the_dead(stock: Stock) -> None:
+def test_parameters_do_not_reach_expired_items(stock: Stock) -> None:
     parameters = [{"name": "@ids", "value": ["i1", "i2", "i3"]}]
     text = "SELECT VALUE c.n FROM c WHERE ARRAY_CONTAINS(@ids, c.id)"
     assert stock.mixed.query(text, parameters) == [1, 3]
 
 
-def test_metrics_count_the_living(stock: Stock) -> None:
+def test_metrics_count_live_items(stock: Stock) -> None:
     """T-100."""
     found = []
     for shelf in (stock.mixed, stock.clean):
@@ -136,7 +136,7 @@ def test_metrics_count_the_living(stock: Stock) -> None:
         assert mixed[name] == clean[name]
 
 
-def test_computed_properties_are_those_of_the_living(shelves: Shelves, bury: Bury) -> None:
+def test_computed_properties_are_those_of_live_items(shelves: Shelves, bury: Bury) -> None:
     """T-099."""
     computed = [{"name": "cp", "query": "SELECT VALUE UPPER(c.kind) FROM c"}]
     shelf = shelves.make(-1, computedProperties=computed)
@@ -155,7 +155,7 @@ def test_computed_properties_are_those_of_the_living(shelves: Shelves, bury: Bur
         assert shelf.query(text) == expected, text
 
 
-def test_every_range_hides_its_dead(wide: Shelf, bury: Bury) -> None:
+def test_every_range_hides_its_expired_items(wide: Shelf, bury: Bury) -> None:
     ranges = wide.raw.get(f"{wide.path}/pkranges").json["PartitionKeyRanges"]
     assert len(ranges) > 1
     for number in range(20):
@@ -174,7 +174,9 @@ def test_every_range_hides_its_dead(wide: Shelf, bury: Bury) -> None:
     assert usage(wide)["documentsCount"] == len(alive)
 
 
-def test_a_prefix_of_a_hierarchical_key_hides_its_dead(shelves: Shelves, bury: Bury) -> None:
+def test_a_prefix_of_a_hierarchical_key_hides_its_expired_items(
+    shelves: Shelves, bury: Bury
+) -> None:
     key = {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2}
     shelf = shelves.make(-1, "deep", partitionKey=key)
     for number in range(6):

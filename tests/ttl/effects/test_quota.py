@@ -13,7 +13,7 @@ def kilobytes(*replies: Reply) -> int:
     return -(-sum(len(reply.body) for reply in replies) // 1024)
 
 
-def test_the_dead_take_no_room(shelf: Shelf) -> None:
+def test_expired_items_take_no_space(shelf: Shelf) -> None:
     """T-093: from the instant of death, before any purge, and no less after it."""
     small = shelf.post(shelf.body("small", n="x" * 4000))
     alone = usage(shelf)
@@ -43,7 +43,7 @@ def test_room_is_taken_once_after_a_new_start(shelf: Shelf, dead: dict[str, Any]
     assert usage(shelf)["documentsCount"] == 1
 
 
-def test_inherited_deaths_take_no_room(shelves: Shelves, bury: Bury) -> None:
+def test_items_expired_by_the_default_take_no_space(shelves: Shelves, bury: Bury) -> None:
     shelf = shelves.make(5)
     shelf.create("a")
     shelf.create("b", -1)

@@ -9,7 +9,7 @@ from tests.support.ttl_containers import Shelf, Shelves, assert_gone
 from tests.ttl.effects.stock import lsn
 
 
-def test_death_moves_no_lsn_and_a_purge_moves_one(shelf: Shelf) -> None:
+def test_expiry_moves_no_lsn_and_a_purge_moves_one(shelf: Shelf) -> None:
     """T-095."""
     written = [shelf.post(shelf.body(f"i{number}", 5)) for number in range(4)]
     shelf.create("alive")
@@ -31,7 +31,7 @@ def test_death_moves_no_lsn_and_a_purge_moves_one(shelf: Shelf) -> None:
     assert shelf.post(shelf.body("next")).headers["x-ms-session-token"] == f"0:-1#{before + 2}"
 
 
-def test_only_ranges_with_dead_items_move(wide: Shelf) -> None:
+def test_only_ranges_with_expired_items_move(wide: Shelf) -> None:
     """T-095: each physical partition has LSNs of its own."""
 
     def lsns() -> dict[str, int]:
@@ -55,7 +55,7 @@ def test_only_ranges_with_dead_items_move(wide: Shelf) -> None:
     assert lsns() == before | {target: before[target] + 1}
 
 
-def test_deaths_leave_all_else_untouched(shelf: Shelf) -> None:
+def test_expiry_leaves_all_else_untouched(shelf: Shelf) -> None:
     """T-096: the container, and the items that live on."""
     container = shelf.raw.get(shelf.path)
     neighbour = shelf.create("alive", 100)
@@ -99,7 +99,7 @@ def test_lifetimes_cost_nothing(shelves: Shelves, default_ttl: int, lifetime: in
     assert costs[0] == costs[1]
 
 
-def test_charges_do_not_know_the_dead(shelves: Shelves) -> None:
+def test_charges_ignore_expired_items(shelves: Shelves) -> None:
     """T-156, T-157: ten living among hundreds of dead, before, during and after the purge."""
     crowd, alone = shelves.make(-1, "crowd"), shelves.make(-1, "alone")
     for number in range(10):

@@ -34,7 +34,7 @@ def person(id_: str, email: str, last: str, ttl: int = -1) -> dict[str, Any]:
     ids=["one value", "the other", "both", "all and the id", "only the id"],
 )
 @pytest.mark.parametrize("verb", ["create", "upsert", "replace"])
-def test_death_frees_unique_values(
+def test_expiry_frees_unique_values(
     directory: Shelf, bury: Bury, verb: str, new: dict[str, Any]
 ) -> None:
     """T-087: a value held only by a dead item is free, and a later purge does not free it again."""
@@ -56,7 +56,7 @@ def test_death_frees_unique_values(
         directory.drain()
 
 
-def test_until_death_unique_values_are_taken(directory: Shelf) -> None:
+def test_until_expiry_unique_values_are_taken(directory: Shelf) -> None:
     assert directory.post(person("old", "a@x", "L", 5)).status == 201
     directory.clock.advance(4)
     assert taken(directory.post(person("new", "a@x", "M")))
@@ -65,7 +65,7 @@ def test_until_death_unique_values_are_taken(directory: Shelf) -> None:
     assert directory.post(person("new", "a@x", "M")).status == 201
 
 
-def test_two_dead_holders_make_way_for_one(directory: Shelf, bury: Bury) -> None:
+def test_one_item_replaces_two_expired_owners(directory: Shelf, bury: Bury) -> None:
     """T-087: each of the new item's values was held by another dead one."""
     directory.post(person("one", "a@x", "K", 5))
     directory.post(person("two", "b@x", "L", 5))
@@ -77,7 +77,7 @@ def test_two_dead_holders_make_way_for_one(directory: Shelf, bury: Bury) -> None
     assert directory.post(person("y", "b@x", "K")).status == 201
 
 
-def test_a_refused_write_leaves_the_dead_alone(directory: Shelf) -> None:
+def test_a_refused_write_leaves_expired_items_alone(directory: Shelf) -> None:
     """T-087: one value is free, the other is not; nothing happens, not even a purge."""
     directory.post(person("dead", "a@x", "K", 5))
     directory.post(person("alive", "b@x", "L"))

@@ -58,7 +58,7 @@ def test_lifetime_headers(
     assert lifetime_headers(shelf.post(body, upsert="true")) == {}
 
 
-def test_the_dead_show_no_lifetime(shelves: Shelves) -> None:
+def test_expired_items_show_no_lifetime(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     shelf.create("a")
     shelf.clock.advance(10)
@@ -85,7 +85,7 @@ def test_the_dead_show_no_lifetime(shelves: Shelves) -> None:
         (10, 20, "T-028", "item", 20),
     ],
 )
-def test_explain_the_living(
+def test_explain_live_items(
     shelves: Shelves, default_ttl: Any, item_ttl: Any, rule: str, origin: str, life: int | None
 ) -> None:
     shelf = shelves.make(default_ttl)
@@ -119,7 +119,7 @@ def test_explain_the_living(
         (-1, 5, "T-027", "its own ttl has passed", 5),
     ],
 )
-def test_explain_the_dead(
+def test_explain_expired_items(
     shelves: Shelves, default_ttl: int, item_ttl: Any, rule: str, because: str, life: int
 ) -> None:
     shelf = shelves.make(default_ttl)
@@ -146,7 +146,7 @@ def test_explain_the_dead(
         (100, -1, 10, "T-027", "its own ttl has passed"),
     ],
 )
-def test_explain_those_dead_of_an_earlier_policy(
+def test_explain_items_expired_by_an_earlier_policy(
     shelves: Shelves, first: int, then: int | None, item_ttl: Any, rule: str, because: str
 ) -> None:
     """T-121: death is final, and the explanation says which clause holds."""
@@ -163,7 +163,7 @@ def test_explain_those_dead_of_an_earlier_policy(
     assert status(shelf)["purgeLagSeconds"] == 1
 
 
-def test_an_end_is_remembered_through_changes_and_their_undo(shelves: Shelves) -> None:
+def test_an_expiry_is_remembered_through_changes_and_their_undo(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     shelf.create("a")
     end = shelves.now + 10
@@ -193,7 +193,7 @@ def test_the_place_in_the_purge_order(shelves: Shelves) -> None:
     assert explain(shelf, "e")["purgePosition"] == 4
 
 
-def test_the_living_have_no_place_in_the_purge_order(shelves: Shelves) -> None:
+def test_live_items_have_no_position_in_the_purge_order(shelves: Shelves) -> None:
     """Those that the policy leaves alone are not removed before anybody."""
     shelf = shelves.make(-1)
     for id_, own in {"a": 10, "b": 20, "sleeping": 25, "stays": ABSENT, "marked": -1}.items():

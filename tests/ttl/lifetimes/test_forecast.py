@@ -51,7 +51,9 @@ def test_forecast_comes_true(shelves: Shelves, history: Callable[[Shelf], None])
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_next_expiry_is_the_next_death(shelves: Shelves, history: Callable[[Shelf], None]) -> None:
+def test_next_expiry_is_the_observed_one(
+    shelves: Shelves, history: Callable[[Shelf], None]
+) -> None:
     shelf = shelves.make(100)
     history(shelf)
     alive, following = shelf.counted(), status(shelf)["nextExpiry"]
@@ -65,7 +67,7 @@ def test_next_expiry_is_the_next_death(shelves: Shelves, history: Callable[[Shel
     assert shelf.counted() < alive
 
 
-def test_forecast_of_the_second_before_death(shelves: Shelves) -> None:
+def test_forecast_of_the_second_before_expiry(shelves: Shelves) -> None:
     """An item that ends in exactly a bucket's width is in that bucket, not in the next."""
     shelf = shelves.make(60)
     shelf.create("a")

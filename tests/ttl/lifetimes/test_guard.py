@@ -41,7 +41,7 @@ def test_the_guard_of_a_container(shelves: Shelves, guard: Any, is_refused: bool
     assert not [entry for entry in audit(shelf) if entry["event"] == "policy"]
 
 
-def test_a_percentage_is_of_the_living(shelves: Shelves) -> None:
+def test_a_percentage_is_of_live_items(shelves: Shelves) -> None:
     """Two would die of the four living; two more are dead already and count for nothing."""
     shelf = shelves.make(-1)
     for id_ in ("d0", "d1"):

@@ -14,7 +14,7 @@ from tests.ttl.lifetimes.admin import change, configure, crowd, status, undo
 # T-306: hold
 
 
-def test_hold_keeps_the_dead_on_disk(shelves: Shelves) -> None:
+def test_hold_keeps_expired_items_on_disk(shelves: Shelves) -> None:
     shelf = shelves.make(-1)
     assert configure(shelf, purgeHoldSeconds=60)["purgeHoldSeconds"] == 60
     shelf.create("a", 10)
@@ -32,7 +32,7 @@ def test_hold_keeps_the_dead_on_disk(shelves: Shelves) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "killed"), [(-1, 30, 4), (None, 30, 4), (1000, 30, 4), (1000, 60, 4)]
 )
-def test_hold_counts_from_the_change_that_killed(
+def test_hold_counts_from_the_change_that_expired_the_items(
     shelves: Shelves, old: int | None, new: int, killed: int
 ) -> None:
     shelf = crowd(shelves)
@@ -83,7 +83,7 @@ def test_a_hold_counts_from_the_change_however_it_is_set(shelves: Shelves) -> No
     assert shelf.drain() == 4
 
 
-def test_an_undo_leaves_the_hold_to_those_who_stay_dead(shelves: Shelves) -> None:
+def test_an_undo_keeps_the_hold_for_items_that_stay_expired(shelves: Shelves) -> None:
     """Two changes kill, the second is undone: those of the first are held as before."""
     shelf = crowd(shelves)
     shelf.clock.advance(5000)
@@ -114,7 +114,7 @@ def test_whom_an_undo_kills_is_held(shelves: Shelves) -> None:
     assert shelf.drain() == 1
 
 
-def test_nobody_who_was_revived_is_removed(place: Place) -> None:
+def test_no_restored_item_is_purged(place: Place) -> None:
     """T-122 with a hold: what could be removed before the change may be alive after it."""
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True, revive_unpurged=True), clock) as raw:

@@ -99,7 +99,7 @@ def test_the_text_is_what_prometheus_reads(raw: RawClient, shelves: Shelves) -> 
             assert (declared[match[1]] == "counter") == match[1].endswith("_total")
 
 
-def test_lag_is_the_age_of_the_oldest_dead(shelves: Shelves) -> None:
+def test_lag_is_the_age_of_the_longest_expired_item(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     assert measured(shelf)["purgeLagSeconds"] == 0
     shelf.create("a")
@@ -113,7 +113,7 @@ def test_lag_is_the_age_of_the_oldest_dead(shelves: Shelves) -> None:
 
 
 @pytest.mark.parametrize("then", [1000, -1, None])
-def test_lag_of_those_dead_of_an_earlier_policy(shelves: Shelves, then: int | None) -> None:
+def test_lag_of_items_expired_by_an_earlier_policy(shelves: Shelves, then: int | None) -> None:
     """Dead for twenty seconds, of which ten under the new policy."""
     shelf = shelves.make(10)
     shelf.create("a")

@@ -66,7 +66,7 @@ def test_preview_changes_nothing(shelves: Shelves, new: int | None) -> None:
     assert (status(shelf), version(shelf), audit(shelf), shelf.seen(*EVERYBODY)) == before
 
 
-def test_preview_of_a_histogram_matches_the_deaths(shelves: Shelves) -> None:
+def test_preview_of_a_histogram_matches_the_expiries(shelves: Shelves) -> None:
     """Bars are (from, to]: move the clock to each end and count."""
     shelf = family(shelves, None)
     bars = preview(shelf, 200)["histogram"]
@@ -80,7 +80,7 @@ def test_preview_of_a_histogram_matches_the_deaths(shelves: Shelves) -> None:
     assert status(shelf)["expiring"]["items"] == 0
 
 
-def test_preview_ignores_those_dead_of_an_earlier_policy(shelves: Shelves) -> None:
+def test_preview_ignores_items_expired_by_an_earlier_policy(shelves: Shelves) -> None:
     """Growing the default does not bring them back, so they are in no bar and die only once."""
     shelf = shelves.make(10)
     shelf.create("dead")
@@ -146,7 +146,7 @@ def test_routes_of_a_container_that_is_not_there(
     ("default_ttl", "item_ttl"),
     [(100, 30), (100, 300), (-1, 30), (100, -1), (-1, -1), (ABSENT, 30)],
 )
-def test_the_proposed_end_is_the_observed_one(
+def test_the_proposed_expiry_is_the_observed_one(
     shelves: Shelves, default_ttl: Any, item_ttl: int
 ) -> None:
     shelf = shelves.make(default_ttl)
@@ -189,7 +189,7 @@ def test_a_change_rewrites_no_item(shelves: Shelves, new: int | None) -> None:
     assert changed_etag != etag
 
 
-def test_preview_passes_over_the_dead_with_an_odd_ttl(shelves: Shelves) -> None:
+def test_preview_skips_expired_items_with_an_invalid_ttl(shelves: Shelves) -> None:
     shelf = shelves.make(ABSENT)
     shelf.create("a", "q")
     change(shelf, 5)

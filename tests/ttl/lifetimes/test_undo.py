@@ -96,7 +96,7 @@ def test_undo_tells_who_was_removed_by_requests(shelves: Shelves, keeping: dict[
     assert (told["restored"]["items"], told["alreadyPurged"]) == (1, 4)
 
 
-def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) -> None:
+def test_undo_counts_items_expired_and_purged_after_the_change(shelves: Shelves) -> None:
     """Nobody dies in the second of the change; two do later because of it, and are removed."""
     shelf = shelves.make(1000)
     for id_ in ("a", "b"):
@@ -109,7 +109,7 @@ def test_undo_counts_those_who_died_and_went_after_the_change(shelves: Shelves) 
     assert told["alreadyPurged"] == 2
 
 
-def test_undo_does_not_wake_those_dead_before_the_change(shelves: Shelves) -> None:
+def test_undo_does_not_restore_items_expired_before_the_change(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     shelf.create("before")
     shelf.clock.advance(10)

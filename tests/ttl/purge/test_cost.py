@@ -21,7 +21,7 @@ from tests.support.ttl_containers import Shelves
 
 
 @pytest.mark.parametrize("default_ttl", [100, -1])
-def test_a_step_costs_the_same_among_many_living(default_ttl: int) -> None:
+def test_a_step_costs_the_same_among_many_live_items(default_ttl: int) -> None:
     """Counted in steps of SQLite's virtual machine; no statement may scan a table."""
     few, many = (asyncio.run(steps_of_a_purge(default_ttl, alive)) for alive in (20, 15_000))
     assert few.removed == many.removed == 10
@@ -102,7 +102,7 @@ def test_the_cost_of_removing_is_the_cost_of_deleting(shelves: Shelves) -> None:
     assert figures["purgeCharge"] == pytest.approx(paid, abs=0.02)
 
 
-def test_nobody_pays_for_it(shelves: Shelves) -> None:
+def test_no_request_is_charged_for_it(shelves: Shelves) -> None:
     """T-157: a drain's answer names no charge, and reads cost the same before and after."""
     shelf = shelves.make(10)
     shelf.create("a", -1)

@@ -77,7 +77,7 @@ def test_drain_takes_many_steps_and_ranges(shelves: Shelves, raw: RawClient) -> 
     assert backlog(raw, shelf.admin) == 0
 
 
-def test_drain_right_after_a_change_removes_what_it_killed(place: Place) -> None:
+def test_drain_right_after_a_change_removes_what_it_expired(place: Place) -> None:
     """Everything dead now, and that includes those whom the change of a moment ago killed."""
 
     async def scenario() -> dict[str, int]:

@@ -45,7 +45,7 @@ POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
 
 
 @pytest.mark.parametrize(("name", "changes"), POLICIES, ids=[name for name, _ in POLICIES])
-def test_the_longest_dead_goes_first(
+def test_the_longest_expired_item_is_purged_first(
     place: Place, name: str, changes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perseid.service.lifetimes.sweeper.SMALL_STEP", 1)

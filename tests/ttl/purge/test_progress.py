@@ -57,7 +57,7 @@ def test_removal_shows_nowhere_in_the_api(shelves: Shelves) -> None:
     assert answers(one) == answers(other)
 
 
-def test_death_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
+def test_expiry_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     shelf.create("a")
     before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
@@ -89,7 +89,7 @@ def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
         assert (figures["live"]["items"], figures["purgedTotal"]) == (1, 61)
 
 
-def test_the_sweeper_notices_what_dies_while_nobody_asks(place: Place) -> None:
+def test_the_sweeper_notices_expiry_without_requests(place: Place) -> None:
     """No request wakes it: it looks by itself."""
 
     async def scenario() -> None:
@@ -109,7 +109,7 @@ def test_the_sweeper_notices_what_dies_while_nobody_asks(place: Place) -> None:
 
 
 @pytest.mark.only_on("sqlite", reason="PostgreSQL keeps the space and uses it again")
-def test_a_full_disk_is_told_in_a_line(
+def test_a_full_disk_is_reported_in_a_line(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each second anew, so not with all the circumstances."""

@@ -112,7 +112,7 @@ def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
         assert shelf.counted() == size
 
 
-def test_recreating_removes_the_dead_version_at_once(shelves: Shelves) -> None:
+def test_recreating_removes_the_expired_version_at_once(shelves: Shelves) -> None:
     shelf = shelves.make(10)
     old = shelf.create("a")
     shelf.create("b")

@@ -66,7 +66,7 @@ def test_endless_chunks(wire: PlainSocket) -> None:
     assert_refused(answer(wire), 413, "RequestEntityTooLarge")
 
 
-def test_too_large_is_told_before_it_is_sent(wire: PlainSocket) -> None:
+def test_too_large_is_refused_before_it_is_sent(wire: PlainSocket) -> None:
     """This client waits for a word before it sends."""
     lines = (b"content-length: 9999999999", b"expect: 100-continue")
     wire.send(wire.request_head("POST", "/dbs", *lines))

@@ -116,14 +116,14 @@ def test_a_port_that_another_server_is_about_to_take() -> None:
         asyncio.run(Server(settings).run())
 
 
-def test_host_nobody_has() -> None:
+def test_unknown_host() -> None:
     settings = Settings(memory=True, host="no-such-host.invalid", key=OTHER_KEY, port=free_port())
     with pytest.raises(StartError) as caught:
         asyncio.run(Server(settings).run())
     assert "no-such-host.invalid" in str(caught.value)
 
 
-def test_address_nobody_here_has() -> None:
+def test_address_of_another_machine() -> None:
     settings = Settings(memory=True, host="192.0.2.1", key=OTHER_KEY, port=free_port())
     with pytest.raises(StartError, match="does not have this address; choose another --host"):
         asyncio.run(Server(settings).run())

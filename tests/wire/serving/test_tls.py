@@ -153,7 +153,7 @@ def test_certificate_is_kept_with_the_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["certificate.pem", "certificate-key.pem"])
-def test_a_damaged_certificate_of_our_own_is_made_anew(tmp_path: Path, damaged: str) -> None:
+def test_a_damaged_self_signed_certificate_is_replaced(tmp_path: Path, damaged: str) -> None:
     settings = Settings(data=tmp_path, durability="off", tls=True)
     for _ in range(2):
         with running(settings) as secure:
