@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -14,7 +14,7 @@ from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sq
 from perseid.store.sqlite.indexes import indexed_by
 from perseid.store.sqlite.scans import scope_sql
 from perseid.store.sqlite.schema import visible_sql
-from perseid.store.types import GroupCount, Search
+from perseid.store.types import GroupCount, OnGroups, Search
 
 _CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
 
@@ -31,13 +31,19 @@ def count_groups(
     search: Search,
     index: str | None,
     paths: Sequence[PropertyPath],
-) -> Iterator[GroupCount]:
+    on_groups: OnGroups,
+) -> None:
     """See `store.protocol.QueryStore`. An index that does not exist is an error at once."""
     source, values = _source(number, search, index)
     columns = ", ".join(f"{rank_sql(path)}, {value_sql(path)}" for path in paths)
     places = ", ".join(str(3 + place) for place in range(2 * len(paths)))
     sql = f"SELECT COUNT(*), MIN(number), {columns} {source} GROUP BY {places} ORDER BY 2"
-    return (_group_count(paths, *columns) for columns in db.execute(sql, values))
+    cursor = db.execute(sql, values)
+    try:
+        on_groups(_group_count(paths, *columns) for columns in cursor)
+    finally:
+        # Evaluation may stop early; a statement left open would keep its snapshot of the file.
+        cursor.close(True)
 
 
 def _group_count(

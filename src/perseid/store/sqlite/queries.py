@@ -256,8 +256,8 @@ class SqliteQueries:
 
         if paths:
             await self._readers.in_thread(
-                lambda db: on_groups(
-                    group_counts.count_groups(db, number, search, access.index_name, paths)
+                lambda db: group_counts.count_groups(
+                    db, number, search, access.index_name, paths, on_groups
                 )
             )
         elif access.candidate is not None:
