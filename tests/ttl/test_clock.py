@@ -299,7 +299,7 @@ def test_a_disk_that_takes_nothing_can_be_read(
 
     async def work() -> None:
         async with opened(place.fresh()) as account:
-            monkeypatch.setattr(account.stores.values, "put_meta", full)
+            monkeypatch.setattr(account.stores.values, "put", full)
             now = account.durable_clock_limit + 10
             await account.persist_clock(now)
             assert account.durable_clock_limit > now

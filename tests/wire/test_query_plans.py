@@ -181,7 +181,7 @@ def test_a_query_that_is_none(raw: RawClient, container: str) -> None:
 @pytest.mark.parametrize(("text", "why"), [
     ("SELECT VALUE {n: COUNT(1)} FROM c", "Compositions of aggregates and other expressions"),
     ("SELECT c.a FROM c GROUP BY c.a ORDER BY c.a", "sorted"),
-    ("SELECT * FROM (SELECT TOP 5 c.x FROM c) AS d", "whole result"),
+    ("SELECT * FROM (SELECT TOP 5 c.x FROM c) AS d", "complete result"),
 ])  # fmt: skip
 def test_queries_no_client_can_merge(
     raw: RawClient, wide: str, container: str, text: str, why: str

@@ -65,7 +65,7 @@ _LARGEST_HEADERS: Final = 64 * 1024
 _LARGEST_READ: Final = MAX_BODY_BYTES + 64 * 1024
 _BODY_INCOMPLETE: Final = "The request body ended before it was complete."
 _LARGEST_DISCARD: Final = 64 * 1024 * 1024
-_ATTEMPTS: Final = 21  # to answer a request with a current catalog
+_RETRIES: Final = 20  # of a request whose catalog was out of date
 _CATALOG_CHANGING: Final = (
     "The account's metadata changed during every attempt; the request was not executed."
 )
@@ -103,31 +103,49 @@ class App:
         self._counter = itertools.count(secrets.randbits(40))
 
     async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
+        """Reads the request, answers it and sends the response.
+
+        One coroutine, because each one around the body or the handler costs a microsecond.
+        """
         activity_id = scope.headers.get(ACTIVITY_ID) or self._new_activity_id()
         self._account.requests += 1
         self._running += 1
+        is_logged = log.isEnabledFor(logging.INFO)
+        started = time.perf_counter() if is_logged else 0.0
+        method = scope.method
+        header: HeaderLookup = scope.headers.get
+        body, gone, response = b"", None, None
         try:
-            is_logged = log.isEnabledFor(logging.INFO)
-            started = time.perf_counter() if is_logged else 0.0
-            response = await self._respond(scope, protocol, activity_id)
+            try:
+                # The body first: a client that is still sending does not read an error response.
+                if method not in ("GET", "DELETE") or _has_body(header):
+                    if _has_short_body(header):
+                        body = await protocol()
+                    else:
+                        body = await _read_chunks(header, protocol)
+                    gone = protocol.client_disconnect
+                # Point reads skip this check: they ignore unreadable headers, or miss the key.
+                if method != "GET" or header(PARTITION_KEY) is None:
+                    header = _header_lookup(scope.headers)
+            except Exception as exc:
+                response = _unreadable_request(exc, method, activity_id)
             if response is None:
-                return  # the client has disconnected
-            # Responses have few headers, because each takes about a microsecond to send.
-            response.headers.append((ACTIVITY_ID, activity_id))
-            response.headers.append((CONTENT_TYPE, response.content_type))
-            if response.body and response.status not in _STATUSES_WITHOUT_BODY:
-                protocol.response_bytes(response.status, response.headers, response.body)
-            else:
-                protocol.response_empty(response.status, response.headers)
-            if is_logged:
-                log.info(
-                    "%s %s %s %d %.1f ms",
-                    activity_id,
-                    scope.method,
-                    _printable_path(scope.path),
-                    response.status,
-                    (time.perf_counter() - started) * 1000,
-                )
+                request = Request(
+                    method, scope.path, scope.query_string, scope.scheme,
+                    header, body, activity_id, self._account.clock.now(), gone,
+                )  # fmt: skip
+                exchange = Exchange()
+                try:
+                    response = await self._answer(request, exchange)
+                except StaleCatalog:  # another server process has changed the metadata
+                    response = await self._retry(request)
+                except asyncio.CancelledError:
+                    if not exchange.is_abandoned:
+                        raise
+            if response is not None:  # else the client has disconnected
+                _send(response, activity_id, protocol)
+                if is_logged:
+                    _log_request(activity_id, scope, response.status, started)
         finally:
             self._running -= 1
             if self._idle is not None and not self._running:
@@ -139,38 +157,21 @@ class App:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
-    async def _respond(self, scope: RsgiScope, protocol: Any, activity_id: str) -> Response | None:
-        """The response to a request, or None if the client disconnected before it was ready."""
-        account, method = self._account, scope.method
-        header: HeaderLookup = scope.headers.get
-        body, gone = b"", None
-        try:
-            # The body first: a client that is still sending does not read an error response.
-            if method not in ("GET", "DELETE") or _has_body(header):
-                body, gone = await _read_body(header, protocol), protocol.client_disconnect
-            # Point reads skip this check: they ignore unreadable headers, or miss the key.
-            if method != "GET" or header(PARTITION_KEY) is None:
-                header = _header_lookup(scope.headers)
-        except CosmosError as error:
-            return _build_error_response(error, activity_id)
-        except Exception:
-            return _unexpected_error(method, activity_id)
-        path, query_string, scheme = scope.path, scope.query_string, scope.scheme
-        for _ in range(_ATTEMPTS):
-            now = account.clock.now()
-            request = Request(
-                method, path, query_string, scheme, header, body, activity_id, now, gone
-            )
+    async def _retry(self, request: Request) -> Response | None:
+        """Answers a request with the current catalog; None if the client disconnected."""
+        for _ in range(_RETRIES):
+            await self._account.reload()
             exchange = Exchange()
             try:
+                request = request._replace(now=self._account.clock.now())
                 return await self._answer(request, exchange)
-            except StaleCatalog:  # another server process has changed the metadata
-                await account.reload()
+            except StaleCatalog:
+                continue
             except asyncio.CancelledError:
                 if not exchange.is_abandoned:
                     raise
                 return None
-        return _build_error_response(RetryWith(_CATALOG_CHANGING), activity_id)
+        return _build_error_response(RetryWith(_CATALOG_CHANGING), request.activity_id)
 
     async def _answer(self, request: Request, exchange: Exchange) -> Response:
         account = self._account
@@ -268,12 +269,37 @@ class App:
         return f"{self._activity}-8{number >> 48 & 0xFFF:03x}-{number & 0xFFFF_FFFF_FFFF:012x}"
 
 
+def _send(response: Response, activity_id: str, protocol: Any) -> None:
+    # Responses have few headers, because each takes about a microsecond to send.
+    response.headers.append((ACTIVITY_ID, activity_id))
+    response.headers.append((CONTENT_TYPE, response.content_type))
+    if response.body and response.status not in _STATUSES_WITHOUT_BODY:
+        protocol.response_bytes(response.status, response.headers, response.body)
+    else:
+        protocol.response_empty(response.status, response.headers)
+
+
+def _log_request(activity_id: str, scope: RsgiScope, status: int, started: float) -> None:
+    milliseconds = (time.perf_counter() - started) * 1000
+    path = _printable_path(scope.path)
+    log.info("%s %s %s %d %.1f ms", activity_id, scope.method, path, status, milliseconds)
+
+
 def _build_error_response(error: CosmosError, activity_id: str) -> Response:
     charge = charges.REJECTED if error.charge is None else error.charge
     headers = [(CHARGE, charges.text(charge)), *error.headers]
     if error.sub_status:
         headers.append((SUB_STATUS, str(error.sub_status)))
     return Response(error.status, headers, wire.error_body(error, activity_id))
+
+
+def _unreadable_request(exc: Exception, method: str, activity_id: str) -> Response:
+    """The response to a request whose body or headers cannot be read."""
+    if isinstance(exc, ProtocolClosed):
+        exc = BadRequest(_BODY_INCOMPLETE)
+    if isinstance(exc, CosmosError):
+        return _build_error_response(exc, activity_id)
+    return _unexpected_error(method, activity_id)
 
 
 def _unexpected_error(method: str, activity_id: str) -> Response:
@@ -291,16 +317,17 @@ def _has_body(header: HeaderLookup) -> bool:
     return header(CONTENT_LENGTH) not in (None, "0") or header(TRANSFER_ENCODING) is not None
 
 
-async def _read_body(header: HeaderLookup, protocol: Any) -> bytes:
+def _has_short_body(header: HeaderLookup) -> bool:
+    """True if the length of the body is known and small enough to be read at once."""
     length = header(CONTENT_LENGTH)
-    known = int(length) if length is not None and length.isdigit() else None
-    if known is not None and known <= _LARGEST_READ:
-        try:
-            body: bytes = await protocol()
-        except ProtocolClosed:
-            raise BadRequest(_BODY_INCOMPLETE) from None
-        return body
-    if known is not None and header(EXPECT) is not None:
+    return length is not None and length.isdigit() and int(length) <= _LARGEST_READ
+
+
+async def _read_chunks(header: HeaderLookup, protocol: Any) -> bytes:
+    """A body of unknown length, or one that is too large: an error once enough is read."""
+    length = header(CONTENT_LENGTH)
+    known = length is not None and length.isdigit()
+    if known and header(EXPECT) is not None:
         raise RequestEntityTooLarge(TOO_LARGE)  # before the client sends it
     chunks: list[bytes] = []
     size = end_marks = 0

@@ -41,20 +41,26 @@ _CROSS_PARTITION: Final = (
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     op = begin(account, container_of(account, request, exchange), request.now)
     container = op.container
-    bound, planning_seconds, lsns = await run.prepare(op, request.body)
+    bound, planning_seconds = run.find_plan(op, request.body), 0.0
+    if bound is None:
+        bound, planning_seconds = await run.plan_request(op, request.body)
     if bound.partition_key is None:
         _check_scope(request)
+    lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     scope = scope_of(request, container, partition_key(request, exchange))
-    search = search_of(op, scope, after=-1, limit=limit)
+    search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
     page_request = PageRequest(limit, request.header(CONTINUATION), exchange.allowance)
-    try:
-        page = await run.run_page(op, bound, search, page_request, request.gone)
-    except ClientDisconnected as exc:
-        exchange.is_abandoned = True
-        raise asyncio.CancelledError from exc
+    # Most pages are at hand; a coroutine for them would cost as much as finding them.
+    page = run.try_first_page(op, bound, search, page_request)
+    if page is None:
+        try:
+            page = await run.run_page(op, bound, search, page_request, request.gone)
+        except ClientDisconnected as exc:
+            exchange.is_abandoned = True
+            raise asyncio.CancelledError from exc
     if page.ranges:
         metering.narrow_ranges(exchange, page.ranges)
     charge = page.charge * charges.consistency_factor(exchange.consistency)

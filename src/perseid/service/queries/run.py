@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -42,16 +41,17 @@ class PageRequest(NamedTuple):
     allowance: float = inf  # request units
 
 
-async def prepare(op: Operation, body: bytes) -> tuple[BoundPlan, float, Sequence[int]]:
-    """The plan of a request body, the seconds it took, and the LSN of each physical range."""
-    plans, container = op.account.plans, op.container
-    bound, seconds = plans.find(container, body, op.now), 0.0
-    if bound is None:
-        started = time.perf_counter()
-        bound = await plan_query(op, parse_request(body))
-        plans.add(container, body, bound)
-        seconds = time.perf_counter() - started
-    return bound, seconds, await op.stores.items.lsns(container)
+def find_plan(op: Operation, body: bytes) -> BoundPlan | None:
+    """The plan of an earlier request with the same body."""
+    return op.account.plans.find(op.container, body, op.now)
+
+
+async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
+    """The plan of a request body, and the seconds it took."""
+    started = time.perf_counter()
+    bound = await plan_query(op, parse_request(body))
+    op.account.plans.add(op.container, body, bound)
+    return bound, time.perf_counter() - started
 
 
 async def plan_query(op: Operation, request: QueryRequest) -> BoundPlan:
@@ -78,11 +78,7 @@ async def run_page(
     page_request: PageRequest,
     wait_for_disconnect: WaitForDisconnect | None = None,
 ) -> QueryResultPage:
-    """The page, on the spot if the store has it at hand; stops when the client disconnects."""
-    scope = confine(scope, bound)
-    page = try_first_page(op, bound, scope, page_request)
-    if page is not None:
-        return page
+    """The page of any query; stops when the client disconnects."""
     with DisconnectWatch(op.account.disconnects, wait_for_disconnect):
         return await build_page(op, bound, scope, page_request)
 
