@@ -27,6 +27,7 @@ from perseid.query import CallContext, compile_query, run
 from perseid.query.functions import AGGREGATES, BUILTINS
 from perseid.start_file import declarations
 from perseid.testing import pytest_plugin
+from tests.support.cli import all_commands
 from tests.support.pages import (
     DOCS,
     PAGES,
@@ -75,7 +76,7 @@ def test_every_administration_route_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("setting", [field.name for field in dataclasses.fields(Settings)])
 def test_every_setting_has_a_flag_with_help(setting: str) -> None:
-    options = {option.name: option for option in main.commands["serve"].params}
+    options = {option.name: option for option in COMMANDS["perseid serve"].params}
     help_text = getattr(options[setting], "help", "")
     assert help_text.endswith(".")
 
@@ -101,16 +102,9 @@ def shown_default(field: dataclasses.Field[Any]) -> str:
     return "none" if field.default is None else f"`{field.default}`"
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command that is not a group, by the words that call it."""
-    if isinstance(command, click.Group):
-        for word, child in command.commands.items():
-            yield from commands(child, f"{name} {word}")
-    else:
-        yield name, command
-
-
-COMMANDS = dict(commands(main, "perseid"))
+COMMANDS = {
+    name: command for name, command in all_commands() if not isinstance(command, click.Group)
+}
 SHARED = CLI.partition("## Options that many commands share")[2].partition("\n## ")[0]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from perseid.commands.cli import main
@@ -28,3 +29,16 @@ def shown(result: Result) -> str:
 def decoded(result: Result) -> Any:
     """What a successful command printed with --json."""
     return json.loads(shown(result))
+
+
+def all_commands(
+    command: click.Command = main, name: str = "perseid"
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command and group, by the words that call it."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            child = command.get_command(context, word)
+            assert child is not None
+            yield from all_commands(child, f"{name} {word}")

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import click
 import pytest
 from click.testing import CliRunner
 
-from perseid.commands.cli import main
+from tests.support.cli import all_commands
 
 ROOT: Final = Path(__file__).parents[2]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
@@ -105,14 +104,7 @@ def problems(text: str, name: str) -> Iterator[str]:
         yield f"{name}:{','.join(lines) or '?'}: '{term.strip()}'; say: {replacement}"
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        for word, child in command.commands.items():
-            yield from commands(child, f"{name} {word}")
-
-
-COMMANDS: Final = dict(commands(main, "perseid"))
+COMMANDS: Final = dict(all_commands())
 
 
 def test_the_glossary_has_banned_words() -> None:

@@ -68,18 +68,20 @@ class Catalog:
 
     def container(self, database: str, name: str) -> Container:
         """The requested container; 404 if it does not exist."""
-        return self._container(database, name, ResourceNotFound)
+        names = (database, name)
+        return self._by_name_pair.get(names) or self._find_container(names, ResourceNotFound)
 
     def container_of_items(self, database: str, name: str) -> Container:
         """The container that holds the requested items; 404/1003 if it does not exist."""
-        return self._container(database, name, OwnerNotFound)
-
-    def _container(self, database: str, name: str, missing: type[CosmosError]) -> Container:
         names = (database, name)
-        container = self._by_name_pair.get(names) or self._by_rid_pair.get(names)
+        return self._by_name_pair.get(names) or self._find_container(names, OwnerNotFound)
+
+    def _find_container(self, names: tuple[str, str], missing: type[CosmosError]) -> Container:
+        """By rid, or by the id of one and the rid of the other."""
+        container = self._by_rid_pair.get(names)
         if container is not None:
             return container
-        resource = self.find("container", self.owner(database).rid, name)
+        resource = self.find("container", self.owner(names[0]).rid, names[1])
         if resource is None:
             raise missing
         return self._containers[resource.rid]
