@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import Final
 
 from perseid import charges
@@ -41,7 +42,7 @@ _CROSS_PARTITION: Final = (
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     op = begin(account, container_of(account, request, exchange), request.now)
     container = op.container
-    bound, planning_seconds = run.find_plan(op, request.body), 0.0
+    bound, planning_seconds = account.plans.find(container, request.body, request.now), 0.0
     if bound is None:
         bound, planning_seconds = await run.plan_request(op, request.body)
     if bound.partition_key is None:
@@ -52,10 +53,12 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     limit = page_size(request)
     scope = scope_of(request, container, partition_key(request, exchange))
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
-    page_request = PageRequest(limit, request.header(CONTINUATION), exchange.allowance)
-    # Most pages are at hand; a coroutine for them would cost as much as finding them.
-    page = run.try_first_page(op, bound, search, page_request)
+    token, page = request.header(CONTINUATION), None
+    if token is None and exchange.allowance == inf:
+        # Most pages are at hand; a coroutine for them would cost as much as finding them.
+        page = run.try_first_page(op, bound, search, limit)
     if page is None:
+        page_request = PageRequest(limit, token, exchange.allowance)
         try:
             page = await run.run_page(op, bound, search, page_request, request.gone)
         except ClientDisconnected as exc:

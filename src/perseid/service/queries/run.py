@@ -41,11 +41,6 @@ class PageRequest(NamedTuple):
     allowance: float = inf  # request units
 
 
-def find_plan(op: Operation, body: bytes) -> BoundPlan | None:
-    """The plan of an earlier request with the same body."""
-    return op.account.plans.find(op.container, body, op.now)
-
-
 async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
     """The plan of a request body, and the seconds it took."""
     started = time.perf_counter()
@@ -91,16 +86,15 @@ def confine(scope: Search, bound: BoundPlan) -> Search:
 
 
 def try_first_page(
-    op: Operation, bound: BoundPlan, scope: Search, page_request: PageRequest
+    op: Operation, bound: BoundPlan, scope: Search, limit: int
 ) -> QueryResultPage | None:
     """The first page of a query that returns items unchanged, if one quick search gives it.
 
     Most queries are like that, so this skips everything that other pages need. None says nothing
     about the page.
     """
-    limit, token, allowance = page_request
     plan, request, where, skip, left, _ = bound
-    if not plan.copies_items or token is not None or allowance != inf:
+    if not plan.copies_items:
         return None
     room = limit if left is None or left > limit else left
     if room == 0 or skip + room > builder.CHUNK:

@@ -9,12 +9,12 @@ from perseid.model import Row, body_of
 from perseid.store.types import Search, SearchPage
 
 
-def complete_page(search: Search, rows: list[Row]) -> SearchPage | None:
+def complete_page(search: Search, rows: list[Row], *, is_ordered: bool) -> SearchPage | None:
     """A page of rows in memory; None if they may exceed its limit of bytes."""
     shown = rows[: search.limit]
     if sum(map(len, map(body_of, shown))) > search.max_bytes:
         return None
-    return SearchPage(shown, len(rows) > len(shown))
+    return SearchPage(shown, len(rows) > len(shown), None, is_ordered)
 
 
 class RowPageBuilder:

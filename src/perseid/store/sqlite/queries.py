@@ -150,8 +150,8 @@ class SqliteQueries:
             numbers = searches.first_numbers(
                 db, number, search, order, index, has_tombstones=has_tombstones
             )
-            rows = self._look_up(db, number, search, numbers).rows
-            return SearchPage(rows, False, None, True) if len(rows) == len(numbers) else None
+            page = self._look_up(db, number, search, numbers, is_ordered=True)
+            return page if len(page.rows) == len(numbers) else None
         page = searches.ordered_search(db, number, search, order, index)
         return page if not page.has_more or len(page.rows) == search.limit else None
 
@@ -208,23 +208,29 @@ class SqliteQueries:
         return False
 
     def _look_up(
-        self, db: apsw.Connection, number: int, search: Search, numbers: list[int]
+        self,
+        db: apsw.Connection,
+        number: int,
+        search: Search,
+        numbers: list[int],
+        *,
+        is_ordered: bool = False,
     ) -> SearchPage:
         """A page of the numbered items; rows in the cache need not be read and decoded again."""
         known = self._cache.get_numbered(number, numbers)
-        if (
-            None not in known
-            and (whole := complete_page(search, cast("list[Row]", known))) is not None
-        ):
-            return whole
+        if None not in known:
+            rows = cast("list[Row]", known)
+            whole = complete_page(search, rows, is_ordered=is_ordered)
+            if whole is not None:
+                return whole
         page = RowPageBuilder(search)
         for each, row in zip(numbers, known, strict=True):
             if row is None:
                 row = Row._make(db.execute(_row_sql(number), (each,)).get)  # noqa: PLW2901
                 self._cache.put(number, row)
             if not page.add(row):
-                return SearchPage(page.rows, True)
-        return SearchPage(page.rows, False)
+                return SearchPage(page.rows, True, None, is_ordered)
+        return SearchPage(page.rows, False, None, is_ordered)
 
     # Counting
 
