@@ -426,7 +426,7 @@ def test_dropping_the_container(store: Stores, container: Container, run: Run[An
 def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any]) -> None:
     """Its containers get the view that everything reads."""
     old = apsw.Connection(str(path))
-    schema._create(old)
+    schema.MIGRATIONS[0](old)
     state = '{"number": 7, "ranges": 1}'
     old.execute("INSERT INTO resources VALUES ('rid', 'container', 'd', 'c', 'e', 0, ?)", (state,))
     old.execute(
@@ -448,7 +448,7 @@ def bury_as_before(path: Path, *cleared: tuple[bytes, int, Cutoff], version: int
     with contextlib.closing(apsw.Connection(str(path))) as old:
         restore_layout_6(old)
         old.execute("DROP VIEW standing_7; DROP TABLE graves")
-        schema._add_tombstones(old)
+        schema.MIGRATIONS[2](old)
         old.executemany(
             "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
             " VALUES (7, ?, 0, ?, ?, ?)",

@@ -42,14 +42,11 @@ class Plan(NamedTuple):
         """True if ORDER BY has no further key by which items with equal values are sorted."""
         return self.order is not None and len(self.compiled.bound.order_by) == 1
 
-    @property
-    def has_limit(self) -> bool:
-        query = self.compiled.bound
-        return not (query.offset is None and query.limit is None and query.top is None)
-
     def offset_limit(self, parameters: Mapping[str, Any]) -> tuple[int, int | None]:
         """How many rows OFFSET skips, and how many rows TOP or LIMIT allows after them."""
-        return offset_limit(self.compiled, parameters) if self.has_limit else (0, None)
+        if not self.compiled.bound.has_offset_or_limit:
+            return 0, None
+        return offset_limit(self.compiled, parameters)
 
     def text_of(self, node: Node) -> str:
         """A part of the query as it was written, on one line."""

@@ -7,7 +7,6 @@ Pure. Numbers are kept as text, so everything that a patch does not change stays
 from __future__ import annotations
 
 import math
-import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +18,9 @@ from perseid import documents
 from perseid.documents import SYSTEM_PROPERTIES
 from perseid.errors import BadRequest
 from perseid.partition import KeyDefinition
-from perseid.query import CallContext, CompiledQuery, compile_condition, run
-from perseid.query.deadline import Deadline
+from perseid.query import CompiledQuery, compile_condition, run
+from perseid.query.deadline import Deadline, call_context
 from perseid.query.values import as_number
-from perseid.query.work_limit import WorkLimit
 from perseid.service import preconditions
 
 MAX_OPERATIONS: Final = 10
@@ -65,7 +63,7 @@ class Patch:
         if self.condition is None:
             return
         deadline = Deadline(_CONDITION_SECONDS)
-        context = CallContext(now=now, random=random.random, work_limit=WorkLimit(deadline.check))
+        context = call_context(now, deadline.check)
         matches = run(self.condition, (orjson.loads(body),), {}, context)
         if next(matches, _MISSING) is _MISSING:
             raise preconditions.failed()

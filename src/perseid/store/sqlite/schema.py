@@ -17,9 +17,6 @@ APPLICATION_ID: Final = 0x50455253  # "PERS": tells `file` and sqlite3 which pro
 MIGRATIONS: Final = migrations.MIGRATIONS
 VERSION: Final = len(MIGRATIONS)
 
-# Tests that build files of earlier layouts use these names.
-_create, _add_tombstones = MIGRATIONS[0], MIGRATIONS[2]
-
 
 def check(db: apsw.Connection) -> None:
     """StoreError if another program or a newer release wrote the file; it stays unchanged."""
