@@ -1,4 +1,5 @@
-# Seven words: serve, test, check, fix, bench, soak, docs. Each one sets up what it needs.
+# Nine words: serve, test, check, fix, bench, soak, hostile, faults, docs. Each one sets up what it
+# needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && 
 # Tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test check fix bench soak docs install clean
+.PHONY: serve test check fix bench soak hostile faults docs install clean
 
 serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
@@ -39,6 +40,12 @@ bench: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.model $(SECONDS) $(ON) $(ARGS)
+
+hostile: $(VENV)/.dev
+	$(BIN)/python -m tests.hostile $(SECONDS) $(ON) $(ARGS)
+
+faults: $(VENV)/.dev
+	$(BIN)/python -m tests.faults $(SECONDS) $(ON) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import math
 import os
+import random
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
+import psycopg_pool.base
 import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import create_container
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer, Servers
 from tests.support.stores import CITUS, CITUS_DSN, SQLITE, STORES, Place, Stores
@@ -55,6 +59,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"citus: the test runs on the cluster that {CITUS_DSN} names, if it does"
     )
+
+
+# Connection pools of servers in this process draw random numbers. Hypothesis would take a change of
+# the global generator for a strategy that is not reproducible.
+setattr(psycopg_pool.base, "random", random.Random().random)  # noqa: B010
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_this_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Servers with `--memory --tls` keep their certificate here, not in the user's home."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -174,7 +189,7 @@ def raw(endpoint: str, key: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def name() -> str:
-    """A name nobody else uses."""
+    """A name that no other test uses."""
     return f"n{os.getpid()}-{next(_numbers)}"
 
 
@@ -189,9 +204,7 @@ def database(raw: RawClient, name: str) -> Iterator[str]:
 @pytest.fixture
 def container(raw: RawClient, database: str) -> str:
     """The path of a fresh container with the key /pk, `/dbs/…/colls/c`."""
-    body = {"id": "c", "partitionKey": PARTITION_KEY}
-    assert raw.post(f"{database}/colls", body).status == 201
-    return f"{database}/colls/c"
+    return create_container(raw, database)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -209,3 +222,10 @@ def pytest_runtest_makereport(
             report.outcome = "failed"
             report.longrepr = f"skipped in CI: {reason}"
     return report
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """Runs coroutines, all of a test in one event loop."""
+    with asyncio.Runner() as runner:
+        yield runner.run

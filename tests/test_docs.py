@@ -281,7 +281,7 @@ def reader(
         reader.close()
 
 
-def stock(endpoint: str) -> None:
+def create_sessions(endpoint: str) -> None:
     """Creates two sessions for the page about migrating."""
     client = RawClient(endpoint)
     key = {"paths": ["/user"], "kind": "Hash", "version": 2}
@@ -296,7 +296,7 @@ def stock(endpoint: str) -> None:
 def test_the_examples_run(page: Path, reader: Reader) -> None:
     """All blocks of a page in one session, from top to bottom."""
     if page.name == "migrating.md":
-        stock(reader.places[FIRST])
+        create_sessions(reader.places[FIRST])
     reader.read(page)
 
 

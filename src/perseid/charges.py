@@ -7,6 +7,7 @@ same work always costs the same. Budgets are in `service/throughput`.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -186,8 +187,6 @@ def text(charge: float) -> str:
 _UNCOUNTED: Final = SYSTEM_PROPERTIES | {"id"}
 _NESTED: Final = frozenset((dict, list))
 
-_Term: TypeAlias = tuple[tuple[str | None, ...], bool, Any]  # path, whether a boolean, value
-
 
 @dataclass(frozen=True, slots=True)
 class IndexPaths:
@@ -283,7 +282,7 @@ def _add_rule(root: _PathNode, path: str, *, is_included: bool) -> None:
 def count_terms(document: Mapping[str, Any], paths: IndexPaths) -> int:
     """The number of index terms of an item: one for each value at an indexed path."""
     if paths.children:
-        return sum(1 for _ in _terms(document, paths))
+        return _count_differing_terms(document, {}, paths)
     return _count_values(document) if paths.below else 0
 
 
@@ -310,24 +309,21 @@ def changed_terms(old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPa
     if not paths.children and not paths.below:
         return 0
     removed, added = _differing_parts(old, new)
-    if not removed and not added:
-        return 0
-    balance: dict[_Term, int] = {}
-    for term in _terms(removed, paths):
-        balance[term] = balance.get(term, 0) - 1
-    for term in _terms(added, paths):
-        balance[term] = balance.get(term, 0) + 1
-    return sum(map(abs, balance.values()))
+    return _count_differing_terms(removed, added, paths) if removed or added else 0
 
 
 _ABSENT: Final = object()
+_COMPARED_LEVELS: Final = 2
 
 
-def _differing_parts(old: Any, new: Any) -> tuple[Any, Any]:
+def _differing_parts(old: Any, new: Any, levels: int = _COMPARED_LEVELS) -> tuple[Any, Any]:
     """Two values without the parts that are equal in both, since those have the same terms.
 
     Comparing is much cheaper than listing terms, and a patch may change one of thousands of values.
+    But each level compares all levels below it, so there are few.
     """
+    if not levels:
+        return old, new
     if type(old) is dict and type(new) is dict:
         removed = {
             name: value for name, value in old.items() if _differs(value, new.get(name, _ABSENT))
@@ -335,10 +331,14 @@ def _differing_parts(old: Any, new: Any) -> tuple[Any, Any]:
         added = {name: value for name, value in new.items() if name in removed or name not in old}
         for name, value in removed.items():
             if type(value) in _NESTED and name in added:
-                removed[name], added[name] = _differing_parts(value, added[name])
+                removed[name], added[name] = _differing_parts(value, added[name], levels - 1)
         return removed, added
-    if type(old) is list and type(new) is list:
-        pairs = [_differing_parts(*pair) for pair in zip(old, new, strict=False) if _differs(*pair)]
+    if type(old) is list and type(new) is list and not _NESTED.isdisjoint(map(type, old)):
+        pairs = [
+            _differing_parts(*pair, levels - 1)
+            for pair in zip(old, new, strict=False)
+            if _differs(*pair)
+        ]
         return (
             [before for before, _ in pairs] + old[len(new) :],
             [after for _, after in pairs] + new[len(old) :],
@@ -354,20 +354,61 @@ def _differs(before: Any, after: Any) -> bool:
     return type(before) in _NESTED and orjson.dumps(before) != orjson.dumps(after)
 
 
-def _terms(document: Mapping[str, Any], paths: IndexPaths) -> Iterator[_Term]:
-    pending: list[tuple[tuple[str | None, ...], Any, IndexPaths]] = [
-        ((name,), value, paths.child(name))
-        for name, value in document.items()
+def _count_differing_terms(
+    old: Mapping[str, Any], new: Mapping[str, Any], paths: IndexPaths
+) -> int:
+    """How many terms one document has and the other one has not, counted as often as they occur.
+
+    A term is a path and a value. All values of a path are compared together, so that the time is
+    linear: in an array of a million numbers they have one path.
+    """
+    count = 0
+    pending: list[tuple[list[Any], list[Any], IndexPaths]] = [
+        ([old[name]] if name in old else [], [new[name]] if name in new else [], paths.child(name))
+        for name in {**old, **new}
         if name not in _UNCOUNTED
     ]
     while pending:
-        path, value, here = pending.pop()
+        before, after, here = pending.pop()
         if here is NOTHING:
             continue
+        if not (_NESTED.isdisjoint(map(type, before)) and _NESTED.isdisjoint(map(type, after))):
+            children: dict[str | None, tuple[list[Any], list[Any]]] = {}
+            before, after = _split_off(before, children, 0), _split_off(after, children, 1)
+            pending += [(*values, here.child(name)) for name, values in children.items()]
+        if here.scalar:
+            count += _count_differing_values(before, after)
+    return count
+
+
+def _split_off(
+    values: list[Any], children: dict[str | None, tuple[list[Any], list[Any]]], side: int
+) -> list[Any]:
+    """The scalar values. What is inside the others goes to the children, arrays to the one None."""
+    for value in values:
         if type(value) is dict:
-            pending += [((*path, name), inner, here.child(name)) for name, inner in value.items()]
+            for name, inner in value.items():
+                children.setdefault(name, ([], []))[side].append(inner)
         elif type(value) is list:
-            element = here.child(None)
-            pending += [((*path, None), inner, element) for inner in value]
-        elif here.scalar:
-            yield path, type(value) is bool, value
+            children.setdefault(None, ([], []))[side].extend(value)
+    return [value for value in values if type(value) not in _NESTED]
+
+
+def _count_differing_values(before: list[Any], after: list[Any]) -> int:
+    if not before or not after:
+        return len(before) + len(after)
+    if len(before) == len(after) == 1:  # most often, and then this is all there is
+        is_same = before == after and (type(before[0]) is bool) is (type(after[0]) is bool)
+        return 0 if is_same else 2
+    occurrences = Counter(_distinct(after))
+    common = sum(
+        min(times, occurrences.get(value, 0)) for value, times in Counter(_distinct(before)).items()
+    )
+    return len(before) + len(after) - 2 * common
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """The values as terms: true and 1, which are equal in Python, are different terms."""
+    if bool not in map(type, values):
+        return values
+    return [(value,) if type(value) is bool else value for value in values]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 LAST_SECOND: Final = 253_402_300_799  # of the year 9999, the last one that calendars support
@@ -27,12 +31,46 @@ class Clock(Protocol):
         """The time it shows until the system clock has caught up; None if it is not ahead."""
         ...
 
+    def latest_within(self, seconds: float) -> float:
+        """The latest time that it shows in the next `seconds`, unless it is moved."""
+        ...
+
+    def reject_jump(self, shown: float, wall: float) -> None:
+        """Goes back to the system time, which has been corrected.
+
+        Before the jump it showed `shown` at the system time `wall`; it shows nothing earlier.
+        """
+        ...
+
 
 class Readings(NamedTuple):
-    """The machine's two clocks at one moment; the monotonic one never jumps."""
+    """The machine's two clocks at one moment; the monotonic one never jumps.
+
+    Monotonic readings can be compared if they are from the same boot.
+    """
 
     wall: float
     monotonic: float
+    boot: str = ""
+
+
+class ClockJump(NamedTuple):
+    """A jump of the system time that is neither confirmed nor rejected."""
+
+    text: str  # for administrators
+    before: Readings
+    shown: float  # the latest time that may have been shown before the jump
+    after: float  # the system time when the jump was noticed
+
+    def corrected_wall(self, current: Readings) -> float | None:
+        """What the system time would be without the jump; None if that cannot be measured."""
+        if current.boot != self.before.boot:
+            return None
+        return self.before.wall + current.monotonic - self.before.monotonic
+
+    def corrected_time(self, current: Readings) -> float:
+        """What the clock would show without the jump, as far as that is known."""
+        return self.shown + max(0.0, (self.corrected_wall(current) or 0.0) - self.before.wall)
 
 
 def wall() -> float:
@@ -40,8 +78,31 @@ def wall() -> float:
     return time.time()
 
 
+def monotonic() -> float:
+    """Seconds since the machine was booted, where possible with the time that it was suspended."""
+    return _steady()
+
+
+def _steady_clock() -> Callable[[], float]:
+    if sys.platform == "linux":
+        return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    return time.monotonic
+
+
+_steady: Final = _steady_clock()
+
+
+@lru_cache(maxsize=1)
+def _boot() -> str:
+    """Names the boot of the machine; this process, where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return secrets.token_hex(8)
+
+
 def readings() -> Readings:
-    return Readings(time.time(), time.monotonic())
+    return Readings(time.time(), _steady(), _boot())
 
 
 class SystemClock:
@@ -53,20 +114,30 @@ class SystemClock:
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:
         self._read = read
-        self._highest = 0.0
+        # In a list that a rejected jump replaces: a thread that reads the clock in that moment
+        # must not bring the rejected time back.
+        self._highest = [0.0]
 
     def now(self) -> float:
         # Two threads may race here. Their times then differ by much less than the resolution of
         # `_ts`, and neither is before the floor.
-        self._highest = highest = max(self._highest, self._read())
-        return highest
+        highest = self._highest
+        highest[0] = shown = max(highest[0], self._read())
+        return shown
 
     def advance_to_at_least(self, floor: float) -> None:
-        self._highest = max(self._highest, floor)
+        self._highest[0] = max(self._highest[0], floor)
 
     def held_until(self) -> float | None:
-        highest = self._highest
+        highest = self._highest[0]
         return highest if highest - self._read() > _REPORTED_PAUSE else None
+
+    def latest_within(self, seconds: float) -> float:
+        # A clock that is held stays where it is: otherwise each crash would move it further ahead.
+        return max(self._highest[0], self._read() + seconds)
+
+    def reject_jump(self, shown: float, wall: float) -> None:  # noqa: ARG002 -- see MovableClock
+        self._highest = [shown]
 
 
 class ClockSetting(NamedTuple):
@@ -117,6 +188,20 @@ class MovableClock:
     def held_until(self) -> None:
         """None: a clock ahead of the system time runs on with it."""
 
+    def latest_within(self, seconds: float) -> float:
+        frozen = self._frozen
+        return frozen if frozen is not None else self._base.latest_within(seconds) + self._offset
+
+    def reject_jump(self, shown: float, wall: float) -> None:
+        """The clock also leaves out the moves that were made after the jump."""
+        with self._lock:
+            self._base.reject_jump(0, wall)
+            now = self._base.now()
+            corrected = shown + max(0.0, now - wall)
+            if self._frozen is not None:
+                self._frozen = min(self._frozen, corrected)
+            self._offset = corrected - now
+
     def freeze(self) -> float:
         with self._lock:
             if self._frozen is None:
@@ -165,7 +250,7 @@ class SharedClock(MovableClock):
     # A freeze stops the clock at a time that no server process has shown yet.
     _FREEZE_MARGIN: Final = 0.05
 
-    def __init__(self, read: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, read: Callable[[], float] = monotonic) -> None:
         super().__init__(self._estimate)
         self._read = read
         self._database_offset: float | None = None  # database time minus monotonic time
@@ -190,12 +275,20 @@ class SharedClock(MovableClock):
         else:
             self._database_offset = min(max(self._database_offset, lowest), highest)
 
+    def hold(self, floor: float) -> None:
+        """Shows nothing before `floor`, by the database's clock: another process has shown it."""
+        self._base.advance_to_at_least(floor)
+
+    def unmoved(self) -> float:
+        """The time without the setting of a test clock, but not before what was shown."""
+        return self._base.now()
+
     def database_time(self) -> float:
         """The database's own time, which no test clock moves: for leases of processes."""
         return self._estimate()
 
     def readings(self) -> Readings:
-        return Readings(self._estimate(), self._read())
+        return Readings(self._estimate(), self._read(), _boot())
 
     def now(self) -> float:
         return max(self._floor, super().now())
@@ -210,6 +303,16 @@ class SharedClock(MovableClock):
 
     def advance_to_at_least(self, floor: float) -> None:
         """Does nothing: the store keeps the database's clock from going back."""
+
+    def reject_jump(self, shown: float, wall: float) -> None:
+        """Does nothing: the store calls `restart` in each server process."""
+
+    def restart(self, database: float, sent: float, received: float) -> None:
+        """Forgets what the database's clock showed before this reading."""
+        self._database_offset = None
+        self.add_reading(database, sent, received)
+        self._floor = 0.0
+        self._base.reject_jump(0.0, database)
 
 
 class _TrialWithMargin(MovableClock):
@@ -242,3 +345,9 @@ class FollowingClock:
 
     def held_until(self) -> None:
         """None, like the clock it follows."""
+
+    def latest_within(self, seconds: float) -> float:
+        return self._followed.latest_within(seconds)
+
+    def reject_jump(self, shown: float, wall: float) -> None:
+        self._followed.reject_jump(shown, wall)

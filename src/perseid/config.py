@@ -58,9 +58,16 @@ class Settings:
     allow_well_known_key: bool = _setting(
         False, "Allow other hosts than loopback with the well-known key or with --no-auth."
     )
-    tls: bool = _setting(
-        False, "Serve HTTPS. Creates a self-signed certificate if --cert is not given."
+    allowed_host: str | None = _setting(
+        None,
+        "Further names, separated by commas, that clients may use for a server on loopback with"
+        " the well-known key or --no-auth. Pages of these hosts may write to a server with"
+        " --no-auth.",
     )
+    max_connections: int = _setting(
+        1024, "Maximum number of open connections; further ones wait.", minimum=8
+    )
+    tls: bool = _setting(False, "Serve HTTPS. Creates a certificate if --cert is not given.")
     cert: Path | None = _setting(None, "Certificate file (PEM) for --tls.")
     key_file: Path | None = _setting(None, "Private key file (PEM) for --cert.")
     consistency: str = _setting(
@@ -101,8 +108,24 @@ class Settings:
     query_page_seconds: int = _setting(
         5,
         "Maximum seconds to collect one page of query results. After them the page is returned"
-        " with a continuation token. Sorting and grouping need all items and are not limited.",
+        " with a continuation token.",
         minimum=0,
+    )
+    query_seconds: int = _setting(
+        300,
+        "Maximum seconds for a page of a query that needs all matching items: ORDER BY without an"
+        " index, GROUP BY, DISTINCT and aggregates. After them the response is 408.",
+        minimum=1,
+    )
+    query_workers: int = _setting(
+        4,
+        "Maximum number of worker processes for queries that take long to evaluate. They start when"
+        " they are needed. 0: evaluate in threads of the server, without a limit of memory.",
+        minimum=0,
+        maximum=64,
+    )
+    query_memory: int = _setting(
+        512, "Maximum megabytes of memory that a worker process may use.", minimum=64
     )
     partition_limit: int = _setting(
         20 * 1024**3, "Maximum size of a logical partition in bytes.", minimum=1
@@ -132,6 +155,11 @@ class Settings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def has_well_known_key(self) -> bool:
+        keys = (self.key, self.secondary_key, self.read_only_key, self.secondary_read_only_key)
+        return WELL_KNOWN_KEY in keys
 
     @property
     def scheme(self) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 # Texts of the service. Clients compare them, so they stay as they are.
 RESOURCE_NOT_FOUND: Final = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
@@ -53,6 +55,17 @@ class CosmosError(Exception):
         if sub_status is not None:
             self.sub_status = sub_status
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the error by its fields: not all subclasses can be called with its arguments."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[CosmosError], arguments: tuple[Any, ...], fields: Any) -> CosmosError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error
+
 
 class BadRequest(CosmosError):
     status, code = 400, "BadRequest"
@@ -96,6 +109,16 @@ class Unauthorized(CosmosError):
 
 class Forbidden(CosmosError):
     status, code = 403, "Forbidden"
+
+
+class IdChangeForbidden(Forbidden):
+    """A resource token for one item or script would turn it into another one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The permission of the resource token is for one resource, so the id in the body must"
+            " be the one that the resource has."
+        )
 
 
 class NotFound(CosmosError):
@@ -185,6 +208,17 @@ class ServiceUnavailable(CosmosError):
     status, code = 503, "ServiceUnavailable"
 
 
+class DamagedItem(ServiceUnavailable):
+    """The content of a stored item is not what was written."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(
+            f"The item '{item_id}' is damaged in the database: its content is not what was"
+            " written. Replace or delete it; a backup may have the content."
+        )
+        self.item_id = item_id
+
+
 class InsufficientStorage(CosmosError):
     status, code = 507, "InsufficientStorage"
 
@@ -206,3 +240,17 @@ class StaleCatalog(Exception):
 
     Callers reload the catalog and retry the request.
     """
+
+
+def without_frames(error: E) -> E:
+    """An error that is kept as a value, without the frames that it passed through.
+
+    They keep the request and the item in memory; if one of them also keeps the error, until the
+    next full garbage collection. The frames of a bug stay, for the log.
+    """
+    each: BaseException | None = error
+    if isinstance(error, CosmosError | StaleCatalog):
+        while each is not None:
+            each.__traceback__ = None
+            each = each.__cause__ or each.__context__
+    return error

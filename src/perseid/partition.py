@@ -329,6 +329,7 @@ def _sortable(number: float) -> bytes:
 # Ranges -----------------------------------------------------------------------------------------
 
 WHOLE: Final = ("", "FF")
+MAX_RANGES: Final = 4096  # the numbers of items have twelve bits for their range
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +356,8 @@ def range_count(throughput: int) -> int:
 
 def split(count: int, definition: KeyDefinition) -> tuple[Range, ...]:
     """`count` ranges that cover all effective keys, each with an equal share of the hashes."""
+    if not 1 <= count <= MAX_RANGES:
+        raise ValueError(f"a container has 1 to {MAX_RANGES} physical ranges, not {count}")
     bound = _bound_v2 if definition.version == 2 else _bound_v1
     bounds = [WHOLE[0], *(bound(index, count) for index in range(1, count)), WHOLE[1]]
     return tuple(

@@ -13,16 +13,24 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server as Listener
 
-from perseid import start_file
-from perseid.clock import Clock, FollowingClock, MovableClock, SharedClock, SystemClock
-from perseid.config import WELL_KNOWN_KEY, Settings
+from perseid import private_files
+from perseid.clock import (
+    Clock,
+    FollowingClock,
+    MovableClock,
+    SharedClock,
+    SystemClock,
+    readings,
+)
+from perseid.config import Settings
 from perseid.errors import BadRequest, CosmosError, StartError
+from perseid.http import wire_limits
 from perseid.http.app import App
 from perseid.http.signatures import decode_key
 from perseid.service.account import Account, open_account
@@ -30,15 +38,22 @@ from perseid.service.lifetimes.preview import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.protocol import Stores
 from perseid.store.sqlite import store as sqlite
+from perseid.store.sqlite.disk_reserve import FROM_SIZE_IN_MEMORY, LARGEST_RESERVE
 from perseid.store.sqlite.files import DataDirectory, memory_directory
 from perseid.store.types import StoreError
+
+if TYPE_CHECKING:
+    from perseid.certificates import ServerCertificate
+    from perseid.start_file import Declaration
 
 log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
+_OTHER_DESCRIPTORS: Final = 128  # of database files, logs and libraries
 MEMORY_AND_DATA_CONFLICT: Final = (
     "--memory and --data are mutually exclusive: --memory does not use a data directory"
 )
+_SHORTEST_PUBLIC_KEY: Final = 32  # bytes; as many as the signatures have
 _KEYS = ("key", "secondary_key", "read_only_key", "secondary_read_only_key")
 
 
@@ -69,17 +84,30 @@ def check_settings(settings: Settings) -> None:
     if settings.memory and settings.data != Settings().data:
         raise StartError(MEMORY_AND_DATA_CONFLICT)
     is_public = not settings.is_loopback
+    if is_public and not settings.no_auth:
+        _check_key_lengths(settings)
     if is_public and not settings.allow_well_known_key:
         if settings.no_auth:
             raise StartError(
                 f"refusing to listen on {settings.host} without authorization;"
                 " add --allow-well-known-key if everyone who can reach it may use it"
             )
-        keys = (getattr(settings, name) for name in _KEYS)
-        if WELL_KNOWN_KEY in keys:
+        if settings.has_well_known_key:
             raise StartError(
                 f"refusing to listen on {settings.host} with the well-known key; give --key,"
                 " or add --allow-well-known-key if everyone who can reach it may use it"
+            )
+
+
+def _check_key_lengths(settings: Settings) -> None:
+    """A short key can be found by trying keys against one request that somebody has recorded."""
+    for name in _KEYS:
+        value = getattr(settings, name)
+        if value is not None and (size := len(decode_key(value))) < _SHORTEST_PUBLIC_KEY:
+            raise StartError(
+                f"refusing to listen on {settings.host}: --{name.replace('_', '-')} has {size}"
+                f" byte{'s' * (size > 1)}, and outside of loopback a key needs at least"
+                f" {_SHORTEST_PUBLIC_KEY}; make one with `openssl rand -base64 48`"
             )
 
 
@@ -91,6 +119,7 @@ def _check_certificate(cert: Path, key_file: Path) -> None:
             raise StartError(f"{flag} {path}: {exc.strerror}") from exc
     from perseid import certificates  # imported here because it is slow
 
+    private_files.warn_if_open(key_file)
     if (problem := certificates.pair_problem(cert, key_file)) is not None:
         raise StartError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
 
@@ -119,22 +148,39 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
             durability = "off" if settings.memory else settings.durability
             if clock is None:
                 clock = MovableClock() if settings.test_clock else SystemClock()
-            stores = sqlite.open_stores(directory.database, durability=durability, now=clock.now)
+            stores = sqlite.open_stores(
+                directory.database,
+                durability=durability,
+                now=clock.now,
+                reserve_size=LARGEST_RESERVE,
+                reserve_from=FROM_SIZE_IN_MEMORY if settings.memory else 0,
+            )
         try:
             if needs_certificate:
-                from perseid import certificates
-
-                cert, key = certificates.ensure_certificate(directory.path, settings.host)
-                settings = replace(settings, cert=cert, key_file=key)
+                certificate = _certificate(settings, directory.path)
+                settings = replace(settings, cert=certificate.file, key_file=certificate.file)
             try:
                 account = await open_account(settings, stores, clock)
+                if needs_certificate:
+                    account.trusted_certificate = certificate.trusted
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
                 account.durable_clock_limit = inf  # the database persists this clock
-            yield account
+            try:
+                yield account
+            finally:
+                await account.close_workers()
         finally:
             await stores.close()
+
+
+def _certificate(settings: Settings, directory: Path) -> ServerCertificate:
+    from perseid import certificates  # imported here because it is slow
+
+    if settings.memory:
+        return certificates.user_certificate(settings.host, fallback=directory)
+    return certificates.ensure_certificate(directory, settings.host)
 
 
 async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Stores, Clock]:
@@ -173,13 +219,16 @@ class Server:
         declaration = _read_start_file(self.settings)
         async with opened(self.settings, self._clock) as account:
             self.held_until = account.clock.held_until()
+            clock = account.clock
+            sweeper = Sweeper(
+                account,
+                clock.readings if isinstance(clock, SharedClock | FollowingClock) else readings,
+                is_paused=account.settings.no_sweeper,
+            )
+            await sweeper.load_alarm()
             if declaration is not None:
                 await _apply_start_file(account, declaration)
-            sweeper = Sweeper(account, is_paused=account.settings.no_sweeper)
-            if isinstance(account.clock, SharedClock | FollowingClock):
-                sweeper.readings = account.clock.readings
-            await sweeper.load_alarm()
-            app = App(account, sweeper)
+            app = App(account, sweeper, connection_limit(account.settings))
             sweeping = asyncio.create_task(sweeper.run())
             listener = _listener(app, account.settings)
             serving = asyncio.create_task(listener.serve())
@@ -223,19 +272,24 @@ async def _wait_for_tasks(*tasks: asyncio.Task[None], seconds: float) -> None:
     await asyncio.wait((all_done,), timeout=seconds)
 
 
-async def _apply_start_file(account: Account, declaration: start_file.Declaration) -> None:
+async def _apply_start_file(account: Account, declaration: Declaration) -> None:
+    from perseid import start_file
+
     # Retried if another server process creates the same resources at the same time.
     await account.retry_if_stale(lambda: start_file.apply(account, declaration))
 
 
-def _read_start_file(settings: Settings) -> start_file.Declaration | None:
+def _read_start_file(settings: Settings) -> Declaration | None:
     """The declaration in the start file; None if there is no start file."""
     if settings.init is None:
         return None
+    from perseid import start_file  # imported here because most servers start without one
+
     return start_file.declare(settings.init, start_file.read(settings.init))
 
 
 def _listener(app: App, settings: Settings) -> Listener:
+    limits = wire_limits.LIMITS
     return Listener(
         app,
         address=resolve(settings.host),
@@ -244,13 +298,30 @@ def _listener(app: App, settings: Settings) -> Listener:
         http=HTTPModes.http1,
         websockets=False,
         backlog=1024,
+        backpressure=app.max_connections,
         log_enabled=False,
-        # Large enough that the application, not the listener, refuses headers that are too long.
-        http1_settings=HTTP1Settings(max_buffer_size=512 * 1024),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=int(limits.header_seconds * 1000),
+            # Large enough that the application refuses headers that are slightly too long, small
+            # enough that all connections together cannot fill the memory with headers.
+            max_buffer_size=128 * 1024,
+        ),
         ssl_cert=settings.cert,
         ssl_key=settings.key_file,
         ssl_protocol_min=SSLProtocols.tls12,
     )
+
+
+def connection_limit(settings: Settings) -> int:
+    """The setting, or less if the process may not open as many files and sockets."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return settings.max_connections
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return settings.max_connections
+    return max(1, min(settings.max_connections, descriptors - _OTHER_DESCRIPTORS))
 
 
 def resolve(host: str) -> str:

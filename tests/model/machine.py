@@ -406,8 +406,7 @@ class Machine(RuleBasedStateMachine):
                 same(each["resourceBody"], outcome.item)
 
     def clear_partition(self, database: str, name: str, pk: str) -> None:
-        path = f"{self.path(database, name)}/operations/partitionkeydelete"
-        reply = self.raw.post(path, None, pk=json.dumps([pk]))
+        reply = self.raw.clear_partition(self.path(database, name), json.dumps([pk]))
         container = self._container(database, name, reply)
         if container is not None:
             expect(reply, 200)
@@ -507,19 +506,19 @@ class Machine(RuleBasedStateMachine):
 
     def move_clock(self, step: float) -> None:
         self.site.clock.advance(step)
-        self.world.reap(self.now)
+        self.world.purge(self.now)
 
     def move_clock_to_an_end(self, which: int, before: float) -> None:
-        """To the very second of somebody's death, or just before it."""
+        """To the very second at which an item expires, or just before it."""
         ends = sorted({end for _, container in self.world.containers() for end in container.ends()})
         if ends:
             instant = ends[min(which, len(ends) - 1)] - before
             if self.now < instant < self.now + 100_000:
                 self.site.clock.set(instant)
-                self.world.reap(self.now)
+                self.world.purge(self.now)
 
     def drain(self) -> None:
-        """Removes the dead from the disk, which nobody may notice."""
+        """Purges expired items, which no request may notice."""
         expect(self.raw.post("/_perseid/ttl/drain", {}), 200)
 
     # Always

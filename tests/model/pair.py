@@ -61,7 +61,7 @@ class SharedClock:
         return now
 
     def _check(self) -> None:
-        """Whoever is asked shows the same time from now on."""
+        """Both server processes show the same time from now on."""
         for client in self._pair.clients:
             assert client.get("/_perseid/clock").json["now"] == self._now
 

@@ -1,4 +1,4 @@
-"""A real server that keeps its data, and a clock that stands still until somebody moves it."""
+"""A real server that keeps its data, and a clock that stands still until it is moved."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a server should hold: databases, containers and items in dictionaries.
 
-As plain as the rules allow. An item that is found expired dies there and then, under whatever
+As plain as the rules allow. An item that is found expired expires there and then, under whatever
 setting is in force; there are no watermarks, no indexes and no pages.
 """
 
@@ -97,7 +97,7 @@ class Container:
 
     # Time
 
-    def reap(self, now: float) -> None:
+    def purge(self, now: float) -> None:
         """Ends everyone whose time is over under the setting as it is."""
         self.items = {
             key: item for key, item in self.items.items() if not self._is_over(item, int(now))
@@ -105,12 +105,12 @@ class Container:
 
     def change(self, default_ttl: int | None, now: float) -> None:
         """The old setting holds until now, the new one from now on; both in this second."""
-        self.reap(now)
+        self.purge(now)
         self.default_ttl = default_ttl
-        self.reap(now)
+        self.purge(now)
 
     def ends(self) -> Iterator[int]:
-        """When each of the mortal ends."""
+        """When each expiring item expires."""
         for item in self.items.values():
             end = self._end(item)
             if end is not None:
@@ -129,7 +129,7 @@ class Container:
     # Writing; each says what the server answers
 
     def accepts(self, body: Document) -> bool:
-        """Whether the lifetime is valid; while TTL is off nobody looks at it."""
+        """Whether the lifetime is valid; while TTL is off it is not checked."""
         return self.default_ttl is None or "ttl" not in body or is_lifetime(body["ttl"])
 
     def create(self, key: Key, body: Document) -> int:
@@ -271,6 +271,6 @@ class World:
         found = self.databases.get(database)
         return None if found is None else found.containers.get(container)
 
-    def reap(self, now: float) -> None:
+    def purge(self, now: float) -> None:
         for _, container in self.containers():
-            container.reap(now)
+            container.purge(now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from perseid.config import WELL_KNOWN_KEY, Settings
+from tests.support.processes import environment
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -22,7 +22,7 @@ PYTEST = (ROOT / "docs" / "pytest.md").read_text()
 IS_INSTALLED = any(each.name == "perseid" for each in entry_points(group="pytest11"))
 
 
-def run(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
+def run_pytest(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
     """Runs pytest on a folder; its exit code and everything it printed.
 
     Without the other plugins that are installed, unless it is to be `with_all`: loading them takes
@@ -33,7 +33,7 @@ def run(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
     common = ("-p", "no:cacheprovider", "-o", "filterwarnings=error", "-q", "--strict-markers")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugin, *common, *options, str(folder)],
-        env=environment() | alone,
+        env=environment_outside_pytest() | alone,
         capture_output=True,
         text=True,
         check=False,
@@ -42,25 +42,24 @@ def run(folder: Path, *options: str, with_all: bool = False) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def environment() -> dict[str, str]:
-    """This one, with the source on the path, and without what tells of a session around it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    paths = (str(ROOT / "src"), os.environ.get("PYTHONPATH", ""))
-    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+def environment_outside_pytest() -> dict[str, str]:
+    """The variables of this process, without those that show a pytest session around it."""
+    variables = environment()
+    return {name: value for name, value in variables.items() if not name.startswith("PYTEST")}
 
 
 def suite(folder: Path, text: str, *options: str, ini: str = "") -> str:
     """What a session with this test file says, which must succeed."""
     (folder / "test_it.py").write_text(textwrap.dedent(text))
     (folder / "pytest.ini").write_text(f"[pytest]\n{ini}")
-    code, output = run(folder, *options)
+    code, output = run_pytest(folder, *options)
     assert code == 0, output
     return output
 
 
 def test_the_demonstration() -> None:
     """A session store tested with the fixtures alone, time to live included."""
-    code, output = run(ROOT / "examples" / "session_store")
+    code, output = run_pytest(ROOT / "examples" / "session_store")
     assert code == 0, output
     print(output.splitlines()[-1])
     assert re.search(r"9 passed in", output)
@@ -69,7 +68,7 @@ def test_the_demonstration() -> None:
 
 
 def test_the_demonstration_under_xdist() -> None:
-    code, output = run(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
+    code, output = run_pytest(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
     assert code == 0, output
     assert "9 passed" in output
 
@@ -78,7 +77,7 @@ def test_asynchronous_fixtures_say_what_they_need(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\nsys.modules['aiohttp'] = None\ndef test_it(async_cosmos_client): pass\n"
     )
-    code, output = run(tmp_path)
+    code, output = run_pytest(tmp_path)
     assert code == 1
     assert "The asynchronous client needs: pip install aiohttp" in output
 
@@ -241,7 +240,7 @@ def test_the_fixtures(tmp_path: Path) -> None:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(textwrap.dedent(text))
-    code, output = run(tmp_path)
+    code, output = run_pytest(tmp_path)
     assert code == 0, output
     assert "19 passed" in output
 
@@ -262,7 +261,7 @@ def test_options_for_the_server(tmp_path: Path) -> None:
     below = tmp_path / "below"
     below.mkdir()
     (tmp_path / "test_it.py").rename(below / "test_it.py")
-    code, output = run(below)  # paths of the ini file are seen from there
+    code, output = run_pytest(below)  # paths of the ini file are seen from there
     assert code == 0, output
 
 
@@ -316,7 +315,7 @@ def test_sessions_with_one_process_id_share_a_server(
     with running(Settings(memory=True)) as settings:
         option = f"--perseid-endpoint={settings.endpoint}"
         monkeypatch.setenv("KILLED", "1")
-        assert run(tmp_path, option)[0] == 7
+        assert run_pytest(tmp_path, option)[0] == 7
         monkeypatch.delenv("KILLED")
         suite(tmp_path, text, option)
 
@@ -365,7 +364,7 @@ def test_sessions_with_one_process_id_share_a_server(
 )
 def test_mistakes_are_named(tmp_path: Path, body: str, options: str, message: str) -> None:
     (tmp_path / "test_it.py").write_text(body)
-    code, output = run(tmp_path, *filter(None, [options]))
+    code, output = run_pytest(tmp_path, *filter(None, [options]))
     assert code != 0
     assert message in output
     assert "UsageError" in output
@@ -376,7 +375,7 @@ def test_a_failure_shows_the_line_that_failed_and_no_key(tmp_path: Path) -> None
         "def test_back(perseid_clock, perseid):\n    perseid_clock.set(0)\n"
         "def test_words(perseid_clock):\n    perseid_clock.advance('1h')\n"
     )
-    code, output = run(tmp_path)
+    code, output = run_pytest(tmp_path)
     assert code == 1
     assert ">       perseid_clock.set(0)\nE       ValueError: The clock was not moved:" in output
     assert (
@@ -388,13 +387,13 @@ def test_a_failure_shows_the_line_that_failed_and_no_key(tmp_path: Path) -> None
 
 def test_a_key_that_is_none(tmp_path: Path, endpoint: str) -> None:
     (tmp_path / "test_it.py").write_text("def test(cosmos_client): ...")
-    output = run(tmp_path, f"--perseid-endpoint={endpoint}", "--perseid-key=abc")[1]
+    output = run_pytest(tmp_path, f"--perseid-endpoint={endpoint}", "--perseid-key=abc")[1]
     assert "UsageError: perseid_key must be base64" in output
 
 
 def test_a_key_without_its_server(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test(perseid): ...")
-    code, output = run(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
+    code, output = run_pytest(tmp_path, f"--perseid-key={WELL_KNOWN_KEY}")
     assert code == 1
     assert "UsageError: --perseid-key needs --perseid-endpoint" in output
     assert WELL_KNOWN_KEY not in output
@@ -403,7 +402,7 @@ def test_a_key_without_its_server(tmp_path: Path) -> None:
 def test_the_environment_is_for_other_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PERSEID_STORE", "postgresql://nobody@localhost/production")
+    monkeypatch.setenv("PERSEID_STORE", "postgresql://user@localhost/production")
     monkeypatch.setenv("PERSEID_HOST", "0.0.0.0")
     text = "def test_it(perseid): assert perseid.endpoint.startswith('http://127.0.0.1:')"
     suite(tmp_path, text)
@@ -417,13 +416,17 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=environment_outside_pytest(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_the_marker_and_the_settings_explain_themselves(tmp_path: Path) -> None:
-    assert "cosmos(partition_key" in run(tmp_path, "--markers")[1]
-    output = run(tmp_path, "--help")[1]
+    assert "cosmos(partition_key" in run_pytest(tmp_path, "--markers")[1]
+    output = run_pytest(tmp_path, "--help")[1]
     for name in ("--perseid-endpoint", "--perseid-key", "--perseid-options", "perseid_options"):
         assert name in output

@@ -12,19 +12,19 @@ from tests.portal.screens import visit_tab
 from tests.support.raw import RawClient
 
 
-def put(raw: RawClient, container: str, id_: str, **rest: Any) -> dict[str, Any]:
+def put_item(raw: RawClient, container: str, id_: str, **rest: Any) -> dict[str, Any]:
     reply = raw.post(f"{container}/docs", {"id": id_, "pk": "p", **rest}, pk='["p"]', upsert="true")
     assert reply.status in (200, 201), reply
     stored: dict[str, Any] = reply.json
     return stored
 
 
-def read(raw: RawClient, container: str, id_: str) -> Any:
+def read_item(raw: RawClient, container: str, id_: str) -> Any:
     reply = raw.get(f"{container}/docs/{id_}", pk='["p"]')
     return reply.json if reply.status == 200 else None
 
 
-def set_default(raw: RawClient, container: str, default_ttl: int) -> None:
+def set_default_ttl(raw: RawClient, container: str, default_ttl: int) -> None:
     body = raw.get(container).json | {"defaultTtl": default_ttl}
     assert raw.put(container, body).status == 200
 

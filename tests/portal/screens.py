@@ -26,7 +26,7 @@ NOON: Final = 1_935_576_000  # 2031-05-03 12:00 UTC, the time on the images
 _NAMES: Final = ("ada", "bela", "chioma", "dmitri", "eirini", "farid", "grete", "hiro")
 
 
-def stock(raw: RawClient, clock: MovableClock) -> None:
+def create_shop(raw: RawClient, clock: MovableClock) -> None:
     """Creates a shop whose items expire at different times after NOON."""
     clock.freeze()
     clock.set(NOON - 3450)
@@ -213,7 +213,7 @@ def main(target: Path) -> None:
     time = MovableClock()
     with running(Settings(memory=True), time) as server, browser() as started:
         with closing(RawClient(server.endpoint, server.key)) as raw:
-            stock(raw, time)
+            create_shop(raw, time)
         looks = [("", DESKTOP, False), ("-phone", PHONE, False), ("-dark", DESKTOP, True)]
         for suffix, size, is_dark in looks:
             for screen in SCREENS:

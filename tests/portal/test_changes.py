@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.portal.browser import answered
-from tests.portal.items import put
+from tests.portal.items import put_item
 from tests.portal.screens import visit, visit_tab
 from tests.support.raw import RawClient
 
@@ -18,7 +18,7 @@ def test_changes_from_the_beginning_and_later_changes(
     page: Page, raw: RawClient, container: str
 ) -> None:
     for number in range(130):
-        put(raw, container, f"i{number:03d}", n=number)
+        put_item(raw, container, f"i{number:03d}", n=number)
     visit_tab(page, container, "changes")
     expect(page.get_by_role("row")).to_have_count(101)
     expect(page.get_by_role("row").nth(1)).to_contain_text(re.compile(r"i000.*p.*{.*n.*0"))
@@ -28,7 +28,7 @@ def test_changes_from_the_beginning_and_later_changes(
     expect(page.get_by_role("button", name="Load more")).to_be_focused()
     page.get_by_role("button", name="Load more").click()
     expect(page.get_by_text("No more changes")).to_be_visible()
-    put(raw, container, "i007", n="again")
+    put_item(raw, container, "i007", n="again")
     page.get_by_role("button", name="Check for changes").click()
     expect(page.get_by_role("row").last).to_contain_text(re.compile("i007.*again"))
     page.get_by_role("row").last.get_by_role("link").click()
@@ -36,13 +36,13 @@ def test_changes_from_the_beginning_and_later_changes(
 
 
 def test_changes_from_now_on(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "before")
+    put_item(raw, container, "before")
     visit_tab(page, container, "changes")
     expect(page.get_by_role("row", name="before")).to_be_visible()
     with answered(page, "GET", 304, path="/docs"):
         page.get_by_label("Start of the feed").select_option("now")
     expect(page.get_by_role("heading", name="No changes yet")).to_be_visible()
-    put(raw, container, "after", big=12345678901234567890)
+    put_item(raw, container, "after", big=12345678901234567890)
     page.get_by_role("button", name="Check for changes").click()
     expect(page.get_by_role("row", name="after")).to_contain_text("12345678901234567890")
     expect(page.get_by_role("row")).to_have_count(2)

@@ -10,13 +10,13 @@ from playwright.sync_api import Page, expect
 
 from perseid.clock import MovableClock
 from tests.portal.browser import Network, answered
-from tests.portal.items import edit, list_items, put, read, row, set_default
+from tests.portal.items import edit, list_items, put_item, read_item, row, set_default_ttl
 from tests.portal.screens import visit, visit_tab
 from tests.support.raw import RawClient
 
 
 def test_a_new_item_with_a_ttl(page: Page, raw: RawClient, container: str) -> None:
-    set_default(raw, container, 3600)
+    set_default_ttl(raw, container, 3600)
     list_items(page, container)
     page.get_by_role("button", name="New item").first.click()
     editor = page.get_by_label("Item as JSON")
@@ -27,15 +27,15 @@ def test_a_new_item_with_a_ttl(page: Page, raw: RawClient, container: str) -> No
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="made")).to_be_visible()
     expect(row(page, "made")).to_contain_text("1m 00s")
-    assert read(raw, container, "made")["ttl"] == 60
-    assert read(raw, container, "made")["big"] == 12345678901234567890
+    assert read_item(raw, container, "made")["ttl"] == 60
+    assert read_item(raw, container, "made")["big"] == 12345678901234567890
     expect(page.get_by_label("Item as JSON")).to_have_value(re.compile("12345678901234567890"))
 
 
 def test_an_item_with_a_changed_id_is_shown_under_the_new_id(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "old")
+    put_item(raw, container, "old")
     list_items(page, container)
     row(page, "old").get_by_role("link").click()
     editor = page.get_by_label("Item as JSON")
@@ -55,7 +55,7 @@ def test_an_item_with_a_changed_id_is_shown_under_the_new_id(
 
 
 def test_back_from_a_new_item_leads_to_the_list(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     list_items(page, container)
     page.get_by_role("button", name="New item").click()
     page.get_by_label("Item as JSON").fill('{"id": "made", "pk": "p"}')
@@ -70,14 +70,14 @@ def test_adding_a_ttl_is_an_update(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
     """T-209: the editor adds `ttl` and saves; `_ts` is updated."""
-    set_default(raw, container, 3600)
-    before = put(raw, container, "a", note="kept")
+    set_default_ttl(raw, container, 3600)
+    before = put_item(raw, container, "a", note="kept")
     clock.advance(5)
     edit(page, container, "a")
     page.get_by_role("button", name="1 day").click()
     page.keyboard.press("Control+s")
     expect(page.get_by_text("Saved")).to_be_visible()
-    after = read(raw, container, "a")
+    after = read_item(raw, container, "a")
     assert (after["ttl"], after["note"]) == (86_400, "kept")
     assert after["_ts"] == before["_ts"] + 5
     expect(page.get_by_role("region", name="Lifetime")).to_contain_text(
@@ -86,7 +86,7 @@ def test_adding_a_ttl_is_an_update(
     page.get_by_role("button", name="Container's default").click()
     page.get_by_role("button", name="Save").click()
     expect(row(page, "a")).to_contain_text("container")
-    assert "ttl" not in read(raw, container, "a")
+    assert "ttl" not in read_item(raw, container, "a")
 
 
 @pytest.mark.parametrize(
@@ -101,30 +101,30 @@ def test_adding_a_ttl_is_an_update(
 def test_an_item_that_cannot_be_saved_shows_the_reason(
     page: Page, raw: RawClient, container: str, typed: str, message: str
 ) -> None:
-    set_default(raw, container, 3600)
-    stored = put(raw, container, "a")
+    set_default_ttl(raw, container, 3600)
+    stored = put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill(typed)
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text(message)
-    assert read(raw, container, "a") == stored
+    assert read_item(raw, container, "a") == stored
 
 
 @pytest.mark.parametrize("choice", ["Use the stored version", "Overwrite"])
 def test_a_conflict_shows_both_versions_and_asks(
     page: Page, raw: RawClient, container: str, choice: str
 ) -> None:
-    put(raw, container, "a", name="before")
+    put_item(raw, container, "a", name="before")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "name": "mine"}')
-    put(raw, container, "a", name="theirs")
+    put_item(raw, container, "a", name="theirs")
     page.get_by_role("button", name="Save").click()
     dialog = page.get_by_role("dialog", name="Another client has changed this item")
     expect(dialog).to_contain_text('-   "name": "theirs"')
     expect(dialog).to_contain_text('"name": "mine"')
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    assert read(raw, container, "a")["name"] == "theirs"  # unchanged until the user decides
+    assert read_item(raw, container, "a")["name"] == "theirs"  # unchanged until the user decides
     page.get_by_role("button", name="Save").click()
     dialog.get_by_role("button", name=choice).click()
     expect(dialog).to_have_count(0)
@@ -132,14 +132,14 @@ def test_a_conflict_shows_both_versions_and_asks(
     expect(editor).to_have_value(re.compile(kept))
     if choice != "Use the stored version":
         expect(page.get_by_text("Saved")).to_be_visible()
-    assert read(raw, container, "a")["name"] == kept
+    assert read_item(raw, container, "a")["name"] == kept
 
 
 def test_an_item_that_expired_in_the_editor_can_be_saved_as_new(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    set_default(raw, container, 60)
-    put(raw, container, "a")
+    set_default_ttl(raw, container, 60)
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "again": true}')
     clock.advance(60)
@@ -147,19 +147,19 @@ def test_an_item_that_expired_in_the_editor_can_be_saved_as_new(
     with answered(page, "POST", 201):
         page.get_by_role("button", name="Save as new").click()
     expect(row(page, "a")).to_contain_text("1m 00s")
-    assert read(raw, container, "a")["again"] is True
+    assert read_item(raw, container, "a")["again"] is True
 
 
 def test_text_that_cannot_be_saved_as_new_is_kept(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    set_default(raw, container, 60)
-    put(raw, container, "a")
+    set_default_ttl(raw, container, 60)
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     typed = '{"id": "taken", "pk": "p", "much": "work"}'
     editor.fill(typed)
     clock.advance(60)
-    put(raw, container, "taken")
+    put_item(raw, container, "taken")
     page.get_by_role("button", name="Save").click()
     with answered(page, "POST", 409):
         page.get_by_role("button", name="Save as new").click()
@@ -171,7 +171,7 @@ def test_text_that_cannot_be_saved_as_new_is_kept(
 def test_ids_that_browsers_treat_as_directories(
     page: Page, raw: RawClient, container: str, id_: str
 ) -> None:
-    put(raw, container, id_, name="before")
+    put_item(raw, container, id_, name="before")
     list_items(page, container)
     row(page, id_).get_by_role("link").click()
     editor = page.get_by_label("Item as JSON")
@@ -187,21 +187,21 @@ def test_ids_that_browsers_treat_as_directories(
 def test_an_item_is_deleted_after_a_confirmation(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     edit(page, container, "a")
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Cancel").click()
-    assert read(raw, container, "a") is not None
+    assert read_item(raw, container, "a") is not None
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="No items")).to_be_visible()
-    assert read(raw, container, "a") is None
+    assert read_item(raw, container, "a") is None
 
 
 def test_a_click_on_a_link_does_not_lose_changes(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill("{}")
     page.get_by_role("link", name="Query").click()
@@ -215,8 +215,8 @@ def test_a_click_on_a_link_does_not_lose_changes(
 def test_a_rejected_key_does_not_lose_unsaved_text(
     page: Page, raw: RawClient, container: str, key: str
 ) -> None:
-    put(raw, container, "a")
-    put(raw, container, "b")
+    put_item(raw, container, "a")
+    put_item(raw, container, "b")
     editor = edit(page, container, "a")
     typed = '{"id": "a", "pk": "p", "much": "work"}'
     editor.fill(typed)
@@ -236,13 +236,13 @@ def test_a_rejected_key_does_not_lose_unsaved_text(
     expect(row(page, "b")).to_be_visible()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
-    assert read(raw, container, "a")["much"] == "work"
+    assert read_item(raw, container, "a")["much"] == "work"
 
 
 def test_after_discarding_a_rejected_key_must_be_replaced(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     edit(page, container, "a").fill("{}")
     Network(page).answer("^/dbs/", 401)
     page.get_by_role("button", name="Delete").click()
@@ -256,7 +256,7 @@ def test_after_discarding_a_rejected_key_must_be_replaced(
 
 
 def test_signing_out_asks_about_unsaved_text(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill("{}")
     page.get_by_role("button", name="Sign out").click()
@@ -268,8 +268,8 @@ def test_signing_out_asks_about_unsaved_text(page: Page, raw: RawClient, contain
 
 
 def test_the_server_explains_an_item(page: Page, raw: RawClient, container: str) -> None:
-    set_default(raw, container, 60)
-    put(raw, container, "a")
+    set_default_ttl(raw, container, 60)
+    put_item(raw, container, "a")
     edit(page, container, "a")
     page.get_by_text("System properties").click()
     page.get_by_role("button", name="Explain expiry").click()
@@ -279,7 +279,7 @@ def test_the_server_explains_an_item(page: Page, raw: RawClient, container: str)
 def test_the_editor_shows_that_time_to_live_is_off(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a", ttl=5)
+    put_item(raw, container, "a", ttl=5)
     edit(page, container, "a")
     expect(page.get_by_role("region", name="Lifetime")).to_contain_text("never expires")
     page.get_by_role("link", name="Turn it on").click()
@@ -289,8 +289,8 @@ def test_the_editor_shows_that_time_to_live_is_off(
 def test_a_ttl_that_will_be_rejected_is_marked_while_typing(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    set_default(raw, container, 3600)
-    put(raw, container, "a")
+    set_default_ttl(raw, container, 3600)
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     effect = page.get_by_role("region", name="Lifetime").get_by_role("status")
     editor.fill('{"id": "a", "pk": "p", "ttl": 0}')
@@ -300,7 +300,7 @@ def test_a_ttl_that_will_be_rejected_is_marked_while_typing(
 
 
 def test_saving_twice_quickly_is_no_conflict(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
     network = Network(page)
@@ -315,13 +315,13 @@ def test_saving_twice_quickly_is_no_conflict(page: Page, raw: RawClient, contain
     expect(row(page, "a")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert network.intercepted == ["PUT"]
-    assert read(raw, container, "a")["n"] == 1
+    assert read_item(raw, container, "a")["n"] == 1
 
 
 def test_typing_continues_while_an_item_is_saved(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
     network = Network(page)
@@ -335,10 +335,10 @@ def test_typing_continues_while_an_item_is_saved(
     expect(page.get_by_text("Saved")).to_be_visible()
     expect(editor).to_be_focused()
     expect(editor).to_have_value('{"id": "a", "pk": "p", "n": 12}')
-    assert read(raw, container, "a")["n"] == 1
+    assert read_item(raw, container, "a")["n"] == 1
     page.keyboard.press("Control+s")
     expect(page.get_by_text("Saved")).to_have_count(2)
-    assert read(raw, container, "a")["n"] == 12
+    assert read_item(raw, container, "a")["n"] == 12
 
 
 def test_a_partition_key_of_many_digits_is_shown_exactly(
@@ -363,10 +363,10 @@ def test_a_partition_key_of_many_digits_is_shown_exactly(
 def test_an_open_item_whose_lifetime_was_extended_is_not_shown_as_expired(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    set_default(raw, container, 60)
-    put(raw, container, "a")
+    set_default_ttl(raw, container, 60)
+    put_item(raw, container, "a")
     edit(page, container, "a")
-    set_default(raw, container, 3600)
+    set_default_ttl(raw, container, 3600)
     clock.advance(61)
     lifetime = page.get_by_role("region", name="Lifetime")
     expect(lifetime).to_contain_text("58m 59s")
@@ -376,7 +376,7 @@ def test_an_open_item_whose_lifetime_was_extended_is_not_shown_as_expired(
 def test_a_confirmation_does_not_change_the_history(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     visit_tab(page, container, "query")
     list_items(page, container)
     editor = edit(page, container, "a")
@@ -402,7 +402,7 @@ def test_a_confirmation_does_not_change_the_history(
 
 
 def test_a_throttled_request_is_retried(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "a")
+    put_item(raw, container, "a")
     editor = edit(page, container, "a")
     editor.fill('{"id": "a", "pk": "p", "n": 1}')
     network = Network(page)
@@ -410,7 +410,7 @@ def test_a_throttled_request_is_retried(page: Page, raw: RawClient, container: s
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
     assert network.intercepted == ["PUT", "PUT"]
-    assert read(raw, container, "a")["n"] == 1
+    assert read_item(raw, container, "a")["n"] == 1
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from perseid.clock import MovableClock, SystemClock, wall
 from perseid.config import Settings
 from tests.portal.browser import answered, tab
-from tests.portal.items import list_items, put, read, row, set_default
+from tests.portal.items import list_items, put_item, read_item, row, set_default_ttl
 from tests.portal.screens import sign_in, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
 
 
 def test_each_row_shows_expiry_and_ttl_source(page: Page, raw: RawClient, container: str) -> None:
-    set_default(raw, container, 3600)
-    put(raw, container, "inherits")
-    put(raw, container, "own", ttl=90)
-    put(raw, container, "stays", ttl=-1)
+    set_default_ttl(raw, container, 3600)
+    put_item(raw, container, "inherits")
+    put_item(raw, container, "own", ttl=90)
+    put_item(raw, container, "stays", ttl=-1)
     list_items(page, container)
     expect(row(page, "inherits")).to_contain_text(re.compile("1h 00m.*container"))
     expect(row(page, "own")).to_contain_text(re.compile("1m 30s.*item"))
@@ -30,9 +30,9 @@ def test_each_row_shows_expiry_and_ttl_source(page: Page, raw: RawClient, contai
 
 def test_an_item_expires_on_the_screen(page: Page, raw: RawClient, container: str) -> None:
     """The clock panel moves the clock; the countdown follows, and the expired row disappears."""
-    set_default(raw, container, -1)
-    put(raw, container, "mayfly", ttl=30)
-    put(raw, container, "oak")
+    set_default_ttl(raw, container, -1)
+    put_item(raw, container, "mayfly", ttl=30)
+    put_item(raw, container, "oak")
     list_items(page, container)
     expect(row(page, "mayfly")).to_contain_text("30s")
     page.get_by_role("button", name="Server clock").click()
@@ -41,13 +41,13 @@ def test_an_item_expires_on_the_screen(page: Page, raw: RawClient, container: st
     page.get_by_label("Seconds to move forward").fill("19")
     page.get_by_role("button", name="Move forward").click()
     expect(row_under_dialog(page, "mayfly")).to_contain_text("1s")
-    assert read(raw, container, "mayfly") is not None
+    assert read_item(raw, container, "mayfly") is not None
     page.get_by_label("Seconds to move forward").fill("1")
     page.get_by_role("button", name="Move forward").click()
     expect(row_under_dialog(page, "mayfly")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(row(page, "oak")).to_be_visible()
-    assert read(raw, container, "mayfly") is None
+    assert read_item(raw, container, "mayfly") is None
 
 
 def row_under_dialog(page: Page, id_: str) -> Locator:
@@ -58,8 +58,8 @@ def row_under_dialog(page: Page, id_: str) -> Locator:
 def test_the_list_follows_a_clock_moved_by_another_client(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    set_default(raw, container, 100)
-    put(raw, container, "mayfly")
+    set_default_ttl(raw, container, 100)
+    put_item(raw, container, "mayfly")
     list_items(page, container)
     expect(row(page, "mayfly")).to_contain_text("1m 40s")
     clock.advance(60)
@@ -72,19 +72,19 @@ def test_the_list_follows_a_clock_moved_by_another_client(
 def test_an_item_whose_lifetime_was_extended_stays(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    set_default(raw, container, 50)
-    put(raw, container, "cat")
+    set_default_ttl(raw, container, 50)
+    put_item(raw, container, "cat")
     list_items(page, container)
     expect(row(page, "cat")).to_contain_text("50s")
     clock.advance(40)
-    put(raw, container, "cat")  # by another client, while the page is open
+    put_item(raw, container, "cat")  # by another client, while the page is open
     clock.advance(15)
     expect(row(page, "cat")).to_contain_text("35s")
 
 
 def test_a_running_clock_counts_down(page: Page, raw: RawClient, container: str) -> None:
-    set_default(raw, container, 100)
-    put(raw, container, "mayfly")
+    set_default_ttl(raw, container, 100)
+    put_item(raw, container, "mayfly")
     list_items(page, container)
     page.get_by_role("button", name="Server clock").click()
     page.get_by_role("button", name="Resume").click()
@@ -117,7 +117,7 @@ def test_a_server_whose_clock_is_behind_is_not_polled_constantly(chromium: Brows
         key = {"paths": ["/pk"], "kind": "Hash"}
         body = {"id": "c", "partitionKey": key, "defaultTtl": 60}
         assert raw.post("/dbs/d/colls", body).status == 201
-        put(raw, "/dbs/d/colls/c", "late")
+        put_item(raw, "/dbs/d/colls/c", "late")
         page.route("**/_perseid/clock", lambda route: route.abort())
         sign_in(page, server.endpoint, server.key)
         requested: list[str] = []
@@ -138,7 +138,7 @@ def test_a_server_whose_clock_is_behind_is_not_polled_constantly(chromium: Brows
 
 def test_pages_and_the_filter(page: Page, raw: RawClient, container: str) -> None:
     for number in range(103):
-        put(raw, container, f"i{number:03d}")
+        put_item(raw, container, f"i{number:03d}")
     list_items(page, container)
     expect(page.get_by_text("100 items shown")).to_be_visible()
     page.get_by_role("button", name="Load more").click()
@@ -155,12 +155,12 @@ def test_rows_of_several_pages_stay_after_a_refresh(
 ) -> None:
     """A response is limited to four megabytes; the rows on the screen need several."""
     for number in range(6):
-        put(raw, container, f"i{number}", text="x" * 1_500_000)
+        put_item(raw, container, f"i{number}", text="x" * 1_500_000)
     list_items(page, container)
     for shown in (4, 6):
         page.get_by_role("button", name="Load more").click()
         expect(page.get_by_role("rowheader")).to_have_count(shown)
-    put(raw, container, "seventh")
+    put_item(raw, container, "seventh")
     with answered(page, "GET", 200, path="/docs"):
         page.get_by_role("button", name="Refresh").last.click()
     expect(row(page, "seventh")).to_be_visible()
@@ -183,7 +183,7 @@ def test_more_than_a_thousand_rows_stay(page: Page, raw: RawClient, container: s
     for shown in range(200, 1200, 100):
         page.get_by_role("button", name="Load more").click()
         expect(page.get_by_text(re.compile(f"^{shown:,} items"))).to_be_visible()
-    put(raw, container, "last")
+    put_item(raw, container, "last")
     page.get_by_role("button", name="Refresh").last.click()
     expect(page.get_by_text("1,100 items shown")).to_be_visible()
     expect(page.locator(".removed")).to_have_count(0)
@@ -192,8 +192,8 @@ def test_more_than_a_thousand_rows_stay(page: Page, raw: RawClient, container: s
 
 
 def test_the_focus_returns_from_the_editor(page: Page, raw: RawClient, container: str) -> None:
-    put(raw, container, "a")
-    put(raw, container, "b")
+    put_item(raw, container, "a")
+    put_item(raw, container, "b")
     list_items(page, container)
     row(page, "b").get_by_role("link").press("Enter")
     expect(page.get_by_label("Item as JSON")).to_be_visible()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.portal.items import edit, put, read, set_default
+from tests.portal.items import edit, put_item, read_item, set_default_ttl
 from tests.portal.screens import visit_tab
 from tests.support.raw import RawClient
 
@@ -20,11 +20,11 @@ MAX_SHOWN = 200_000  # characters; a text area with two million takes ten second
 @pytest.fixture
 def large(page: Page, raw: RawClient, container: str) -> Locator:
     """The editor of an item of 1.5 MB, or 2.2 MB with one line for each number."""
-    put(raw, container, "a", numbers=list(range(NUMBERS)))
+    put_item(raw, container, "a", numbers=list(range(NUMBERS)))
     return edit(page, container, "a")
 
 
-def shown(editor: Locator) -> str:
+def editor_text(editor: Locator) -> str:
     text = editor.input_value()
     assert len(text) <= MAX_SHOWN
     return text
@@ -46,13 +46,13 @@ def exchange(editor: Locator, old: str, new: str) -> None:
 def test_a_large_item_is_edited_in_parts_and_saved_completely(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
-    first = shown(large)
+    first = editor_text(large)
     assert first.startswith('{\n  "id": "a"')
     expect(page.get_by_role("status").filter(has_text="of 200,006")).to_contain_text("Lines 1–")
     exchange(large, "    7,", '    "seven",')
     page.get_by_role("button", name="Next part").click()
     expect(large).not_to_have_value(re.compile("seven"))
-    second = shown(large)
+    second = editor_text(large)
     assert second.startswith("    ")
     number = int(second.split(",", 1)[0])
     exchange(large, f"    {number},", f'    "{number}",')
@@ -62,7 +62,7 @@ def test_a_large_item_is_edited_in_parts_and_saved_completely(
     expect(page.get_by_text("Saved")).to_be_visible()
     expected: list[Any] = list(range(NUMBERS))
     expected[7], expected[number] = "seven", str(number)
-    assert read(raw, container, "a")["numbers"] == expected
+    assert read_item(raw, container, "a")["numbers"] == expected
 
 
 def test_find_searches_every_part(page: Page, large: Locator) -> None:
@@ -96,22 +96,22 @@ def test_an_error_in_another_part_is_shown_when_saving(page: Page, large: Locato
 def test_setting_a_ttl_keeps_the_part_of_a_large_item(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
-    set_default(raw, container, -1)
+    set_default_ttl(raw, container, -1)
     page.reload()
     page.get_by_role("button", name="Next part").click()
-    before = shown(large)
+    before = editor_text(large)
     page.get_by_role("button", name="1 day", exact=True).click()
-    assert shown(large) == before
+    assert editor_text(large) == before
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
-    assert shown(large) == before
-    assert read(raw, container, "a")["ttl"] == 86_400
+    assert editor_text(large) == before
+    assert read_item(raw, container, "a")["ttl"] == 86_400
 
 
 def test_a_conflict_of_large_items_shows_the_differences(
     page: Page, large: Locator, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a", numbers=[*range(100_000), "theirs", *range(100_000, NUMBERS)])
+    put_item(raw, container, "a", numbers=[*range(100_000), "theirs", *range(100_000, NUMBERS)])
     exchange(large, "    7,", '    "mine",')
     page.get_by_role("button", name="Save").click()
     difference = page.get_by_role("dialog").get_by_label("Lines of the stored version are marked")
@@ -126,7 +126,7 @@ def test_only_lines_near_the_visible_ones_are_coloured(
     page: Page, raw: RawClient, container: str, count: int
 ) -> None:
     """Each key press paints them again: one span for each number would take seconds."""
-    put(raw, container, "a", numbers=list(range(count)))
+    put_item(raw, container, "a", numbers=list(range(count)))
     editor = edit(page, container, "a")
     coloured = page.locator(".code-backdrop span")
     expect(page.locator(".code-backdrop")).to_contain_text('"id"')
@@ -193,7 +193,7 @@ def test_the_parts_cover_the_whole_text(page: Page, text: str) -> None:
 def test_large_values_in_query_rows_are_truncated(
     page: Page, raw: RawClient, container: str
 ) -> None:
-    put(raw, container, "a", text="x" * 900_000, numbers=list(range(100_000)))
+    put_item(raw, container, "a", text="x" * 900_000, numbers=list(range(100_000)))
     visit_tab(page, container, "query")
     page.get_by_role("button", name="Run").click()
     cell = page.get_by_role("cell", name=re.compile("^xxx"))
@@ -216,7 +216,7 @@ def test_an_item_of_two_megabytes_can_be_pasted(page: Page, raw: RawClient, cont
         }""",
         json.dumps(body, indent=2),
     )
-    assert shown(editor).endswith("]\n}")
+    assert editor_text(editor).endswith("]\n}")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Item b created")).to_be_visible()
-    assert read(raw, container, "b")["numbers"] == body["numbers"]
+    assert read_item(raw, container, "b")["numbers"] == body["numbers"]

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.portal.browser import DESKTOP, PHONE, tab
-from tests.portal.screens import SCREENS, items, sign_in, stock, visit
+from tests.portal.screens import SCREENS, create_shop, items, sign_in, visit
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -62,7 +62,7 @@ def shop() -> Iterator[Settings]:
     time = MovableClock()
     with running(Settings(memory=True), time) as server:
         with closing(RawClient(server.endpoint, server.key)) as raw:
-            stock(raw, time)
+            create_shop(raw, time)
         yield server
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from perseid.clock import MovableClock
@@ -88,3 +89,24 @@ def test_a_clock_jump_pauses_the_purge_until_it_is_confirmed(page: Page, contain
     expect(page.get_by_text("Paused: the system clock jumped forward.")).to_be_visible()
     with page.expect_request("**/_perseid/sweeper/confirm-clock"):
         page.get_by_role("button", name="Confirm clock change").click()
+
+
+def test_a_clock_jump_is_rejected(page: Page, container: str) -> None:
+    sweeper = {"paused": False, "alarm": "the clock jumped", "pace": 0.1}
+    Network(page).answer("^/_perseid/sweeper$", 200, json.dumps(sweeper))
+    visit_tab(page, container, "lifetimes")
+    with page.expect_request("**/_perseid/sweeper/reject-clock"):
+        page.get_by_role("button", name="Reject clock change").click()
+    expect(page.get_by_text("There is no clock jump to reject.")).to_be_visible()  # in the server
+
+
+@pytest.mark.parametrize("decision", ["Confirm", "Reject"])
+def test_the_clock_panel_offers_the_decision(page: Page, container: str, decision: str) -> None:
+    state = {"now": 1_800_000_000, "movable": False, "heldUntil": None, "alarm": "it jumped"}
+    Network(page).answer("^/_perseid/clock$", 200, json.dumps(state))
+    visit_tab(page, container, "lifetimes")
+    page.get_by_role("button", name="Server clock").click()
+    panel = page.get_by_role("dialog")
+    expect(panel).to_contain_text("The system clock jumped ahead")
+    with page.expect_request(f"**/_perseid/sweeper/{decision.lower()}-clock"):
+        panel.get_by_role("button", name=f"{decision} clock change").click()

@@ -34,7 +34,7 @@ def saved(page: Page) -> None:
     expect(page.get_by_text("Time to Live saved")).to_be_visible()
 
 
-def stock(raw: RawClient, container: str, count: int) -> None:
+def create_items(raw: RawClient, container: str, count: int) -> None:
     for number in range(count):
         body = {"id": f"i{number}", "pk": "p"}
         assert raw.post(f"{container}/docs", body, pk='["p"]').status == 201
@@ -107,7 +107,7 @@ def test_invalid_seconds_show_the_message_of_the_server(
 def test_preview_before_a_save_and_undo_after_it(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    stock(raw, container, 3)
+    create_items(raw, container, 3)
     define(raw, container, defaultTtl=3600)
     assert raw.put(f"/_perseid/ttl/{path_of(container)}", {"purgeHoldSeconds": 600}).status == 200
     clock.advance(100)
@@ -135,7 +135,7 @@ def test_preview_before_a_save_and_undo_after_it(
 def test_the_guard_requires_a_confirmation(
     page: Page, raw: RawClient, clock: MovableClock, container: str
 ) -> None:
-    stock(raw, container, 4)
+    create_items(raw, container, 4)
     clock.advance(100)
     visit_tab(page, container, "settings")
     page.get_by_label("Expiry guard").fill("50%")

@@ -16,9 +16,14 @@ from typing import Any
 import pytest
 
 from perseid.config import Settings
+from perseid.http.app import App
+from perseid.http.bodies import RequestBody
+from perseid.http.request import Request, Response
+from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.postgres import pool as postgres_pool
 from tests.support import postgres
 from tests.support.builders import PARTITION_KEY
+from tests.support.figures import container_metrics
 from tests.support.postgres import Postgres
 from tests.support.purging import until
 from tests.support.raw import RawClient, Reply
@@ -34,7 +39,7 @@ CUTS = 12
 UNSURE = {449, 503}
 
 
-def furnish(raw: RawClient) -> None:
+def create_counter(raw: RawClient) -> None:
     assert raw.post("/dbs", {"id": "d"}).status == 201
     assert raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
     body = {"id": "counter", "pk": "p", "n": 0}
@@ -47,7 +52,7 @@ def test_cut_connections_in_the_middle_of_writes(place: Place) -> None:
     done = threading.Event()
     begun = threading.Semaphore(0)
     with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
-        furnish(raw)
+        create_counter(raw)
 
         def work(worker: int) -> tuple[Counter[int], dict[str, int]]:
             """Creates and increments until told to stop; what was answered."""
@@ -92,7 +97,7 @@ def test_cut_connections_in_the_middle_of_writes(place: Place) -> None:
         assert {key for key, status in created.items() if status == 201} <= stored
         assert not {key for key, status in created.items() if status == 449} & stored
         # The counters of the range agree with what is there.
-        usage = raw.get("/_perseid/metrics.json").json["containers"][0]
+        usage = container_metrics(raw)
         assert usage["live"]["items"] == len(ids) + 1
 
 
@@ -130,7 +135,7 @@ def test_a_database_that_goes_away_and_comes_back(own: Postgres) -> None:
     settings = Settings(store=own.fresh_dsn())
     assert settings.store is not None
     with running(settings) as found, closing(RawClient(found.endpoint)) as raw:
-        furnish(raw)
+        create_counter(raw)
         own.stop()
         replies = asked(found.endpoint)
         told = {name: reply.status for name, reply in replies.items()}
@@ -147,11 +152,49 @@ def test_a_database_that_goes_away_and_comes_back(own: Postgres) -> None:
         assert told == expected
 
 
+REPEATED = {name: REQUESTS[name] for name in ("read", "feed", "query", "upsert", "container")}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_database_that_goes_away_before_a_request_is_repeated(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Another front end has changed the container, so the metadata must be read once more."""
+    monkeypatch.setattr(postgres_pool, "_CONNECT_TIMEOUT", 0.3)
+    settings = place.lasting(no_sweeper=True)
+    assert settings.store is not None
+    dsn = settings.store
+    away = ExitStack()
+
+    async def leave(app: App, request: Request, body: RequestBody | None) -> Response | None:
+        postgres.server().cut(dsn, is_final=True)
+        away.callback(postgres.server().readmit, dsn)
+        return await retry(app, request, body)
+
+    async def rest(_: Sweeper) -> None:
+        """It would read the metadata before the request does."""
+
+    retry = App._retry
+    monkeypatch.setattr(App, "_retry", leave)
+    monkeypatch.setattr(Sweeper, "tick", rest)
+    with (
+        away,
+        running(settings) as found,
+        running(settings) as other,
+        closing(RawClient(found.endpoint)) as raw,
+        closing(RawClient(other.endpoint)) as second,
+    ):
+        create_counter(second)
+        reply = REPEATED[name](raw)
+        assert reply.status == 503, reply
+        assert set(reply.json) >= {"code", "message"}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="freezes processes")
 def test_stop_while_the_database_does_not_answer(
     own: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is under way is given up with a 503, and nobody waits for ever."""
+    """What is under way is given up with a 503, and no request waits for ever."""
     monkeypatch.setattr("perseid.server._GRACE_SECONDS", 0.2)
     monkeypatch.setattr("perseid.store.postgres.store._CLOSE_TIMEOUT", 0.2)
     settings = Settings(store=own.fresh_dsn())
@@ -170,7 +213,7 @@ def test_stop_while_the_database_does_not_answer(
             with running(settings) as found:
                 # Closed after the server: the request may still wait for its response by then.
                 raw = clients.enter_context(closing(RawClient(found.endpoint)))
-                furnish(raw)
+                create_counter(raw)
                 frozen = own.backends(settings.store)
                 for process in frozen:
                     os.kill(process, signal.SIGSTOP)

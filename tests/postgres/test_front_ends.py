@@ -1,10 +1,9 @@
-"""Several front ends on one database behave as one, whoever is asked and whoever dies."""
+"""Several front ends on one database behave as one, whichever is asked and whichever stops."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import threading
 import time
@@ -29,14 +28,15 @@ from tests.model.machine import play
 from tests.model.pair import Pair
 from tests.support import postgres
 from tests.support.builders import PARTITION_KEY
+from tests.support.figures import container_metrics, partition_statistics, resource_usage
 from tests.support.operations import codes, create
 from tests.support.purging import (
-    Kept,
+    DatedItem,
     backlog,
     container_at,
     process,
-    set_default,
-    stock,
+    set_default_ttl,
+    store_items,
     until,
 )
 from tests.support.raw import RawClient, Reply
@@ -72,26 +72,28 @@ def test_two_front_ends_do_what_the_model_does(place: Place) -> None:
 
 
 @pytest.fixture
-def shared(place: Place) -> Settings:
+def shared_settings(place: Place) -> Settings:
     return place.lasting(no_sweeper=True, test_clock=True)
 
 
 @pytest.fixture
-def pair(shared: Settings) -> Iterator[tuple[RawClient, RawClient]]:
+def two_clients(shared_settings: Settings) -> Iterator[tuple[RawClient, RawClient]]:
     """Clients of two front ends, and a container `d/c` that both know."""
     with ExitStack() as stack:
         first, second = (
             stack.enter_context(closing(RawClient(found.endpoint)))
-            for found in [stack.enter_context(running(shared)) for _ in range(2)]
+            for found in [stack.enter_context(running(shared_settings)) for _ in range(2)]
         )
         assert first.post("/dbs", {"id": "d"}).status == 201
         assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
         yield first, second
 
 
-def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, RawClient]) -> None:
+def test_a_policy_is_in_force_everywhere_with_its_200(
+    two_clients: tuple[RawClient, RawClient],
+) -> None:
     """T-037, T-116: in both directions, many times, for reads, queries and writes."""
-    first, second = pair
+    first, second = two_clients
     first.post("/_perseid/clock/freeze", {})
     assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
     second.post("/_perseid/clock/advance", {"seconds": 100})
@@ -106,7 +108,7 @@ def test_a_policy_is_in_force_everywhere_with_its_200(pair: tuple[RawClient, Raw
     assert second.get(f"{DOCS}/a", pk='["p"]').status == 404
     assert second.query(DOCS, "SELECT VALUE COUNT(1) FROM c").json["Documents"] == [0]
     assert second.get(DOCS).json["_count"] == 0
-    # Death is final, and its id is free, for whoever is asked.
+    # Expiry is final, and its id is free, whichever front end is asked.
     assert second.put("/dbs/d/colls/c", definition).status == 200
     assert first.get(f"{DOCS}/a", pk='["p"]').status == 404
     assert first.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
@@ -135,32 +137,23 @@ def test_another_throughput_counts_everywhere(place: Place) -> None:
 
 
 def provisioned(raw: RawClient) -> int:
-    (container,) = raw.get("/_perseid/metrics.json").json["containers"]
-    return int(container["provisionedThroughput"])
+    return int(container_metrics(raw)["provisionedThroughput"])
 
 
-def counted(raw: RawClient) -> int:
+def count_by_query(raw: RawClient) -> int:
     (count,) = raw.query(DOCS, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
     return int(count)
 
 
-def used(raw: RawClient) -> int:
-    headers = raw.get("/dbs/d/colls/c", x_ms_documentdb_populatequotainfo="true").headers
-    (count,) = re.findall(r"documentsCount=(\d+)", headers["x-ms-resource-usage"])
-    return int(count)
-
-
-def told(raw: RawClient) -> int:
-    (only,) = raw.get("/dbs/d/colls/c", x_ms_documentdb_populatepartitionstatistics="true").json[
-        "statistics"
-    ]
-    assert only["sampledDistinctPartitionKeyCount"] == only["documentCount"]
-    return int(only["documentCount"])
+def count_in_statistics(raw: RawClient) -> int:
+    items, _, keys = partition_statistics(raw, "/dbs/d/colls/c")
+    assert keys == items
+    return items
 
 
 # Each a way to count the items of the container, which all have keys of their own.
 LOOKS: dict[str, Callable[[RawClient], int]] = {
-    "count": counted,
+    "count": count_by_query,
     "count of one range": lambda raw: raw.query(
         DOCS, "SELECT VALUE COUNT(1) FROM c", range="0"
     ).json["Documents"][0],
@@ -173,19 +166,19 @@ LOOKS: dict[str, Callable[[RawClient], int]] = {
     "changes": lambda raw: len(
         json.loads(raw.get(DOCS, A_IM="Incremental Feed").body or b'{"Documents":[]}')["Documents"]
     ),
-    "usage": used,
-    "statistics": told,
+    "usage": lambda raw: resource_usage(raw, "/dbs/d/colls/c")["documentsCount"],
+    "statistics": count_in_statistics,
     "lifetimes": lambda raw: raw.get("/_perseid/ttl/d/c").json["live"]["items"],
-    "metrics": lambda raw: raw.get("/_perseid/metrics.json").json["containers"][0]["live"]["items"],
+    "metrics": lambda raw: container_metrics(raw)["live"]["items"],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_the_first_look_after_a_change_is_right(
-    pair: tuple[RawClient, RawClient], look: str
+    two_clients: tuple[RawClient, RawClient], look: str
 ) -> None:
     """T-037, T-116: whatever a front end is asked first, of a policy or of the time."""
-    first, second = pair
+    first, second = two_clients
     first.post("/_perseid/clock/freeze", {})
     for key in "pq":
         body = {"id": key, "pk": key}
@@ -204,8 +197,8 @@ def test_the_first_look_after_a_change_is_right(
     assert LOOKS[look](second) == 0
 
 
-def test_the_clock_is_one(pair: tuple[RawClient, RawClient]) -> None:
-    first, second = pair
+def test_the_clock_is_one(two_clients: tuple[RawClient, RawClient]) -> None:
+    first, second = two_clients
     frozen = first.post("/_perseid/clock/freeze", {}).json["now"]
     assert second.get("/_perseid/clock").json["now"] == frozen
     moved = second.post("/_perseid/clock/advance", {"seconds": 3600}).json["now"]
@@ -217,8 +210,8 @@ def test_the_clock_is_one(pair: tuple[RawClient, RawClient]) -> None:
     assert second.get("/_perseid/clock").json["now"] >= moved
 
 
-def test_tokens_of_one_are_good_for_the_other(pair: tuple[RawClient, RawClient]) -> None:
-    first, second = pair
+def test_tokens_of_one_are_good_for_the_other(two_clients: tuple[RawClient, RawClient]) -> None:
+    first, second = two_clients
     for number in range(10):
         body = {"id": f"{number}", "pk": "p", "n": number}
         written = first.post(DOCS, body, pk='["p"]')
@@ -239,11 +232,13 @@ def test_tokens_of_one_are_good_for_the_other(pair: tuple[RawClient, RawClient])
     assert first.request("GET", f"{DOCS}/1", headers=headers, token=token).status == 401
 
 
-def test_a_container_made_again_is_another_for_both(pair: tuple[RawClient, RawClient]) -> None:
-    first, second = pair
+def test_a_container_made_again_is_another_for_both(
+    two_clients: tuple[RawClient, RawClient],
+) -> None:
+    first, second = two_clients
     assert second.post(DOCS, {"id": "a", "pk": "p"}, pk='["p"]').status == 201
     assert first.delete("/dbs/d/colls/c").status == 204
-    for client in pair:
+    for client in two_clients:
         assert client.get(f"{DOCS}/a", pk='["p"]').status == 404
         assert client.post(DOCS, {"id": "b", "pk": "p"}, pk='["p"]').status == 404
     assert first.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
@@ -268,9 +263,9 @@ GLANCES: dict[str, Callable[[RawClient], Reply]] = {
 
 @pytest.mark.parametrize("glance", GLANCES)
 def test_a_container_dropped_elsewhere_is_gone_for_those_who_look_at_no_item(
-    pair: tuple[RawClient, RawClient], glance: str
+    two_clients: tuple[RawClient, RawClient], glance: str
 ) -> None:
-    first, second = pair
+    first, second = two_clients
     known = GLANCES[glance](first)
     assert known.status in (200, 304)
     assert second.delete("/dbs/d/colls/c").status == 204
@@ -279,8 +274,10 @@ def test_a_container_dropped_elsewhere_is_gone_for_those_who_look_at_no_item(
     assert GLANCES[glance](first).status == known.status
 
 
-def test_now_is_a_position_of_the_container_there_is(pair: tuple[RawClient, RawClient]) -> None:
-    first, second = pair
+def test_now_is_a_position_of_the_container_there_is(
+    two_clients: tuple[RawClient, RawClient],
+) -> None:
+    first, second = two_clients
     assert from_now(first).status == 304
     assert second.delete("/dbs/d/colls/c").status == 204
     assert second.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY}).status == 201
@@ -299,10 +296,10 @@ def bulk(raw: RawClient, *items: dict[str, Any]) -> list[int]:
 
 
 def test_a_bulk_request_is_refused_by_the_definition_in_force_only(
-    pair: tuple[RawClient, RawClient],
+    two_clients: tuple[RawClient, RawClient],
 ) -> None:
     """Its operations are read before any of them comes to the store."""
-    first, second = pair
+    first, second = two_clients
     items = [{"id_": key, "pk": key, "ttl": 0} for key in "pq"]
     definition: dict[str, Any] = {"id": "c", "partitionKey": PARTITION_KEY}
     assert first.put("/dbs/d/colls/c", definition | {"defaultTtl": 100}).status == 200
@@ -311,9 +308,11 @@ def test_a_bulk_request_is_refused_by_the_definition_in_force_only(
     assert bulk(first, *items) == [201, 201]
 
 
-def test_a_bulk_request_is_read_with_the_key_in_force(pair: tuple[RawClient, RawClient]) -> None:
+def test_a_bulk_request_is_read_with_the_key_in_force(
+    two_clients: tuple[RawClient, RawClient],
+) -> None:
     """One of the items fits the key of the container before as well, the other does not."""
-    first, second = pair
+    first, second = two_clients
     assert first.get(DOCS).status == 200
     assert second.delete("/dbs/d/colls/c").status == 204
     moved = {"id": "c", "partitionKey": PARTITION_KEY | {"paths": ["/id"]}}
@@ -322,17 +321,17 @@ def test_a_bulk_request_is_read_with_the_key_in_force(pair: tuple[RawClient, Raw
 
 
 def test_a_bulk_request_that_waits_for_a_change_is_read_again(
-    shared: Settings, pair: tuple[RawClient, RawClient]
+    shared_settings: Settings, two_clients: tuple[RawClient, RawClient]
 ) -> None:
     """Of the same front end: its reading of the metadata is the same before and after."""
-    assert shared.store is not None
-    first, _ = pair
+    assert shared_settings.store is not None
+    first, _ = two_clients
     definition = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 100}
     with (
         ThreadPoolExecutor(2) as pool,
         closing(RawClient(first.endpoint)) as other,
-        psycopg.connect(shared.store, autocommit=True) as watching,
-        psycopg.connect(shared.store) as holding,
+        psycopg.connect(shared_settings.store, autocommit=True) as watching,
+        psycopg.connect(shared_settings.store) as holding,
     ):
 
         def are_waiting(count: int) -> bool:
@@ -352,12 +351,14 @@ def test_a_bulk_request_that_waits_for_a_change_is_read_again(
         assert created.result() == [400]
 
 
-def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]) -> list[Any]:
+def at_once(
+    two_clients: tuple[RawClient, RawClient], each: int, work: Callable[..., Any]
+) -> list[Any]:
     """`work(client, number)` in many threads that start together, half of them on each server."""
     barrier = threading.Barrier(2 * each)
 
     def run(number: int) -> Any:
-        with closing(RawClient(pair[number % 2].endpoint)) as client:
+        with closing(RawClient(two_clients[number % 2].endpoint)) as client:
             barrier.wait()
             return work(client, number)
 
@@ -365,7 +366,7 @@ def at_once(pair: tuple[RawClient, RawClient], each: int, work: Callable[..., An
         return list(pool.map(run, range(2 * each)))
 
 
-def test_one_of_many_creators_wins(pair: tuple[RawClient, RawClient]) -> None:
+def test_one_of_many_creators_wins(two_clients: tuple[RawClient, RawClient]) -> None:
     for turn in range(10):
         body = {"id": f"{turn}", "pk": "p"}
 
@@ -375,12 +376,14 @@ def test_one_of_many_creators_wins(pair: tuple[RawClient, RawClient]) -> None:
                 if status != 449:  # which clients answer with another try
                     return status
 
-        assert Counter(at_once(pair, 4, create)) == {201: 1, 409: 7}
+        assert Counter(at_once(two_clients, 4, create)) == {201: 1, 409: 7}
 
 
-def test_no_increment_is_lost(pair: tuple[RawClient, RawClient]) -> None:
+def test_no_increment_is_lost(two_clients: tuple[RawClient, RawClient]) -> None:
     """By patches, and by replaces that say which version they are based on."""
-    assert pair[0].post(DOCS, {"id": "a", "pk": "p", "n": 0, "m": 0}, pk='["p"]').status == 201
+    assert (
+        two_clients[0].post(DOCS, {"id": "a", "pk": "p", "n": 0, "m": 0}, pk='["p"]').status == 201
+    )
 
     def patch(client: RawClient) -> None:
         body = {"operations": [{"op": "incr", "path": "/n", "value": 1}]}
@@ -400,13 +403,13 @@ def test_no_increment_is_lost(pair: tuple[RawClient, RawClient]) -> None:
             done += replace(client)
         return done
 
-    replaced = sum(at_once(pair, 4, work))
-    found = pair[1].get(f"{DOCS}/a", pk='["p"]').json
+    replaced = sum(at_once(two_clients, 4, work))
+    found = two_clients[1].get(f"{DOCS}/a", pk='["p"]').json
     assert (found["n"], found["m"]) == (80, replaced)
 
 
 def test_everything_written_at_once_is_in_the_change_feed(
-    pair: tuple[RawClient, RawClient],
+    two_clients: tuple[RawClient, RawClient],
 ) -> None:
     """In one order, which is that of the LSNs, and nothing comes in behind a position."""
     done = threading.Event()
@@ -417,7 +420,7 @@ def test_everything_written_at_once_is_in_the_change_feed(
         seen: list[str] = []
         headers = {"A-IM": "Incremental Feed", "x-ms-max-item-count": "7"}
         etag = None
-        with closing(RawClient(pair[0].endpoint)) as client:
+        with closing(RawClient(two_clients[0].endpoint)) as client:
             while True:
                 was_done = done.is_set()
                 sent = headers | ({} if etag is None else {"If-None-Match": etag})
@@ -437,7 +440,7 @@ def test_everything_written_at_once_is_in_the_change_feed(
 
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(read_on)
-        at_once(pair, 3, write)
+        at_once(two_clients, 3, write)
         done.set()
         seen = reading.result()
     assert len(seen) == len(set(seen)) == 150
@@ -474,26 +477,26 @@ def test_front_ends_that_start_at_once_on_an_empty_database() -> None:
         postgres.server().drop(shared.store or "")
 
 
-# The one who removes the dead
+# The one that purges
 
 
 @pytest.mark.slow
 def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
-    """kill -9 in the middle of a purge; no death is told twice, and none is missed."""
-    dead = 6000
+    """kill -9 in the middle of a purge; no expiry is logged twice, and none is missed."""
+    expired = 6000
     shared = place.lasting()
     clock = frozen_clock()
     start = int(clock.now())
     kept = [
-        Kept(f"d{number:06}", start - 900_000 + number, None if number % 2 else 100)
-        for number in range(dead)
+        DatedItem(f"d{number:06}", start - 900_000 + number, None if number % 2 else 100)
+        for number in range(expired)
     ]
 
     async def load() -> None:
         policy = {"changeFeedPolicy": {"retentionDuration": 60}}
         async with container_at(shared, clock, 100, **policy) as (account, container):
-            await stock(account, container, kept)
-            await stock(account, container, [Kept("alive", start, 1_000_000)])
+            await store_items(account, container, kept)
+            await store_items(account, container, [DatedItem("alive", start, 1_000_000)])
 
     asyncio.run(load())
     # A tenth of the time is for the purge, so it takes a while.
@@ -501,8 +504,8 @@ def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
         reply = other.raw.request("GET", DOCS, headers={"A-IM": "Incremental Feed"})
         position = reply.headers["etag"]
         with process(shared, "--sweep-pace", "0.1") as purger:
-            until(lambda: 0 < backlog(other.raw) < dead)
-            # Now that the office is taken, the other one wants it too.
+            until(lambda: 0 < backlog(other.raw) < expired)
+            # Now that the lease is taken, the other one wants it too.
             assert other.raw.post("/_perseid/sweeper/resume", {}).status == 200
             assert purger.stop(signal.SIGKILL)[0] == -signal.SIGKILL
         left = backlog(other.raw)
@@ -511,15 +514,15 @@ def test_a_killed_purger_is_followed_within_its_lease(place: Place) -> None:
         until(lambda: backlog(other.raw) < left)
         assert time.monotonic() - began < 3 * LEASE  # machines are shared
         until(lambda: backlog(other.raw) == 0)
-        told = deaths(other.raw, position)
+        told = expiries(other.raw, position)
         assert Counter(told) == Counter(each.id for each in kept)
         assert other.raw.get(f"{DOCS}/alive", pk='["p"]').status == 200
-        figures = other.raw.get("/_perseid/metrics.json").json["containers"][0]
-        assert figures["purgedTotal"] == dead
+        figures = container_metrics(other.raw)
+        assert figures["purgedTotal"] == expired
         assert other.stop(signal.SIGTERM)[0] == 0
 
 
-def deaths(raw: RawClient, position: str) -> list[str]:
+def expiries(raw: RawClient, position: str) -> list[str]:
     """The ids of all that ended behind a position, in the order in which that was told."""
     found: list[str] = []
     while True:
@@ -553,8 +556,8 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
             opened(settings, clock) as other,
         ):
             long_ago = int(clock.now()) - 100
-            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(5)])
-            await set_default(account, 50)
+            await store_items(account, container, [DatedItem(f"a{n}", long_ago) for n in range(5)])
+            await set_default_ttl(account, 50)
             await asyncio.gather(*account.background)
             await other.reload()
             change = other.stores.metadata.change
@@ -577,8 +580,8 @@ def test_an_undo_tells_what_another_front_end_removes_meanwhile(
     assert (told["restored"]["items"], told["alreadyPurged"]) == (3, 2)
 
 
-def test_two_sweepers_at_work_tell_each_death_once(place: Place) -> None:
-    """Both remove, drains are asked of both, and clients create over the dead ids."""
+def test_two_sweepers_at_work_log_each_expiry_once(place: Place) -> None:
+    """Both purge, drains are asked of both, and clients create items under expired ids."""
     size = 300
     shared = place.lasting(test_clock=True, sweep_pace=1.0)
     with (

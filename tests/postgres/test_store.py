@@ -34,7 +34,7 @@ from perseid.store.types import (
     View,
 )
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
-from tests.store.rows import DATABASE, Run, container_resource, insert, inserting, key, row
+from tests.support.rows import DATABASE, Run, container_resource, insert, inserting, key, row
 from tests.support.stores import Place, pool_of
 
 pytestmark = pytest.mark.only_on("postgres", reason="is about several front ends")
@@ -43,13 +43,7 @@ RESOURCE = container_resource(7)
 
 
 @pytest.fixture
-def run() -> Iterator[Run[Any]]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def pair(place: Place, run: Run[Any]) -> Iterator[tuple[Stores, Stores]]:
+def two_stores(place: Place, run: Run[Any]) -> Iterator[tuple[Stores, Stores]]:
     """Two front ends of one database, and a container that both know."""
     dsn = place.lasting().store
     assert dsn is not None
@@ -76,9 +70,9 @@ def seen_by(store: Stores) -> Container:
 
 
 def test_a_change_elsewhere_is_noticed_by_everything(
-    pair: tuple[Stores, Stores], run: Run[Any]
+    two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
-    first, second = pair
+    first, second = two_stores
     container = seen_by(second)
     run(second.metadata.check_catalog_version())
     run(first.metadata.change([PutResource(container_resource(9))]))
@@ -108,16 +102,16 @@ def test_a_change_elsewhere_is_noticed_by_everything(
     assert run(first.items.read(seen_by(first), 0, key("1")))[1] == 1
 
 
-def test_notes_disturb_nobody(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
-    first, second = pair
+def test_notes_disturb_no_other_store(two_stores: tuple[Stores, Stores], run: Run[Any]) -> None:
+    first, second = two_stores
     run(first.metadata.change([AuditEntry(1, "c", {"a": 1})]))
     run(second.metadata.change([AuditEntry(2, "c", {"b": 2})]))
     run(second.metadata.check_catalog_version())
     assert [line for line, _ in run(first.metadata.audit_entries(None, 0, 10))] == [2, 3]
 
 
-def test_the_clock_is_shared(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
-    first, second = pair
+def test_the_clock_is_shared(two_stores: tuple[Stores, Stores], run: Run[Any]) -> None:
+    first, second = two_stores
     trial = clock_of(first).trial()
     frozen = trial.freeze()
     run(first.metadata.publish_clock(trial.setting))
@@ -139,13 +133,13 @@ def test_the_clock_is_shared(pair: tuple[Stores, Stores], run: Run[Any]) -> None
 
 @pytest.mark.parametrize("statement", ["UPDATE shared", "COMMIT"])
 def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
-    pair: tuple[Stores, Stores],
+    two_stores: tuple[Stores, Stores],
     run: Run[Any],
     monkeypatch: pytest.MonkeyPatch,
     statement: str,
 ) -> None:
-    """StaleCatalog would say that nothing was done, and the request would begin anew."""
-    store, other = pair
+    """StaleCatalog would say that nothing was done, and the request would begin again."""
+    store, other = two_stores
     execute = AsyncRawCursor.execute
     lost: list[str] = []
 
@@ -165,36 +159,38 @@ def test_a_move_of_the_clock_whose_answer_is_lost_is_not_made_twice(
 
 
 def test_a_lease_keeps_others_away_until_it_is_given_up(
-    pair: tuple[Stores, Stores], run: Run[Any]
+    two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
-    first, second = pair
+    first, second = two_stores
     one, other = seen_by(first), seen_by(second)
     for item in range(6):
         run(insert(first, one, f"{item}", ttl=1))
-    dead = Cutoff(0, 1000)
-    assert len(run(first.expiry.purge(PurgeRequest(one, 0, dead, 2))).items) == 2
+    expired = Cutoff(0, 1000)
+    assert len(run(first.expiry.purge(PurgeRequest(one, 0, expired, 2))).items) == 2
     with pytest.raises(PurgeLeaseTaken):
-        run(second.expiry.purge(PurgeRequest(other, 0, dead, 2)))
+        run(second.expiry.purge(PurgeRequest(other, 0, expired, 2)))
     assert (
-        len(run(second.expiry.purge(PurgeRequest(other, 0, dead, 1, take_over_lease=True))).items)
+        len(
+            run(second.expiry.purge(PurgeRequest(other, 0, expired, 1, take_over_lease=True))).items
+        )
         == 1
     )
     with pytest.raises(PurgeLeaseTaken):
-        run(first.expiry.purge(PurgeRequest(one, 0, dead, 1)))
+        run(first.expiry.purge(PurgeRequest(one, 0, expired, 1)))
     run(second.close())
-    assert len(run(first.expiry.purge(PurgeRequest(one, 0, dead, 10))).items) == 3
+    assert len(run(first.expiry.purge(PurgeRequest(one, 0, expired, 10))).items) == 3
     assert run(first.items.usage(one, 0, NOTHING_EXPIRED)).purged_items == 6
 
 
 def test_two_front_ends_leave_nothing_of_a_dropped_container(
-    pair: tuple[Stores, Stores], run: Run[Any]
+    two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
     """One is stopped between a step and its commit: what the other finds gone is not all."""
-    first, second = pair
+    first, second = two_stores
     run(insert(first, seen_by(first), *"abcdef"))
     run(first.metadata.change([RemoveResource(RESOURCE)]))
 
-    async def reap_both() -> None:
+    async def purge_both() -> None:
         async with pool_of(first).connection() as db:
             await db.execute(
                 "CREATE FUNCTION perseid.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -216,7 +212,7 @@ def test_two_front_ends_leave_nothing_of_a_dropped_container(
             left = await db.execute("SELECT part FROM items UNION ALL SELECT part FROM dropped")
             assert await left.fetchall() == []
 
-    run(reap_both())
+    run(purge_both())
 
 
 async def _waiting(db: Any, count: int, unless: asyncio.Future[Any] | None = None) -> None:
@@ -236,10 +232,10 @@ async def _waiting(db: Any, count: int, unless: asyncio.Future[Any] | None = Non
     "text",
     ['"\\u0000"', '"a\\u0000"', '"\\\\\\u0000"', '"\\ud800"', '"\\udc00\\ud800"', '"\\ud800x"'],
 )
-def test_what_json_there_cannot_hold_harms_nobody_else(
-    pair: tuple[Stores, Stores], run: Run[Any], text: str
+def test_what_json_there_cannot_hold_harms_no_other_write(
+    two_stores: tuple[Stores, Stores], run: Run[Any], text: str
 ) -> None:
-    store, container = pair[0], seen_by(pair[0])
+    store, container = two_stores[0], seen_by(two_stores[0])
 
     async def write() -> Any:
         bad = b'{"id":"bad","v":%b}' % text.encode()
@@ -257,17 +253,19 @@ def test_what_json_there_cannot_hold_harms_nobody_else(
 
 
 @pytest.mark.parametrize("text", ['"\\\\u0000"', '"\\ud83d\\ude00"', '"\\u00e9\\\\"'])
-def test_what_only_looks_like_it(pair: tuple[Stores, Stores], run: Run[Any], text: str) -> None:
+def test_what_only_looks_like_it(
+    two_stores: tuple[Stores, Stores], run: Run[Any], text: str
+) -> None:
     body = b'{"id":"1","v":%b}' % text.encode()
-    store, container = pair[0], seen_by(pair[0])
+    store, container = two_stores[0], seen_by(two_stores[0])
     run(store.items.write(container, 0, [], inserting("1", body=body)))
     assert run(store.items.read(container, 0, key("1")))[0].body == body
 
 
-def test_a_value_that_the_database_finds_out_about_harms_nobody_else(
-    pair: tuple[Stores, Stores], run: Run[Any]
+def test_a_value_that_the_database_finds_out_about_harms_no_other_write(
+    two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
-    store, container = pair[0], seen_by(pair[0])
+    store, container = two_stores[0], seen_by(two_stores[0])
     deep = b'{"id":"deep","v":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
 
     async def write() -> Any:
@@ -283,8 +281,8 @@ def test_a_value_that_the_database_finds_out_about_harms_nobody_else(
     assert [first[0].id, last[0].id] == ["a", "b"]
 
 
-def test_writes_of_a_group_see_each_other(pair: tuple[Stores, Stores], run: Run[Any]) -> None:
-    store, container = pair[0], seen_by(pair[0])
+def test_writes_of_a_group_see_each_other(two_stores: tuple[Stores, Stores], run: Run[Any]) -> None:
+    store, container = two_stores[0], seen_by(two_stores[0])
 
     def create(view: View) -> Decision[None]:
         if view.rows[key("1")] is not None:
@@ -372,11 +370,11 @@ def test_a_database_that_falls_silent_is_noticed(place: Place, run: Run[Any], gi
 
 
 def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
-    pair: tuple[Stores, Stores], run: Run[Any], monkeypatch: pytest.MonkeyPatch
+    two_stores: tuple[Stores, Stores], run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another front end makes an index, which takes long, and many more are asked for here."""
     monkeypatch.setattr(property_indexes, "_INDEX_WAIT", 0.5)
-    first, second = pair
+    first, second = two_stores
     indexes = indexes_of(first)
 
     async def work() -> None:
@@ -390,10 +388,10 @@ def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
 
 
 def test_a_container_that_goes_before_its_index_is_made_leaves_none(
-    pair: tuple[Stores, Stores], run: Run[Any]
+    two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
-    """Whoever removed what it had left found no index to drop."""
-    first, second = pair
+    """The process that cleaned up after it found no index to drop."""
+    first, second = two_stores
     indexes = indexes_of(first)
 
     async def work() -> None:
@@ -417,7 +415,7 @@ def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run:
     run(store.metadata.change([PutResource(RESOURCE)]))
     container = seen_by(store)
     run(insert(store, container, "1", "2"))
-    # Nobody waits: whoever deletes with a time limit is refused, however quick it would have been.
+    # No one waits: a delete with a time limit is refused, however quick it would have been.
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute(
             "CREATE FUNCTION perseid.watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"

@@ -20,7 +20,7 @@ UNSTORABLE = {
 
 
 @pytest.fixture
-def stocked(raw: RawClient, container: str) -> str:
+def container_with_item(raw: RawClient, container: str) -> str:
     reply = raw.post(f"{container}/docs", {"id": "1", "pk": "p", "n": 1}, pk='["p"]')
     assert reply.status == 201
     return container
@@ -35,28 +35,32 @@ def check_refused(raw: RawClient, container: str, reply: Reply) -> None:
 
 @pytest.mark.parametrize("value", UNSTORABLE.values(), ids=UNSTORABLE)
 @pytest.mark.parametrize("verb", ["create", "upsert", "upsert over", "replace"])
-def test_writes(raw: RawClient, stocked: str, verb: str, value: bytes) -> None:
+def test_writes(raw: RawClient, container_with_item: str, verb: str, value: bytes) -> None:
     item_id = b"1" if verb in ("replace", "upsert over") else b"2"
     body = b'{"id":"%b","pk":"p","n":2,"v":%b}' % (item_id, value)
-    docs = f"{stocked}/docs"
+    docs = f"{container_with_item}/docs"
     if verb == "replace":
         reply = raw.put(f"{docs}/1", body, pk='["p"]')
     else:
         reply = raw.post(docs, body, pk='["p"]', upsert=str(verb != "create"))
-    check_refused(raw, stocked, reply)
+    check_refused(raw, container_with_item, reply)
 
 
 @pytest.mark.parametrize("value", UNSTORABLE.values(), ids=UNSTORABLE)
-def test_patches(raw: RawClient, stocked: str, value: bytes) -> None:
+def test_patches(raw: RawClient, container_with_item: str, value: bytes) -> None:
     body = (
         b'{"operations":[{"op":"incr","path":"/n","value":1},{"op":"set","path":"/v","value":%b}]}'
     )
-    check_refused(raw, stocked, raw.patch(f"{stocked}/docs/1", body % value, pk='["p"]'))
+    check_refused(
+        raw,
+        container_with_item,
+        raw.patch(f"{container_with_item}/docs/1", body % value, pk='["p"]'),
+    )
 
 
 @pytest.mark.parametrize("value", UNSTORABLE.values(), ids=UNSTORABLE)
 @pytest.mark.parametrize("atomic", [True, False])
-def test_batches(raw: RawClient, stocked: str, value: bytes, atomic: bool) -> None:
+def test_batches(raw: RawClient, container_with_item: str, value: bytes, atomic: bool) -> None:
     """A batch fails as a whole; of a bulk request only the one."""
     body = {"id": "2", "pk": "p", "v": json.loads(value)}
     operations: list[dict[str, Any]] = [
@@ -64,19 +68,19 @@ def test_batches(raw: RawClient, stocked: str, value: bytes, atomic: bool) -> No
         {"operationType": "Read", "partitionKey": '["p"]', "id": "1"},
     ]
     headers = {"pk": '["p"]'} if atomic else {"range": "0"}
-    reply = raw.batch(stocked, operations, atomic=atomic, **headers)
+    reply = raw.batch(container_with_item, operations, atomic=atomic, **headers)
     if not atomic:
         assert [each["statusCode"] for each in reply.json] == [400, 200]
-        reply = raw.post(f"{stocked}/docs", body, pk='["p"]')
-    check_refused(raw, stocked, reply)
+        reply = raw.post(f"{container_with_item}/docs", body, pk='["p"]')
+    check_refused(raw, container_with_item, reply)
 
 
-def test_ids_and_keys(raw: RawClient, stocked: str) -> None:
+def test_ids_and_keys(raw: RawClient, container_with_item: str) -> None:
     """Writing is refused; reading finds nothing, since nothing can be there."""
     key = '["p\\u0000"]'
-    docs = f"{stocked}/docs"
+    docs = f"{container_with_item}/docs"
     reply = raw.post(docs, b'{"id":"2","pk":"p\\u0000"}', pk=key)
-    check_refused(raw, stocked, reply)
+    check_refused(raw, container_with_item, reply)
     assert raw.get(f"{docs}/1", pk=key).status == 404
     assert raw.delete(f"{docs}/1", pk=key).status == 404
     assert raw.get(docs, pk=key).json["Documents"] == []
@@ -90,12 +94,12 @@ def test_ids_and_keys(raw: RawClient, stocked: str) -> None:
         "c[@p] = 1", "ARRAY_CONTAINS([c.s], @p)", "c.pk = @p",
     ],
 )  # fmt: skip
-def test_queries_may_ask_for_them(raw: RawClient, stocked: str, condition: str) -> None:
+def test_queries_may_ask_for_them(raw: RawClient, container_with_item: str, condition: str) -> None:
     """The answers are right: nothing equals them, and they have their place in the order."""
-    reply = raw.post(f"{stocked}/docs", {"id": "2", "pk": "p", "s": "a"}, pk='["p"]')
+    reply = raw.post(f"{container_with_item}/docs", {"id": "2", "pk": "p", "s": "a"}, pk='["p"]')
     assert reply.status == 201
     asked = raw.query(
-        f"{stocked}/docs",
+        f"{container_with_item}/docs",
         f"SELECT VALUE c.id FROM c WHERE {condition}",
         [{"name": "@p", "value": "\0"}],
     )

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import settings
 
 from tests.query.engines import ENGINES, PLAIN, PUSHED, Engine
-from tests.query.shelves import FilledContainer, stock
+from tests.query.filled_containers import FilledContainer, fill_container
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.stores import SQLITE, Stores
 
 settings.register_profile("soak", max_examples=20_000, print_blob=True)
 
-Stocked: TypeAlias = Callable[..., FilledContainer]
+Fill: TypeAlias = Callable[..., FilledContainer]
 Storable: TypeAlias = Callable[[Any], Any]
 
 
@@ -31,10 +31,10 @@ def only(*engines: Engine) -> pytest.MarkDecorator:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leaves out what would tell nothing new about the second database."""
-    items[:] = [item for item in items if not _is_spared(item)]
+    items[:] = [item for item in items if not _is_left_out(item)]
 
 
-def _is_spared(item: pytest.Item) -> bool:
+def _is_left_out(item: pytest.Item) -> bool:
     """How queries are evaluated is the same on all; how items are found is not."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "engine" not in params or params.get("stores") in (None, SQLITE):
@@ -54,7 +54,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """The engine's constants hold while one of its tests runs, and for nobody else."""
+    """The engine's constants hold while one of its tests runs, and for no other test."""
     chosen = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
     with pytest.MonkeyPatch.context() as patch:
         for name, value in chosen.constants.items() if chosen is not None else ():
@@ -84,7 +84,7 @@ def _without_nul(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def library(stores: Stores, engine: Engine) -> Iterator[RawClient]:
+def query_client(stores: Stores, engine: Engine) -> Iterator[RawClient]:
     """A server of the engine with one empty database, /dbs/q."""
     with (
         stores.place() as place,
@@ -96,7 +96,7 @@ def library(stores: Stores, engine: Engine) -> Iterator[RawClient]:
 
 
 @pytest.fixture(scope="session")
-def stocked(library: RawClient, engine: Engine) -> Stocked:
+def filled(query_client: RawClient, engine: Engine) -> Fill:
     """Fills a container, or finds the one that was filled under that name before."""
     known: dict[tuple[str, int], FilledContainer] = {}
     numbers = itertools.count()
@@ -108,8 +108,8 @@ def stocked(library: RawClient, engine: Engine) -> Stocked:
         properties: Mapping[str, Any] | None = None,
     ) -> FilledContainer:
         if (name, ranges) not in known:
-            known[name, ranges] = stock(
-                library, "/dbs/q", f"s{next(numbers)}", documents, engine, ranges, properties
+            known[name, ranges] = fill_container(
+                query_client, "/dbs/q", f"s{next(numbers)}", documents, engine, ranges, properties
             )
         return known[name, ranges]
 

@@ -147,7 +147,7 @@ def unknown_names(text: str, tokens: Tokens) -> Iterator[str]:
             and _is_keyword(tokens, at)
             and any(each.kind == "FROM" for each in tokens)
         ):
-            yield _with(text, token, "nobody")
+            yield _with(text, token, "unknown")
 
 
 def repeated_tokens(text: str, tokens: Tokens) -> Iterator[str]:

@@ -53,7 +53,7 @@ documents = st.fixed_dictionaries(
         "v": values,
     },
 )
-shelves = st.lists(documents, max_size=9)
+document_lists = st.lists(documents, max_size=9)
 
 _PATHS: Final = (
     "c.a", "c.b", "c.c", "c.c.d", 'c["c"]["x"]', "c.e", "c.e[0]", "c.e[1]", "c.g", "c.n", "c.f",

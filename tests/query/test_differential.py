@@ -18,8 +18,8 @@ from perseid.errors import BadRequest
 from perseid.query import CallContext, compile_query, run
 from tests.query.conftest import Storable
 from tests.query.engines import Engine
-from tests.query.shelves import FilledContainer, plain, stock
-from tests.query.strategies import RandomQuery, documents, queries, shelves
+from tests.query.filled_containers import FilledContainer, fill_container, normalized
+from tests.query.strategies import RandomQuery, document_lists, documents, queries
 from tests.support.raw import RawClient
 from tests.support.servers import serving
 from tests.support.stores import Stores
@@ -41,9 +41,9 @@ def examples(count: int) -> settings:
     )
 
 
-def feed(shelf: FilledContainer) -> list[Any]:
+def feed(container: FilledContainer) -> list[Any]:
     """The items as the server has them, in its order."""
-    reply = shelf.raw.get(f"{shelf.path}/docs", count="-1")
+    reply = container.raw.get(f"{container.path}/docs", count="-1")
     assert reply.status == 200, reply
     found: list[Any] = orjson.loads(reply.body)["Documents"]
     return found
@@ -55,7 +55,7 @@ def in_memory(text: str, items: list[Any], parameters: dict[str, Any]) -> list[s
         rows = list(run(compile_query(text), items, parameters, CONTEXT))
     except BadRequest:
         return None
-    return [plain(orjson.loads(orjson.dumps(row))) for row in rows]
+    return [normalized(orjson.loads(orjson.dumps(row))) for row in rows]
 
 
 class Reading:
@@ -73,15 +73,15 @@ class Reading:
     def is_done(self) -> bool:
         return self.token is None
 
-    def step(self, shelf: FilledContainer) -> None:
+    def step(self, container: FilledContainer) -> None:
         """Reads one page."""
         if self.expected is None:
-            reply = shelf.query(self.query.text, self.query.parameters)
+            reply = container.query(self.query.text, self.query.parameters)
             assert reply.status == 400, (self.query, reply)
             self.token = None
             return
-        reply = shelf.page(self.query.text, self.query.parameters, self.size, self.token or "")
-        self.rows += [plain(row) for row in orjson.loads(reply.body)["Documents"]]
+        reply = container.page(self.query.text, self.query.parameters, self.size, self.token or "")
+        self.rows += [normalized(row) for row in orjson.loads(reply.body)["Documents"]]
         self.token = reply.headers.get("x-ms-continuation")
 
     def check(self) -> None:
@@ -98,39 +98,39 @@ class Reading:
             assert sorted(self.rows) == sorted(self.expected), self.query
 
 
-def filled(
+def fill_and_list(
     raw: RawClient, engine: Engine, ranges: int, found: list[dict[str, Any]]
 ) -> tuple[FilledContainer, list[Any]]:
     numbered = [{"id": f"i{number}", **each} for number, each in enumerate(found)]
-    shelf = stock(raw, "/dbs/q", f"r{next(_names)}", numbered, engine, ranges)
-    return shelf, feed(shelf)
+    container = fill_container(raw, "/dbs/q", f"r{next(_names)}", numbered, engine, ranges)
+    return container, feed(container)
 
 
 @given(
-    found=shelves,
+    found=document_lists,
     asked=st.lists(st.tuples(queries(), st.integers(1, 5)), min_size=QUERIES, max_size=QUERIES),
     ranges=st.sampled_from((1, 4)),
 )
 @examples(50)
 def test_server_and_memory_agree(
-    library: RawClient,
+    query_client: RawClient,
     engine: Engine,
     storable: Storable,
     found: list[dict[str, Any]],
     asked: list[tuple[RandomQuery, int]],
     ranges: int,
 ) -> None:
-    shelf, items = filled(library, engine, ranges, storable(found))
+    container, items = fill_and_list(query_client, engine, ranges, storable(found))
     note(json.dumps(items))
     try:
         for query, size in asked:
             for pages in (size, 1000):
                 reading = Reading(query, pages, items)
                 while not reading.is_done:
-                    reading.step(shelf)
+                    reading.step(container)
                 reading.check()
     finally:
-        library.delete(shelf.path)
+        query_client.delete(container.path)
 
 
 @given(
@@ -153,19 +153,19 @@ def test_paging_goes_on_after_a_restart(
     readings: list[Reading] = []
     path = ""
     with stores.place() as place:
-        kept = place.lasting(**engine.settings)
+        stored = place.lasting(**engine.settings)
         for steps in (*restarts, None):
-            with serving(kept) as raw:
+            with serving(stored) as raw:
                 if not path:
                     assert raw.post("/dbs", {"id": "q"}).status == 201
-                    shelf, items = filled(raw, engine, ranges, storable(found))
-                    path = shelf.path
+                    container, items = fill_and_list(raw, engine, ranges, storable(found))
+                    path = container.path
                     readings = [Reading(query, size, items) for query, size in asked]
-                shelf = FilledContainer(raw, path, engine)
+                container = FilledContainer(raw, path, engine)
                 for reading in readings:
                     for _ in itertools.count() if steps is None else range(steps):
                         if reading.is_done:
                             break
-                        reading.step(shelf)
+                        reading.step(container)
     for reading in readings:
         reading.check()

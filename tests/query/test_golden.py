@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 
 from perseid.query import lexer
-from tests.query.conftest import Stocked, Storable, only
+from tests.query.conftest import Fill, Storable, only
 from tests.query.engines import PUSHED
+from tests.query.filled_containers import FilledContainer, normalized, problems
 from tests.query.golden import FILES, Golden, is_ordered
-from tests.query.shelves import FilledContainer, plain, problems
 from tests.support.stores import SQLITE, Stores
 
 SIZES: Final = (1000, 3, 1)
@@ -42,37 +42,37 @@ TEXTS: Final = [
 @pytest.mark.parametrize(("ranges", "golden", "case"), CASES)
 def test_case(
     stores: Stores,
-    stocked: Stocked,
+    filled: Fill,
     storable: Storable,
     golden: Golden,
     case: dict[str, Any],
     ranges: int,
 ) -> None:
     case = storable(case)
-    shelf = stocked(golden.name, storable(golden.documents), ranges, golden.container)
+    container = filled(golden.name, storable(golden.documents), ranges, golden.container)
     text, parameters = case["query"], case.get("parameters")
     if "error" in case or "status" in case:
-        check_refusal(shelf, case)
+        check_refusal(container, case)
         return
     expected = storable(golden.expected(case))
     for size in SIZES if stores is SQLITE else SIZES[:2]:
-        rows = shelf.drain(text, parameters, size)
+        rows = container.drain(text, parameters, size)
         if isinstance(expected, int):
             assert len(rows) == expected
             continue
-        found, wanted = ([plain(row, DIGITS) for row in each] for each in (rows, expected))
+        found, wanted = ([normalized(row, DIGITS) for row in each] for each in (rows, expected))
         if not is_ordered(case) or (case.get("tied") and ranges > 1):
             found.sort()
             wanted.sort()
         assert found == wanted, f"pages of {size}"
-    plan = case.get("plan", {}).get(shelf.engine.name)
+    plan = case.get("plan", {}).get(container.engine.name)
     if plan is not None:
-        assert explained(shelf, text, parameters) == plan
+        assert explained(container, text, parameters) == plan
 
 
-def check_refusal(shelf: FilledContainer, case: dict[str, Any]) -> None:
+def check_refusal(container: FilledContainer, case: dict[str, Any]) -> None:
     """400 with the code, the sentence and the place that the case names."""
-    reply = shelf.query(case["query"], case.get("parameters"))
+    reply = container.query(case["query"], case.get("parameters"))
     assert (reply.status, reply.json["code"]) == (case.get("status", 400), "BadRequest"), reply
     assert case.get("text", "") in reply.json["message"]
     if "error" not in case:
@@ -98,19 +98,17 @@ def check_refusal(shelf: FilledContainer, case: dict[str, Any]) -> None:
         if "error" not in case
     ],
 )
-def test_without_documents(
-    stocked: Stocked, golden: Golden, case: dict[str, Any], ranges: int
-) -> None:
-    shelf = stocked("nothing", [], ranges)
+def test_without_documents(filled: Fill, golden: Golden, case: dict[str, Any], ranges: int) -> None:
+    container = filled("nothing", [], ranges)
     for size in SIZES:
-        assert shelf.drain(case["query"], case.get("parameters"), size) == case.get("empty", [])
+        assert container.drain(case["query"], case.get("parameters"), size) == case.get("empty", [])
 
 
 @only(PUSHED)
 @pytest.mark.parametrize(("golden", "at"), VALUES)
-def test_value(stocked: Stocked, storable: Storable, golden: Golden, at: int) -> None:
+def test_value(filled: Fill, storable: Storable, golden: Golden, at: int) -> None:
     """As a constant, of parameters, of properties, and in a filter."""
-    shelf = stocked(f"{golden.name} values", storable([literals_of(golden)]), at % 2 * 3 + 1)
+    container = filled(f"{golden.name} values", storable([literals_of(golden)]), at % 2 * 3 + 1)
     expression, *expected = golden.values[at]
     stored = storable(expected)
     parameters, by_parameter, by_path = spelt(expression, at)
@@ -120,10 +118,12 @@ def test_value(stocked: Stocked, storable: Storable, golden: Golden, at: int) ->
         (f"SELECT VALUE {by_path} FROM c", {}, stored),
     ]
     for text, given, wanted in forms:
-        rows = shelf.drain(text, given)
-        assert [plain(row, DIGITS) for row in rows] == [plain(row, DIGITS) for row in wanted], text
+        rows = container.drain(text, given)
+        assert [normalized(row, DIGITS) for row in rows] == [
+            normalized(row, DIGITS) for row in wanted
+        ], text
     for test, given in filters(by_path, stored):
-        assert shelf.drain(f"SELECT VALUE 1 FROM c WHERE {test}", given) == [1], test
+        assert container.drain(f"SELECT VALUE 1 FROM c WHERE {test}", given) == [1], test
 
 
 def filters(expression: str, expected: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -141,8 +141,8 @@ def filters(expression: str, expected: list[Any]) -> Iterator[tuple[str, dict[st
 
 @only(PUSHED)
 @pytest.mark.parametrize(("expression", "text"), TEXTS)
-def test_text(stocked: Stocked, expression: str, text: str) -> None:
-    reply = stocked("nothing", []).query(f"SELECT VALUE {expression}")
+def test_text(filled: Fill, expression: str, text: str) -> None:
+    reply = filled("nothing", []).query(f"SELECT VALUE {expression}")
     assert f'"Documents":[{text}]'.encode() in reply.body
 
 
@@ -195,18 +195,20 @@ def literals_of(golden: Golden) -> dict[str, Any]:
     return document
 
 
-def explained(shelf: FilledContainer, text: str, parameters: dict[str, Any] | None) -> list[str]:
+def explained(
+    container: FilledContainer, text: str, parameters: dict[str, Any] | None
+) -> list[str]:
     """The lines of the tree that explains a query."""
-    _, _, database, _, container = shelf.path.split("/")
+    _, _, database, _, name = container.path.split("/")
     given = (parameters or {}).items()
     body = {
         "database": database,
-        "container": container,
+        "container": name,
         "query": text,
         "parameters": [{"name": name, "value": value} for name, value in given],
         "analyze": True,
     }
-    reply = shelf.raw.post("/_perseid/explain", body)
+    reply = container.raw.post("/_perseid/explain", body)
     assert reply.status == 200, reply
     tree: str = reply.json["tree"]
     return tree.splitlines()

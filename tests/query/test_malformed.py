@@ -8,10 +8,10 @@ import pytest
 
 from perseid.errors import QueryError
 from perseid.query import compile_query
-from tests.query.conftest import Stocked, only
+from tests.query.conftest import Fill, only
 from tests.query.engines import PUSHED, Engine
+from tests.query.filled_containers import FilledContainer, Problem, problems
 from tests.query.malformed import BREAKERS, HEAVY, Breaker, corpus, mutations
-from tests.query.shelves import FilledContainer, Problem, problems
 
 pytestmark = [
     only(PUSHED),
@@ -26,13 +26,13 @@ SECONDS = 5.0  # of processor time; the slowest takes a tenth of it on a quiet m
 
 
 @pytest.fixture
-def shelf(stocked: Stocked) -> FilledContainer:
-    return stocked("malformed", DOCUMENTS)
+def container(filled: Fill) -> FilledContainer:
+    return filled("malformed", DOCUMENTS)
 
 
-def refusal(shelf: FilledContainer, text: str) -> Problem:
+def refusal(container: FilledContainer, text: str) -> Problem:
     """The one problem of a text, checked for its form and its place."""
-    reply = shelf.query(text)
+    reply = container.query(text)
     assert (reply.status, reply.json["code"]) == (400, "BadRequest"), (text, reply)
     assert "\r\nActivityId: " in reply.json["message"]
     (problem,) = problems(reply)
@@ -56,13 +56,13 @@ def test_there_are_two_thousand(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("breaker", BREAKERS, ids=lambda breaker: breaker.__name__)
-def test_broken(shelf: FilledContainer, breaker: Breaker) -> None:
+def test_broken(container: FilledContainer, breaker: Breaker) -> None:
     for text in corpus(breaker, BREAKERS[breaker]):
-        refusal(shelf, text)
+        refusal(container, text)
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_mutations(shelf: FilledContainer, part: int) -> None:
+def test_mutations(container: FilledContainer, part: int) -> None:
     """Refused if the compiler refuses them; otherwise they run, or fail with a 400 of their own."""
     refused = 0
     for text in mutations(MUTATIONS)[part::4]:
@@ -70,27 +70,27 @@ def test_mutations(shelf: FilledContainer, part: int) -> None:
             compile_query(text)
         except QueryError as error:
             (known,) = error.problems
-            found = refusal(shelf, text)
+            found = refusal(container, text)
             assert found == Problem(known.code, known.message, known.start, known.end), text
             refused += 1
         else:
-            reply = shelf.query(text)
+            reply = container.query(text)
             assert reply.status in (200, 400), (text, reply)
             assert reply.status == 200 or "cardinality" in reply.json["message"] or problems(reply)
     assert refused > MUTATIONS // 8
 
 
 @pytest.mark.parametrize("name", HEAVY)
-def test_heavy(shelf: FilledContainer, name: str) -> None:
+def test_heavy(container: FilledContainer, name: str) -> None:
     text = HEAVY[name]()
     before = time.thread_time()
     with pytest.raises(QueryError):
         compile_query(text)
     assert time.thread_time() - before < SECONDS
-    refusal(shelf, text)
+    refusal(container, text)
 
 
-def test_the_server_goes_on(shelf: FilledContainer) -> None:
+def test_the_server_goes_on(container: FilledContainer) -> None:
     """After all that, in whatever order."""
-    refusal(shelf, "SELECT")
-    assert shelf.drain("SELECT VALUE c.id FROM c ORDER BY c.id") == ["1", "2"]
+    refusal(container, "SELECT")
+    assert container.drain("SELECT VALUE c.id FROM c ORDER BY c.id") == ["1", "2"]

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.query.conftest import Stocked, only
+from tests.query.conftest import Fill, only
 from tests.query.engines import INDEXED, PUSHED
-from tests.query.shelves import FilledContainer, problems
+from tests.query.filled_containers import FilledContainer, problems
+from tests.support.figures import physical_ranges
 from tests.support.raw import RawClient, Reply
 
 pytestmark = only(PUSHED, INDEXED)
@@ -28,8 +29,8 @@ ALONE: Final = {"x_ms_documentdb_query_enablecrosspartition": "false"}
 
 
 @pytest.fixture(params=[1, 4], ids=["one range", "four ranges"])
-def shelf(request: pytest.FixtureRequest, stocked: Stocked) -> FilledContainer:
-    return stocked("scopes", DOCUMENTS, request.param)
+def container(request: pytest.FixtureRequest, filled: Fill) -> FilledContainer:
+    return filled("scopes", DOCUMENTS, request.param)
 
 
 def rows(reply: Reply) -> list[Any]:
@@ -43,19 +44,19 @@ def refused(reply: Reply, text: str = "") -> None:
     assert text in reply.json["message"]
 
 
-def pages(shelf: FilledContainer, text: str, size: int, /, **scope: str) -> Iterator[list[Any]]:
+def pages(container: FilledContainer, text: str, size: int, /, **scope: str) -> Iterator[list[Any]]:
     token = ""
     while True:
         more = {"continuation": token} if token else {}
-        reply = shelf.query(text, count=str(size), **scope, **more)
+        reply = container.query(text, count=str(size), **scope, **more)
         yield rows(reply)
         token = reply.headers.get("x-ms-continuation", "")
         if not token:
             return
 
 
-def drained(shelf: FilledContainer, text: str, size: int = 2, /, **scope: str) -> list[Any]:
-    return [row for page in pages(shelf, text, size, **scope) for row in page]
+def drained(container: FilledContainer, text: str, size: int = 2, /, **scope: str) -> list[Any]:
+    return [row for page in pages(container, text, size, **scope) for row in page]
 
 
 def by_key(key: Any) -> dict[str, str]:
@@ -66,51 +67,53 @@ def by_key(key: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_a_key_confines_the_query(shelf: FilledContainer, key: Any) -> None:
+def test_a_key_confines_the_query(container: FilledContainer, key: Any) -> None:
     own = [f"{key!r}-{number}" for number in range(3)]
     scope = by_key(key) | ALONE
-    assert sorted(drained(shelf, ALL, 1, **scope)) == own
-    assert drained(shelf, f"{ALL} ORDER BY c.n DESC", 2, **scope) == own[::-1]
-    assert drained(shelf, "SELECT VALUE COUNT(1) FROM c", **scope) == [3]
-    assert drained(shelf, "SELECT VALUE SUM(c.n) FROM c GROUP BY c.pk", **scope) == [3]
-    assert sorted(drained(shelf, "SELECT DISTINCT VALUE c.n FROM c", 1, **scope)) == [0, 1, 2]
-    assert drained(shelf, f"{ALL} WHERE c.n > 0 ORDER BY c.n OFFSET 1 LIMIT 5", **scope) == own[2:]
-    assert rows(shelf.query("SELECT VALUE 1", **scope)) == [1]
+    assert sorted(drained(container, ALL, 1, **scope)) == own
+    assert drained(container, f"{ALL} ORDER BY c.n DESC", 2, **scope) == own[::-1]
+    assert drained(container, "SELECT VALUE COUNT(1) FROM c", **scope) == [3]
+    assert drained(container, "SELECT VALUE SUM(c.n) FROM c GROUP BY c.pk", **scope) == [3]
+    assert sorted(drained(container, "SELECT DISTINCT VALUE c.n FROM c", 1, **scope)) == [0, 1, 2]
+    assert (
+        drained(container, f"{ALL} WHERE c.n > 0 ORDER BY c.n OFFSET 1 LIMIT 5", **scope) == own[2:]
+    )
+    assert rows(container.query("SELECT VALUE 1", **scope)) == [1]
 
 
-def test_a_key_without_items(shelf: FilledContainer) -> None:
-    assert drained(shelf, ALL, **by_key("nobody")) == []
-    assert drained(shelf, "SELECT VALUE COUNT(1) FROM c", **by_key("nobody")) == [0]
-    assert drained(shelf, "SELECT VALUE MAX(c.n) FROM c", **by_key("nobody")) == []
+def test_a_key_without_items(container: FilledContainer) -> None:
+    assert drained(container, ALL, **by_key("unknown")) == []
+    assert drained(container, "SELECT VALUE COUNT(1) FROM c", **by_key("unknown")) == [0]
+    assert drained(container, "SELECT VALUE MAX(c.n) FROM c", **by_key("unknown")) == []
 
 
-def test_a_filter_on_another_key(shelf: FilledContainer) -> None:
+def test_a_filter_on_another_key(container: FilledContainer) -> None:
     text = f"{ALL} WHERE c.pk = 'B'"
-    assert drained(shelf, text, **by_key("A")) == []
-    assert sorted(drained(shelf, text)) == ["'B'-0", "'B'-1", "'B'-2"]
-    assert sorted(drained(shelf, text, **ALONE)) == ["'B'-0", "'B'-1", "'B'-2"]
-    assert drained(shelf, f"{ALL} WHERE c.pk = 'A' AND c.pk = 'B'", **ALONE) == []
-    assert len(drained(shelf, f"{ALL} WHERE c.pk = 'A' OR c.pk = 'B'")) == 6
-    assert len(drained(shelf, f"{ALL} WHERE c.pk IN ('A', 'B', null, true)")) == 12
-    assert len(drained(shelf, f"{ALL} WHERE NOT (c.pk = 'A')")) == len(DOCUMENTS) - 3
-    assert drained(shelf, f"{ALL} WHERE c.pk = 'a'") == []
-    assert drained(shelf, f"{ALL} WHERE c.pk = '0'") == []
-    assert len(drained(shelf, f"{ALL} WHERE c.pk = 0.0")) == 3
-    assert len(drained(shelf, f"{ALL} WHERE c.pk = -0.0")) == 3
+    assert drained(container, text, **by_key("A")) == []
+    assert sorted(drained(container, text)) == ["'B'-0", "'B'-1", "'B'-2"]
+    assert sorted(drained(container, text, **ALONE)) == ["'B'-0", "'B'-1", "'B'-2"]
+    assert drained(container, f"{ALL} WHERE c.pk = 'A' AND c.pk = 'B'", **ALONE) == []
+    assert len(drained(container, f"{ALL} WHERE c.pk = 'A' OR c.pk = 'B'")) == 6
+    assert len(drained(container, f"{ALL} WHERE c.pk IN ('A', 'B', null, true)")) == 12
+    assert len(drained(container, f"{ALL} WHERE NOT (c.pk = 'A')")) == len(DOCUMENTS) - 3
+    assert drained(container, f"{ALL} WHERE c.pk = 'a'") == []
+    assert drained(container, f"{ALL} WHERE c.pk = '0'") == []
+    assert len(drained(container, f"{ALL} WHERE c.pk = 0.0")) == 3
+    assert len(drained(container, f"{ALL} WHERE c.pk = -0.0")) == 3
 
 
 @pytest.mark.parametrize("header", ["", "x", "[", '{"a":1}', '["A","B"]', "[[]]", '["A"', "5"])
-def test_headers_that_are_no_key(shelf: FilledContainer, header: str) -> None:
-    assert shelf.query(ALL, pk=header).status in ((200, 400) if not header else (400,))
+def test_headers_that_are_no_key(container: FilledContainer, header: str) -> None:
+    assert container.query(ALL, pk=header).status in ((200, 400) if not header else (400,))
 
 
-def test_items_without_a_key(stocked: Stocked) -> None:
-    shelf = stocked("keyless", [{"id": "with", "pk": "x"}])
-    reply = shelf.raw.post(f"{shelf.path}/docs", {"id": "without"}, pk="[{}]")
+def test_items_without_a_key(filled: Fill) -> None:
+    container = filled("keyless", [{"id": "with", "pk": "x"}])
+    reply = container.raw.post(f"{container.path}/docs", {"id": "without"}, pk="[{}]")
     assert reply.status in (201, 409)
-    assert drained(shelf, ALL, pk="[{}]") == ["without"]
-    assert sorted(drained(shelf, ALL)) == ["with", "without"]
-    assert drained(shelf, f"{ALL} WHERE NOT IS_DEFINED(c.pk)") == ["without"]
+    assert drained(container, ALL, pk="[{}]") == ["without"]
+    assert sorted(drained(container, ALL)) == ["with", "without"]
+    assert drained(container, f"{ALL} WHERE NOT IS_DEFINED(c.pk)") == ["without"]
 
 
 # Keys of several levels ---------------------------------------------------------------------------
@@ -123,16 +126,16 @@ LEVELED: Final[list[dict[str, Any]]] = [
 
 @pytest.fixture(params=["400", "40000"], ids=["one range", "four ranges"])
 def leveled(
-    request: pytest.FixtureRequest, library: RawClient, stocked: Stocked
+    request: pytest.FixtureRequest, query_client: RawClient, filled: Fill
 ) -> FilledContainer:
-    engine = stocked("nothing", []).engine
+    engine = filled("nothing", []).engine
     path = f"/dbs/q/colls/levels-{request.param}"
     body = {"id": f"levels-{request.param}", **LEVELS}
-    if library.post("/dbs/q/colls", body, throughput=request.param).status == 201:
+    if query_client.post("/dbs/q/colls", body, throughput=request.param).status == 201:
         for document in LEVELED:
             key = json.dumps([document["t"], document["u"], document["s"]])
-            assert library.post(f"{path}/docs", document, pk=key).status == 201
-    return FilledContainer(library, path, engine)
+            assert query_client.post(f"{path}/docs", document, pk=key).status == 201
+    return FilledContainer(query_client, path, engine)
 
 
 @pytest.mark.parametrize(
@@ -163,25 +166,29 @@ def test_too_many_levels(leveled: FilledContainer) -> None:
 # Ranges -------------------------------------------------------------------------------------------
 
 
-def ranges_of(shelf: FilledContainer) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = shelf.raw.get(f"{shelf.path}/pkranges").json["PartitionKeyRanges"]
-    return found
-
-
 @pytest.mark.parametrize("size", [1, 100])
-def test_range_ids_divide_the_rows(shelf: FilledContainer, size: int) -> None:
+def test_range_ids_divide_the_rows(container: FilledContainer, size: int) -> None:
     for text in (ALL, f"{ALL} ORDER BY c.n DESC", "SELECT DISTINCT VALUE c.id FROM c"):
-        parts = [drained(shelf, text, size, range=each["id"]) for each in ranges_of(shelf)]
+        parts = [
+            drained(container, text, size, range=each["id"])
+            for each in physical_ranges(container.raw, container.path)
+        ]
         assert sorted(row for part in parts for row in part) == EVERYTHING
     counts = [
-        drained(shelf, "SELECT VALUE COUNT(1) FROM c", range=each["id"])[0]
-        for each in ranges_of(shelf)
+        drained(container, "SELECT VALUE COUNT(1) FROM c", range=each["id"])[0]
+        for each in physical_ranges(container.raw, container.path)
     ]
     assert sum(counts) == len(DOCUMENTS)
 
 
-def test_feed_ranges_divide_the_rows(shelf: FilledContainer) -> None:
-    middle = [each["minInclusive"] or "00" for each in ranges_of(shelf)] + ["1A", "33", "FF"]
+def test_feed_ranges_divide_the_rows(container: FilledContainer) -> None:
+    middle = [
+        each["minInclusive"] or "00" for each in physical_ranges(container.raw, container.path)
+    ] + [
+        "1A",
+        "33",
+        "FF",
+    ]
     borders = sorted(set(middle))
     found: list[Any] = []
     for low, high in itertools.pairwise(borders):
@@ -190,19 +197,19 @@ def test_feed_ranges_divide_the_rows(shelf: FilledContainer) -> None:
             "x_ms_start_epk": low,
             "x_ms_end_epk": high,
         }
-        found += drained(shelf, f"{ALL} ORDER BY c.id", 3, **scope)
+        found += drained(container, f"{ALL} ORDER BY c.id", 3, **scope)
     assert sorted(found) == EVERYTHING
 
 
-def test_unknown_range(shelf: FilledContainer) -> None:
-    reply = shelf.query(ALL, range="77")
+def test_unknown_range(container: FilledContainer) -> None:
+    reply = container.query(ALL, range="77")
     assert (reply.status, reply.sub_status) == (410, 1002)
 
 
-def test_crossing_partitions_must_be_meant(shelf: FilledContainer) -> None:
-    refused(shelf.query(ALL, **ALONE), "Cross partition query is required but disabled.")
+def test_crossing_partitions_must_be_meant(container: FilledContainer) -> None:
+    refused(container.query(ALL, **ALONE), "Cross partition query is required but disabled.")
     for scope in (by_key("A"), {"range": "0"}):
-        assert shelf.query(ALL, **ALONE, **scope).status == 200
+        assert container.query(ALL, **ALONE, **scope).status == 200
 
 
 # Tokens -------------------------------------------------------------------------------------------
@@ -217,72 +224,74 @@ TOKENED: Final = [
 ]
 
 
-def token_of(shelf: FilledContainer, text: str, /, **scope: str) -> str:
-    return shelf.query(text, count="2", **scope).headers["x-ms-continuation"]
+def token_of(container: FilledContainer, text: str, /, **scope: str) -> str:
+    return container.query(text, count="2", **scope).headers["x-ms-continuation"]
 
 
 @pytest.mark.parametrize("text", TOKENED)
-def test_every_changed_byte_of_a_token(shelf: FilledContainer, text: str) -> None:
-    token = token_of(shelf, text)
+def test_every_changed_byte_of_a_token(container: FilledContainer, text: str) -> None:
+    token = token_of(container, text)
     sealed = base64.urlsafe_b64decode(token)
     for at in range(0, len(sealed), 5):
         changed = sealed[:at] + bytes((sealed[at] ^ 1,)) + sealed[at + 1 :]
         bad = base64.urlsafe_b64encode(changed).decode()
-        refused(shelf.query(text, count="2", continuation=bad), "continuation token")
+        refused(container.query(text, count="2", continuation=bad), "continuation token")
     for bad in (token[:-4], token[4:], token * 2, token[::-1], sealed[9:].hex()):
-        refused(shelf.query(text, count="2", continuation=bad), "continuation token")
-    assert shelf.query(text, count="2", continuation=token).status == 200
+        refused(container.query(text, count="2", continuation=bad), "continuation token")
+    assert container.query(text, count="2", continuation=token).status == 200
 
 
 @pytest.mark.parametrize(
     "token", ["x", "null", "{}", "0", "-1", "====", '{"token":"x"}', "A" * 4000, "a b", "%00"]
 )
-def test_tokens_that_the_server_did_not_give(shelf: FilledContainer, token: str) -> None:
-    refused(shelf.query(ALL, count="2", continuation=token), "continuation token")
+def test_tokens_that_the_server_did_not_give(container: FilledContainer, token: str) -> None:
+    refused(container.query(ALL, count="2", continuation=token), "continuation token")
 
 
-def test_tokens_of_other_queries(shelf: FilledContainer, stocked: Stocked) -> None:
-    given = {text: token_of(shelf, text) for text in TOKENED}
+def test_tokens_of_other_queries(container: FilledContainer, filled: Fill) -> None:
+    given = {text: token_of(container, text) for text in TOKENED}
     for text in TOKENED:
         for other, token in given.items():
-            reply = shelf.query(text, count="2", continuation=token)
+            reply = container.query(text, count="2", continuation=token)
             assert reply.status == (200 if text == other else 400), (text, other)
-    elsewhere = stocked("elsewhere", [])
+    elsewhere = filled("elsewhere", [])
     refused(elsewhere.query(ALL, count="2", continuation=given[ALL]), "another request")
-    reply = shelf.query(f"{ALL} WHERE c.n >= @n", {"@n": 0}, count="2")
+    reply = container.query(f"{ALL} WHERE c.n >= @n", {"@n": 0}, count="2")
     token = reply.headers["x-ms-continuation"]
     for parameters, status in (({"@n": 0}, 200), ({"@n": 1}, 400), ({}, 400)):
         text = f"{ALL} WHERE c.n >= @n"
-        assert shelf.query(text, parameters, continuation=token).status == status
+        assert container.query(text, parameters, continuation=token).status == status
 
 
-def test_a_token_goes_with_another_page_size(shelf: FilledContainer) -> None:
-    token = token_of(shelf, f"{ALL} ORDER BY c.id")
-    reply = shelf.query(f"{ALL} ORDER BY c.id", count="1000", continuation=token)
+def test_a_token_goes_with_another_page_size(container: FilledContainer) -> None:
+    token = token_of(container, f"{ALL} ORDER BY c.id")
+    reply = container.query(f"{ALL} ORDER BY c.id", count="1000", continuation=token)
     assert rows(reply) == EVERYTHING[2:]
-    again = shelf.query(f"{ALL} ORDER BY c.id", count="1", continuation=token)
+    again = container.query(f"{ALL} ORDER BY c.id", count="1", continuation=token)
     assert rows(again) == EVERYTHING[2:3]
 
 
-def test_an_empty_token_is_none(shelf: FilledContainer) -> None:
-    assert rows(shelf.query(f"{ALL} ORDER BY c.id", count="1", continuation="")) == EVERYTHING[:1]
+def test_an_empty_token_is_none(container: FilledContainer) -> None:
+    assert (
+        rows(container.query(f"{ALL} ORDER BY c.id", count="1", continuation="")) == EVERYTHING[:1]
+    )
 
 
 @pytest.mark.parametrize("count", ["0", "-2", "x", "1.5", "99999999999999"])
-def test_page_sizes_that_are_none(shelf: FilledContainer, count: str) -> None:
-    refused(shelf.query(ALL, count=count), "x-ms-max-item-count")
+def test_page_sizes_that_are_none(container: FilledContainer, count: str) -> None:
+    refused(container.query(ALL, count=count), "x-ms-max-item-count")
 
 
 # Bodies and parameters ----------------------------------------------------------------------------
 
 
-def post(shelf: FilledContainer, body: bytes) -> Reply:
+def post(container: FilledContainer, body: bytes) -> Reply:
     headers = {
         "content-type": "application/query+json",
         "x-ms-documentdb-isquery": "True",
         "x-ms-documentdb-query-enablecrosspartition": "True",
     }
-    return shelf.raw.request("POST", f"{shelf.path}/docs", body, headers)
+    return container.raw.request("POST", f"{container.path}/docs", body, headers)
 
 
 @pytest.mark.parametrize("body", [
@@ -295,8 +304,8 @@ def post(shelf: FilledContainer, body: bytes) -> Reply:
     b'{"query":"SELECT 1","query":"SELECT 2"}', b'{"query":"\xff"}', b'{"query":"SELECT \\ud800"}',
     b'{"query":"SELECT 1","parameters":[{"name":"@p","value":' + b"[" * 200 + b"]" * 200 + b"}]}",
 ])  # fmt: skip
-def test_bodies_that_are_no_query(shelf: FilledContainer, body: bytes) -> None:
-    refused(post(shelf, body))
+def test_bodies_that_are_no_query(container: FilledContainer, body: bytes) -> None:
+    refused(post(container, body))
 
 
 @pytest.mark.parametrize("body", [
@@ -307,8 +316,8 @@ def test_bodies_that_are_no_query(shelf: FilledContainer, body: bytes) -> None:
     b'{"query":"SELECT VALUE 1","options":{},"extra":[1]}',
     b' \n{"parameters" : [ ] ,\t"query":"SELECT VALUE\\n1" } ',
 ])  # fmt: skip
-def test_bodies(shelf: FilledContainer, body: bytes) -> None:
-    assert rows(post(shelf, body)) == [1]
+def test_bodies(container: FilledContainer, body: bytes) -> None:
+    assert rows(post(container, body)) == [1]
 
 
 @pytest.mark.parametrize(
@@ -320,26 +329,26 @@ def test_bodies(shelf: FilledContainer, body: bytes) -> None:
     ],
     ids=lambda value: str(value)[:20].replace("\x00", "NUL"),
 )  # fmt: skip
-def test_parameters_come_back(shelf: FilledContainer, value: Any) -> None:
-    assert rows(shelf.query("SELECT VALUE @p", {"@p": value})) == [value]
-    assert rows(shelf.query("SELECT @p AS v, @q AS w", {"@p": value})) == [{"v": value}]
+def test_parameters_come_back(container: FilledContainer, value: Any) -> None:
+    assert rows(container.query("SELECT VALUE @p", {"@p": value})) == [value]
+    assert rows(container.query("SELECT @p AS v, @q AS w", {"@p": value})) == [{"v": value}]
 
 
-def test_a_parameter_without_a_value_is_undefined(shelf: FilledContainer) -> None:
+def test_a_parameter_without_a_value_is_undefined(container: FilledContainer) -> None:
     """JavaScript leaves out a value that is undefined."""
     body = {
         "query": "SELECT VALUE [IS_DEFINED(@p), @p ?? 'none', @q, @p = null]",
         "parameters": [{"name": "@p"}, {"name": "@q", "value": None}],
     }
-    assert rows(post(shelf, json.dumps(body).encode())) == [[False, "none", None]]
+    assert rows(post(container, json.dumps(body).encode())) == [[False, "none", None]]
     body["query"] = "SELECT VALUE c.id FROM c WHERE c.missing = @p OR c.missing != @p"
-    assert rows(post(shelf, json.dumps(body).encode())) == []
+    assert rows(post(container, json.dumps(body).encode())) == []
 
 
-def test_many_parameters(shelf: FilledContainer) -> None:
+def test_many_parameters(container: FilledContainer) -> None:
     given = {f"@p{number}": number for number in range(1000)}
     text = f"SELECT VALUE [{', '.join(given)}]"
-    assert rows(shelf.query(text, given)) == [list(range(1000))]
+    assert rows(container.query(text, given)) == [list(range(1000))]
 
 
 # Metadata -----------------------------------------------------------------------------------------
@@ -350,15 +359,15 @@ def meta(raw: RawClient, path: str, text: str, **parameters: Any) -> Reply:
     return raw.query(path, text, listed)
 
 
-def test_databases_and_containers(shelf: FilledContainer) -> None:
-    raw = shelf.raw
+def test_databases_and_containers(container: FilledContainer) -> None:
+    raw = container.raw
     found = meta(raw, "/dbs", "SELECT * FROM root r WHERE r.id = @id", id="q").json["Databases"]
     assert [each["id"] for each in found] == ["q"]
     assert meta(raw, "/dbs", "SELECT VALUE COUNT(1) FROM c").json["Databases"] == [1]
-    name = shelf.path.rpartition("/")[2]
+    name = container.path.rpartition("/")[2]
     text = "SELECT * FROM root r WHERE r.id = @id"
     (one,) = meta(raw, "/dbs/q/colls", text, id=name).json["DocumentCollections"]
-    assert one == raw.get(shelf.path).json
+    assert one == raw.get(container.path).json
     text = "SELECT VALUE r.partitionKey.paths[0] FROM r WHERE r.id = @id"
     assert meta(raw, "/dbs/q/colls", text, id=name).json["DocumentCollections"] == ["/pk"]
     assert meta(raw, "/dbs/q/colls", text, id="none").json["DocumentCollections"] == []
@@ -367,24 +376,24 @@ def test_databases_and_containers(shelf: FilledContainer) -> None:
     assert names == sorted(names, reverse=True)
 
 
-def test_offers(shelf: FilledContainer) -> None:
+def test_offers(container: FilledContainer) -> None:
     """As the clients look for the throughput of a container."""
-    raw = shelf.raw
-    container = raw.get(shelf.path).json
+    raw = container.raw
+    definition = raw.get(container.path).json
     for text, value in (
-        ("SELECT * FROM root WHERE root.resource = @v", container["_self"]),
-        ("SELECT * FROM root r WHERE r.offerResourceId = @v", container["_rid"]),
-        ('SELECT * FROM c WHERE c["offerResourceId"] = @v', container["_rid"]),
+        ("SELECT * FROM root WHERE root.resource = @v", definition["_self"]),
+        ("SELECT * FROM root r WHERE r.offerResourceId = @v", definition["_rid"]),
+        ('SELECT * FROM c WHERE c["offerResourceId"] = @v', definition["_rid"]),
     ):
         (offer,) = meta(raw, "/offers", text, v=value).json["Offers"]
-        assert offer["offerResourceId"] == container["_rid"]
+        assert offer["offerResourceId"] == definition["_rid"]
     assert meta(raw, "/offers", "SELECT * FROM root WHERE root.resource = 'x'").json["Offers"] == []
 
 
 @pytest.mark.parametrize("path", ["/dbs", "/dbs/q/colls", "/offers"])
-def test_bad_queries_over_metadata(library: RawClient, path: str) -> None:
+def test_bad_queries_over_metadata(query_client: RawClient, path: str) -> None:
     for text in ("SELECT", "SELECT * FROM", "SELECT NOPE(1)", "SELECT x.id FROM c", "SELECT '"):
-        reply = meta(library, path, text)
+        reply = meta(query_client, path, text)
         refused(reply)
         (problem,) = problems(reply)
         assert 0 <= problem.start <= problem.end <= len(text)
@@ -393,8 +402,8 @@ def test_bad_queries_over_metadata(library: RawClient, path: str) -> None:
 # Headers of the answer ----------------------------------------------------------------------------
 
 
-def test_figures(shelf: FilledContainer) -> None:
-    reply = shelf.query(
+def test_figures(container: FilledContainer) -> None:
+    reply = container.query(
         f"{ALL} WHERE c.n = 1", count="4", x_ms_documentdb_populatequerymetrics="True"
     )
     assert len(rows(reply)) == 4

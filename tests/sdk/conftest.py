@@ -9,14 +9,12 @@ from contextlib import (
     AbstractAsyncContextManager,
     ExitStack,
     asynccontextmanager,
-    contextmanager,
 )
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey, aio
-from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from tests.support.servers import RunningServer
 
@@ -59,19 +57,6 @@ Reopen: TypeAlias = Callable[..., DatabaseProxy]
 OpenDatabase: TypeAlias = Callable[..., AbstractAsyncContextManager[aio.DatabaseProxy]]
 
 
-@contextmanager
-def refused(
-    status: int, sub_status: int | None = None, text: str = ""
-) -> Iterator[pytest.ExceptionInfo[CosmosHttpResponseError]]:
-    """The block must end with this answer; without a sub-status none is looked at."""
-    with pytest.raises(CosmosHttpResponseError) as caught:
-        yield caught
-    assert text in str(caught.value)
-    assert caught.value.status_code == status, str(caught.value)
-    if sub_status is not None:
-        assert (caught.value.sub_status or 0) == sub_status, str(caught.value)
-
-
 @pytest.fixture(scope="session")
 def recorder() -> Recorder:
     return Recorder()
@@ -86,7 +71,7 @@ def exchanges(recorder: Recorder) -> Recorder:
 
 @pytest.fixture(scope="session")
 def cosmos(server: RunningServer, recorder: Recorder) -> Iterator[CosmosClient]:
-    """The synchronous client that tests share; its caches are keyed by names nobody reuses."""
+    """The synchronous client that tests share; no two tests use a name in its caches."""
     with CosmosClient(server.endpoint, server.key, raw_response_hook=recorder.note) as client:
         yield client
 

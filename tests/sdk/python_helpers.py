@@ -13,7 +13,9 @@ OTHER_ETAG = '"00000000-0000-0000-0000-000000000000"'
 SYSTEM = {"_rid", "_self", "_etag", "_ts"}
 
 
-def make(database: DatabaseProxy, key: str | list[str] = "/pk", **more: Any) -> ContainerProxy:
+def create_container(
+    database: DatabaseProxy, key: str | list[str] = "/pk", **more: Any
+) -> ContainerProxy:
     """A container with a name of its own in the database."""
     name = f"c{len(list(database.list_containers()))}"
     made: ContainerProxy = database.create_container(
@@ -22,7 +24,7 @@ def make(database: DatabaseProxy, key: str | list[str] = "/pk", **more: Any) -> 
     return made
 
 
-def fill(container: ContainerProxy, count: int, keys: int = 1) -> list[str]:
+def create_items(container: ContainerProxy, count: int, keys: int = 1) -> list[str]:
     """Creates items 000, 001, … with the keys k0, k1, … in turn; returns the ids."""
     ids = [f"{number:03}" for number in range(count)]
     for number, item_id in enumerate(ids):

@@ -36,7 +36,7 @@ def node() -> str:
 
 @pytest.fixture(scope="session")
 def workspace(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the test files beside their packages.
+    """A directory with the test files next to their packages.
 
     Node looks for a module's packages next to the module itself, so the files are copied there.
     """
@@ -77,7 +77,7 @@ def _packages() -> Path:
 
 
 def _install(manifest: Path, place: Path) -> None:
-    """Installs beside `place` and renames: no other process ever sees half an installation."""
+    """Installs next to `place` and renames: no other process ever sees half an installation."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, ignore_cleanup_errors=True) as temporary:
         fresh = Path(temporary) / "fresh"

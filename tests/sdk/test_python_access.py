@@ -11,7 +11,8 @@ from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionK
 from azure.cosmos.documents import PermissionMode
 
 from perseid.clock import MovableClock
-from tests.sdk.conftest import OpenDatabase, Recorder, refused
+from tests.sdk.conftest import OpenDatabase, Recorder
+from tests.support.sdk import refused
 
 SPROC = {"id": "s", "body": "function () { getContext().getResponse().setBody(1); }"}
 TRIGGER = {

@@ -15,7 +15,8 @@ from azure.cosmos.aio import ContainerProxy, CosmosClient, DatabaseProxy
 from azure.cosmos.exceptions import CosmosAccessConditionFailedError
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
-from tests.sdk.conftest import OpenDatabase, Recorder, refused
+from tests.sdk.conftest import OpenDatabase, Recorder
+from tests.support.sdk import refused
 
 WRONG_KEY = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleQ=="
 MEGABYTE = 1024 * 1024
@@ -34,14 +35,14 @@ async def pages_of(pages: AsyncIterator[AsyncIterator[Any]]) -> list[list[str]]:
     return [await ids_of(page) async for page in pages]
 
 
-async def make(database: DatabaseProxy, name: str = "c", **more: Any) -> ContainerProxy:
+async def create_container(database: DatabaseProxy, name: str = "c", **more: Any) -> ContainerProxy:
     made: ContainerProxy = await database.create_container(
         id=name, **{"partition_key": PartitionKey("/pk")} | more
     )
     return made
 
 
-async def fill(container: ContainerProxy, count: int, keys: int = 1) -> list[str]:
+async def create_items(container: ContainerProxy, count: int, keys: int = 1) -> list[str]:
     """Creates items 000, 001, … with the keys k0, k1, … at once; returns the ids."""
     ids = [f"{number:03}" for number in range(count)]
     await asyncio.gather(
@@ -103,7 +104,7 @@ async def test_containers(open_database: OpenDatabase) -> None:
         )
         assert await ids_of(found) == ["c1"]
         with refused(409, 0):
-            await make(database, "c0")
+            await create_container(database, "c0")
         await database.delete_container("c0")
         with refused(404, 0):
             await database.get_container_client("c0").read()
@@ -123,7 +124,7 @@ async def test_container_properties(open_database: OpenDatabase) -> None:
     computed = [{"name": "lower", "query": "SELECT VALUE LOWER(c.name) FROM c"}]
     unique = {"uniqueKeys": [{"paths": ["/a", "/b"]}]}
     async with open_database() as database:
-        container = await make(
+        container = await create_container(
             database,
             partition_key=PartitionKey(["/a", "/b"]),
             indexing_policy=policy,
@@ -155,7 +156,7 @@ async def test_container_properties(open_database: OpenDatabase) -> None:
 
 async def test_replace_container(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, default_ttl=60)
+        container = await create_container(database, default_ttl=60)
         old = await container.read()
         await database.replace_container(container, PartitionKey("/pk"), default_ttl=-1)
         new = await container.read()
@@ -171,13 +172,13 @@ async def test_replace_container(open_database: OpenDatabase) -> None:
 
 async def test_throughput(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, offer_throughput=700)
+        container = await create_container(database, offer_throughput=700)
         assert (await container.get_throughput()).offer_throughput == 700
         assert (await container.replace_throughput(900)).offer_throughput == 900
         assert (await container.get_throughput()).offer_throughput == 900
         with refused(400, 0, "Requested throughput 100 is less than required minimum"):
             await container.replace_throughput(100)
-        scaled = await make(
+        scaled = await create_container(
             database,
             "scaled",
             offer_throughput=Throughput(
@@ -197,7 +198,7 @@ async def test_throughput(open_database: OpenDatabase) -> None:
 async def test_item_lifecycle(open_database: OpenDatabase) -> None:
     seen = Recorder()
     async with open_database(raw_response_hook=seen.note) as database:
-        container = await make(database)
+        container = await create_container(database)
         made = await container.create_item({"id": "1", "pk": "a", "text": "ünï ☃ 😀"})
         assert seen[-1].status == 201
         assert made.get_response_headers()["etag"] == made["_etag"]
@@ -225,7 +226,7 @@ async def test_item_lifecycle(open_database: OpenDatabase) -> None:
 async def test_conditions(open_database: OpenDatabase) -> None:
     seen = Recorder()
     async with open_database(raw_response_hook=seen.note) as database:
-        container = await make(database)
+        container = await create_container(database)
         body = {"id": "1", "pk": "a"}
         item = await container.create_item(body)
         stale: dict[str, Any] = {
@@ -268,7 +269,7 @@ async def test_refused_items(
     open_database: OpenDatabase, body: dict[str, Any], status: int
 ) -> None:
     async with open_database() as database:
-        container = await make(database)
+        container = await create_container(database)
         with refused(status, 0):
             await container.create_item(body)
         assert await listed(container.read_all_items()) == []
@@ -285,7 +286,7 @@ async def test_partition_keys(open_database: OpenDatabase) -> None:
         ({}, NonePartitionKeyValue),
     ]
     async with open_database() as database:
-        container = await make(database)
+        container = await create_container(database)
         for fields, value in values:
             await container.create_item({"id": "same"} | fields)
             read = await container.read_item("same", value)
@@ -300,7 +301,7 @@ async def test_partition_keys(open_database: OpenDatabase) -> None:
 
 async def test_hierarchical_keys(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, partition_key=PartitionKey(["/a", "/b/c"]))
+        container = await create_container(database, partition_key=PartitionKey(["/a", "/b/c"]))
         for number in range(6):
             await container.create_item({"id": str(number), "a": number % 2, "b": {"c": number}})
         assert (await container.read_item("3", [1, 3]))["id"] == "3"
@@ -314,8 +315,8 @@ async def test_hierarchical_keys(open_database: OpenDatabase) -> None:
 
 async def test_read_feed_pages_and_resumes(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database)
-        ids = await fill(container, 11, keys=3)
+        container = await create_container(database)
+        ids = await create_items(container, 11, keys=3)
         pages = await pages_of(container.read_all_items(max_item_count=4).by_page())
         assert [len(page) for page in pages] == [4, 4, 3]
         assert sorted(chain(*pages)) == ids
@@ -329,8 +330,8 @@ async def test_read_feed_pages_and_resumes(open_database: OpenDatabase) -> None:
 
 async def test_read_items(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, offer_throughput=30_000)
-        await fill(container, 30, keys=10)
+        container = await create_container(database, offer_throughput=30_000)
+        await create_items(container, 30, keys=10)
         wanted: list[Any] = [(f"{number:03}", f"k{number % 10}") for number in range(0, 30, 4)]
         found = await container.read_items([*wanted, ("absent", "k1")])
         assert [item["id"] for item in found] == [item_id for item_id, _ in wanted]
@@ -338,8 +339,8 @@ async def test_read_items(open_database: OpenDatabase) -> None:
 
 async def test_queries(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, offer_throughput=30_000)
-        await fill(container, 20, keys=5)
+        container = await create_container(database, offer_throughput=30_000)
+        await create_items(container, 20, keys=5)
         least = [{"name": "@least", "value": 15}]
         one = container.query_items(
             "SELECT * FROM c WHERE c.n >= @least", parameters=least, partition_key="k2"
@@ -364,7 +365,7 @@ async def test_queries(open_database: OpenDatabase) -> None:
 async def test_sessions(open_database: OpenDatabase) -> None:
     seen = Recorder()
     async with open_database(raw_response_hook=seen.note) as database:
-        container = await make(database)
+        container = await create_container(database)
         writes: list[Callable[[], Awaitable[Any]]] = [
             lambda: container.create_item({"id": "1", "pk": "a"}),
             lambda: container.upsert_item({"id": "1", "pk": "a"}),
@@ -395,14 +396,14 @@ async def test_recreated_container(
         open_database() as database,
         CosmosClient(endpoint, key, raw_response_hook=seen.note) as client,
     ):
-        await make(database)
+        await create_container(database)
         stale = client.get_database_client(name).get_container_client("c")
         await stale.create_item({"id": "1", "pk": "a"})
         await stale.read_item("1", "a")
         await database.delete_container("c")
         with refused(404, 1003):
             await stale.read_item("1", "a")
-        made = await make(database)
+        made = await create_container(database)
         await made.create_item({"id": "1", "pk": "a", "new": True})
         seen.clear()
         assert (await stale.read_item("1", "a"))["new"]
@@ -415,8 +416,8 @@ async def test_recreated_container(
 
 async def test_ranges(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database, offer_throughput=30_000)
-        ids = await fill(container, 40, keys=40)
+        container = await create_container(database, offer_throughput=30_000)
+        ids = await create_items(container, 40, keys=40)
         ranges = [each async for each in container.read_feed_ranges()]
         assert len(ranges) == 3
         shares = []
@@ -432,8 +433,8 @@ async def test_ranges(open_database: OpenDatabase) -> None:
 
 async def test_many_requests_at_once(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await make(database)
-        ids = await fill(container, 200, keys=20)
+        container = await create_container(database)
+        ids = await create_items(container, 200, keys=20)
         read = await asyncio.gather(
             *(container.read_item(item_id, f"k{int(item_id) % 20}") for item_id in ids)
         )

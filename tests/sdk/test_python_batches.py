@@ -13,10 +13,11 @@ from azure.cosmos.exceptions import (
     CosmosResourceNotFoundError,
 )
 
-from tests.sdk.conftest import OpenDatabase, Recorder, refused
+from tests.sdk.conftest import OpenDatabase, Recorder
+from tests.support.replies import without_system
+from tests.support.sdk import refused
 
 OTHER_ETAG = '"00000000-0000-0000-0000-000000000000"'
-SYSTEM = ("_rid", "_self", "_etag", "_attachments", "_ts")
 PRODUCT = {
     "id": "p1",
     "pk": "a",
@@ -54,17 +55,13 @@ BATCH: list[Any] = [
 STATUSES = [201, 201, 200, 200, 200, 204]
 
 
-def plain(item: Any) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if name not in SYSTEM}
-
-
 # Patch -------------------------------------------------------------------------------------------
 
 
 def test_patch(container: ContainerProxy, exchanges: Recorder) -> None:
     old = container.create_item(dict(PRODUCT))
     new = container.patch_item("p1", "a", CHANGES)
-    assert plain(new) == CHANGED
+    assert without_system(new) == CHANGED
     assert new["_etag"] != old["_etag"]
     assert new.get_response_headers()["etag"] == new["_etag"]
     assert container.read_item("p1", "a") == new
@@ -107,7 +104,7 @@ def test_patch_refusals(container: ContainerProxy) -> None:
     ):
         with refused(400):
             container.patch_item("p1", "a", operations)
-    assert plain(container.read_item("p1", "a")) == PRODUCT
+    assert without_system(container.read_item("p1", "a")) == PRODUCT
 
 
 def test_patch_without_an_answer(container: ContainerProxy) -> None:
@@ -220,7 +217,7 @@ async def test_patch_async(open_database: OpenDatabase) -> None:
     async with open_database() as database:
         container = await database.create_container("c", PartitionKey("/pk"))
         await container.create_item(dict(PRODUCT))
-        assert plain(await container.patch_item("p1", "a", CHANGES)) == CHANGED
+        assert without_system(await container.patch_item("p1", "a", CHANGES)) == CHANGED
         with pytest.raises(CosmosAccessConditionFailedError):
             await container.patch_item(
                 "p1", "a", CHANGES[:1], filter_predicate="from c where c.price = 10"

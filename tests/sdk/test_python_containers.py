@@ -11,7 +11,7 @@ from azure.cosmos.exceptions import (
     CosmosResourceExistsError,
 )
 
-from tests.sdk.conftest import Recorder, refused
+from tests.sdk.conftest import Recorder
 from tests.sdk.python_helpers import (
     BAD_NAME,
     COMPUTED,
@@ -19,12 +19,13 @@ from tests.sdk.python_helpers import (
     OTHER_ETAG,
     QUOTED,
     SYSTEM,
-    fill,
+    create_container,
+    create_items,
     ids_of,
-    make,
     paths,
 )
 from tests.support.builders import PARTITION_KEY
+from tests.support.sdk import refused
 
 DEFAULT_INDEXING = {
     "indexingMode": "consistent",
@@ -178,7 +179,9 @@ def test_container_properties(
 
 
 def test_indexing_mode_none(database: DatabaseProxy) -> None:
-    container = make(database, indexing_policy={"indexingMode": "none", "automatic": False})
+    container = create_container(
+        database, indexing_policy={"indexingMode": "none", "automatic": False}
+    )
     policy = container.read()["indexingPolicy"]
     assert (policy["indexingMode"], policy["automatic"]) == ("none", False)
 
@@ -274,7 +277,7 @@ def test_container_lifecycle(database: DatabaseProxy, exchanges: Recorder) -> No
 
 
 def test_list_and_query_containers(database: DatabaseProxy) -> None:
-    names = [make(database).id for _ in range(5)]
+    names = [create_container(database).id for _ in range(5)]
     assert ids_of(database.list_containers()) == names
     pages = [ids_of(page) for page in database.list_containers(max_item_count=2).by_page()]
     assert pages == [names[:2], names[2:4], names[4:]]
@@ -295,7 +298,7 @@ def test_container_in_missing_database(cosmos: CosmosClient, name: str) -> None:
 
 
 def test_quota_and_statistics(container: ContainerProxy, exchanges: Recorder) -> None:
-    fill(container, 3)
+    create_items(container, 3)
     plain = container.read()
     assert "statistics" not in plain
     assert "x-ms-resource-quota" not in exchanges[-1].received
@@ -316,7 +319,7 @@ def test_quota_and_statistics(container: ContainerProxy, exchanges: Recorder) ->
 
 
 def test_replace_container_changes_policies(database: DatabaseProxy, exchanges: Recorder) -> None:
-    container = make(database)
+    container = create_container(database)
     old = container.read()
     _, new = database.replace_container(
         container,
@@ -346,7 +349,7 @@ def test_replace_container_changes_policies(database: DatabaseProxy, exchanges: 
 
 def test_replace_container_resets_what_it_omits(database: DatabaseProxy) -> None:
     unique = {"uniqueKeys": [{"paths": ["/a"]}]}
-    container = make(
+    container = create_container(
         database,
         indexing_policy={"compositeIndexes": COMPOSITE},
         default_ttl=60,
@@ -379,7 +382,7 @@ def test_replace_container_resets_what_it_omits(database: DatabaseProxy) -> None
     ],
 )
 def test_refused_replacements(database: DatabaseProxy, asked: dict[str, Any], text: str) -> None:
-    container = make(database, default_ttl=3600)
+    container = create_container(database, default_ttl=3600)
     old = container.read()
     with refused(400, 0, text):
         database.replace_container(container, **{"partition_key": PartitionKey("/pk")} | asked)
@@ -406,7 +409,7 @@ def test_refused_replacements(database: DatabaseProxy, asked: dict[str, Any], te
 def test_vector_paths_are_fixed(
     database: DatabaseProxy, changed: dict[str, Any], text: str
 ) -> None:
-    container = make(database, **vector_container({}, {}))
+    container = create_container(database, **vector_container({}, {}))
     old = container.read()
     with refused(400, 0, text):
         database.replace_container(container, PartitionKey("/pk"), **changed)
@@ -420,7 +423,7 @@ def test_replace_missing_container(database: DatabaseProxy) -> None:
 
 
 def test_container_etags(database: DatabaseProxy) -> None:
-    container = make(database)
+    container = create_container(database)
     with pytest.raises(CosmosAccessConditionFailedError):
         database.replace_container(container, PartitionKey("/pk"), if_match=OTHER_ETAG)
     with pytest.raises(CosmosAccessConditionFailedError):

@@ -8,8 +8,9 @@ from azure.cosmos.exceptions import (
     CosmosResourceExistsError,
 )
 
-from tests.sdk.conftest import Recorder, Reopen, refused
-from tests.sdk.python_helpers import BAD_NAME, ETAG, ids_of, make
+from tests.sdk.conftest import Recorder, Reopen
+from tests.sdk.python_helpers import BAD_NAME, ETAG, create_container, ids_of
+from tests.support.sdk import refused
 
 ODD_NAME = "!@$%^&*()-~`'_[]{}|;:,.<> ñ"
 WRONG_KEY = "d3Jvbmcga2V5IHdyb25nIGtleSB3cm9uZyBrZXkgd3Jvbmcga2V5IHdyb25nIGtleQ=="
@@ -56,7 +57,7 @@ def test_wrong_key_is_unauthorized(endpoint: str) -> None:
 
 
 def test_headers_every_answer_has(database: DatabaseProxy, exchanges: Recorder) -> None:
-    container = make(database)
+    container = create_container(database)
     container.create_item({"id": "1", "pk": "a"})
     container.read_item("1", "a")
     list(container.read_all_items())

@@ -14,8 +14,9 @@ from azure.cosmos.exceptions import (
 )
 
 from perseid.clock import MovableClock
-from tests.sdk.conftest import Recorder, Reopen, refused
-from tests.sdk.python_helpers import ETAG, GUID, OTHER_ETAG, SYSTEM, ids_of, make
+from tests.sdk.conftest import Recorder, Reopen
+from tests.sdk.python_helpers import ETAG, GUID, OTHER_ETAG, SYSTEM, create_container, ids_of
+from tests.support.sdk import refused
 
 MEGABYTE = 1024 * 1024
 
@@ -211,7 +212,9 @@ def test_largest_item(container: ContainerProxy) -> None:
 
 
 def test_unique_keys(database: DatabaseProxy) -> None:
-    container = make(database, unique_key_policy={"uniqueKeys": [{"paths": ["/a", "/b"]}]})
+    container = create_container(
+        database, unique_key_policy={"uniqueKeys": [{"paths": ["/a", "/b"]}]}
+    )
     container.create_item({"id": "1", "pk": "p", "a": 1, "b": 1})
     container.create_item({"id": "2", "pk": "p", "a": 1, "b": 2})
     container.create_item({"id": "3", "pk": "q", "a": 1, "b": 1})
@@ -234,13 +237,13 @@ def test_unique_keys(database: DatabaseProxy) -> None:
 
 @pytest.mark.parametrize("bad", [0, -2, 1.5, "10", None, 2147483648])
 def test_refused_lifetimes(database: DatabaseProxy, bad: Any) -> None:
-    container = make(database, default_ttl=-1)
+    container = create_container(database, default_ttl=-1)
     with refused(400, 0, "The input ttl"):
         container.create_item({"id": "1", "pk": "a", "ttl": bad})
 
 
 def test_expired_items_are_gone(database: DatabaseProxy, clock: MovableClock) -> None:
-    container = make(database, default_ttl=10)
+    container = create_container(database, default_ttl=10)
     container.create_item({"id": "short", "pk": "a"})
     container.create_item({"id": "long", "pk": "a", "ttl": 1000})
     container.create_item({"id": "for ever", "pk": "a", "ttl": -1})

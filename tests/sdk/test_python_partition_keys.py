@@ -8,8 +8,8 @@ import pytest
 from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
-from tests.sdk.conftest import refused
-from tests.sdk.python_helpers import QUOTED, ids_of, make, query
+from tests.sdk.python_helpers import QUOTED, create_container, ids_of, query
+from tests.support.sdk import refused
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -79,7 +79,7 @@ def test_keys_of_other_types_are_other_partitions(container: ContainerProxy) -> 
 def test_hierarchical_keys(
     database: DatabaseProxy, fields: dict[str, Any], levels: list[Any]
 ) -> None:
-    container = make(database, ["/tenant", "/user/id", "/session"])
+    container = create_container(database, ["/tenant", "/user/id", "/session"])
     container.create_item({"id": "1"} | fields)
     container.upsert_item({"id": "1", "v": 1} | fields)
     container.replace_item("1", {"id": "1", "v": 2} | fields)
@@ -95,7 +95,7 @@ def test_hierarchical_keys(
 
 @pytest.mark.parametrize("levels", [["t"], ["t", "u"], "t"])
 def test_incomplete_hierarchical_keys(database: DatabaseProxy, levels: Any) -> None:
-    container = make(database, ["/tenant", "/user", "/session"])
+    container = create_container(database, ["/tenant", "/user", "/session"])
     container.create_item({"id": "1", "tenant": "t", "user": "u", "session": "s"})
     with refused(400):
         container.read_item("1", levels)
@@ -105,13 +105,15 @@ def test_incomplete_hierarchical_keys(database: DatabaseProxy, levels: Any) -> N
 
 def test_absent_levels_do_not_match(database: DatabaseProxy) -> None:
     # The client sends null for a level that the body lacks; to the server it is undefined.
-    container = make(database, ["/tenant", "/user"])
+    container = create_container(database, ["/tenant", "/user"])
     with refused(400, 1001):
         container.create_item({"id": "1", "tenant": "t"})
 
 
 def test_key_prefixes_select_subtrees(database: DatabaseProxy) -> None:
-    container = make(database, ["/tenant", "/user", "/session"], offer_throughput=30_000)
+    container = create_container(
+        database, ["/tenant", "/user", "/session"], offer_throughput=30_000
+    )
     for number in range(24):
         container.create_item(
             {

@@ -13,7 +13,8 @@ import pytest
 from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 from azure.cosmos._execution_context import execution_dispatcher
 
-from tests.sdk.conftest import Recorder, refused
+from tests.sdk.conftest import Recorder
+from tests.support.sdk import refused
 
 COUNT = 24
 Execution: Any = execution_dispatcher._ProxyQueryExecutionContext  # without annotations

@@ -9,12 +9,13 @@ import pytest
 from azure.cosmos import ContainerProxy, DatabaseProxy
 from azure.cosmos.partition_key import NonePartitionKeyValue
 
-from tests.sdk.conftest import Recorder, Reopen, refused
-from tests.sdk.python_helpers import COMPUTED, fill, ids_of, make, query
+from tests.sdk.conftest import Recorder, Reopen
+from tests.sdk.python_helpers import COMPUTED, create_container, create_items, ids_of, query
+from tests.support.sdk import refused
 
 
 def test_read_feed_pages(container: ContainerProxy, exchanges: Recorder) -> None:
-    ids = fill(container, 25, keys=3)
+    ids = create_items(container, 25, keys=3)
     exchanges.clear()
     pages = [ids_of(page) for page in container.read_all_items(max_item_count=7).by_page()]
     assert [len(page) for page in pages] == [7, 7, 7, 4]
@@ -32,7 +33,7 @@ def test_read_feed_of_an_empty_container(container: ContainerProxy) -> None:
 def test_exact_last_page_has_no_continuation(
     container: ContainerProxy, exchanges: Recorder
 ) -> None:
-    fill(container, 10)
+    create_items(container, 10)
     exchanges.clear()
     pages = list(map(list, container.read_all_items(max_item_count=5).by_page()))
     assert [len(page) for page in pages] == [5, 5]
@@ -40,7 +41,7 @@ def test_exact_last_page_has_no_continuation(
 
 
 def test_read_feed_resumes(container: ContainerProxy, reopen: Reopen) -> None:
-    ids = fill(container, 12, keys=4)
+    ids = create_items(container, 12, keys=4)
     pager = container.read_all_items(max_item_count=5).by_page()
     first = ids_of(next(pager))
     token = pager.continuation_token  # type: ignore[attr-defined]
@@ -59,8 +60,8 @@ def test_foreign_continuations_are_refused(container: ContainerProxy) -> None:
 
 
 def test_read_items(database: DatabaseProxy) -> None:
-    container = make(database, offer_throughput=30_000)
-    fill(container, 40, keys=10)
+    container = create_container(database, offer_throughput=30_000)
+    create_items(container, 40, keys=10)
     wanted: list[Any] = [(f"{number:03}", f"k{number % 10}") for number in range(0, 40, 3)]
     found = container.read_items([*wanted, ("absent", "k1"), ("001", "k2")])
     assert ids_of(found) == [item_id for item_id, _ in wanted]
@@ -73,7 +74,7 @@ def test_read_items(database: DatabaseProxy) -> None:
 
 
 def test_read_items_keyed_by_id(database: DatabaseProxy) -> None:
-    container = make(database, "/id")
+    container = create_container(database, "/id")
     for number in range(5):
         container.create_item({"id": str(number)})
     found = container.read_items([("1", "1"), ("3", "3"), ("9", "9")])
@@ -81,7 +82,7 @@ def test_read_items_keyed_by_id(database: DatabaseProxy) -> None:
 
 
 def test_read_items_with_all_sorts_of_keys(database: DatabaseProxy) -> None:
-    container = make(database)
+    container = create_container(database)
     keys: list[Any] = ["a", 1, 2.5, True, False]
     for number, key in enumerate(keys):
         container.create_item({"id": str(number), "pk": key})
@@ -92,7 +93,7 @@ def test_read_items_with_all_sorts_of_keys(database: DatabaseProxy) -> None:
 
 
 def test_read_items_with_hierarchical_keys(database: DatabaseProxy) -> None:
-    container = make(database, ["/a", "/b"])
+    container = create_container(database, ["/a", "/b"])
     for number in range(6):
         container.create_item({"id": str(number), "a": f"a{number % 2}", "b": number})
     found = container.read_items(
@@ -112,7 +113,7 @@ def test_read_a_thousand_items(container: ContainerProxy) -> None:
 
 
 def test_query_in_one_partition(container: ContainerProxy, exchanges: Recorder) -> None:
-    fill(container, 12, keys=3)
+    create_items(container, 12, keys=3)
     found = container.query_items(
         "SELECT c.id, c.n FROM c WHERE c.n >= @least",
         parameters=[{"name": "@least", "value": 5}],
@@ -127,8 +128,8 @@ def test_query_in_one_partition(container: ContainerProxy, exchanges: Recorder) 
 
 @pytest.mark.parametrize("throughput", [400, 30_000])
 def test_query_across_partitions(database: DatabaseProxy, throughput: int) -> None:
-    container = make(database, offer_throughput=throughput)
-    ids = fill(container, 30, keys=30)
+    container = create_container(database, offer_throughput=throughput)
+    ids = create_items(container, 30, keys=30)
 
     def ask(text: str, **parameters: Any) -> list[Any]:
         given = [{"name": f"@{name}", "value": value} for name, value in parameters.items()]
@@ -159,7 +160,7 @@ def test_query_must_mean_to_cross_partitions(container: ContainerProxy) -> None:
 
 @pytest.mark.parametrize("order", ["", " ORDER BY c.n"])
 def test_query_pages_and_resumes(container: ContainerProxy, order: str) -> None:
-    fill(container, 11)
+    create_items(container, 11)
     text = f"SELECT VALUE c.n FROM c WHERE c.n != 4{order}"
 
     def pages(size: int, token: str | None = None) -> Any:
@@ -180,7 +181,7 @@ def test_query_errors(container: ContainerProxy) -> None:
 
 
 def test_computed_properties(database: DatabaseProxy) -> None:
-    container = make(database, computed_properties=COMPUTED)
+    container = create_container(database, computed_properties=COMPUTED)
     container.create_item({"id": "1", "pk": "a", "name": "ADA"})
     text = "SELECT VALUE c.lower FROM c WHERE c.lower = 'ada'"
     assert query(container, text, partition_key="a") == ["ada"]

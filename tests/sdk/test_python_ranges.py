@@ -10,7 +10,7 @@ from azure.cosmos import ThroughputProperties as Throughput
 from azure.cosmos.partition_key import NonePartitionKeyValue
 
 from tests.sdk.conftest import Recorder
-from tests.sdk.python_helpers import fill, ids_of, make, query
+from tests.sdk.python_helpers import create_container, create_items, ids_of, query
 
 
 def test_one_feed_range_covers_a_small_container(container: ContainerProxy) -> None:
@@ -35,7 +35,7 @@ def test_one_feed_range_covers_a_small_container(container: ContainerProxy) -> N
 def test_range_for_each_ten_thousand_units(
     database: DatabaseProxy, throughput: int | Throughput, count: int
 ) -> None:
-    container = make(database, offer_throughput=throughput)
+    container = create_container(database, offer_throughput=throughput)
     assert len(list(container.read_feed_ranges())) == count
 
 
@@ -48,7 +48,7 @@ def test_items_spread_over_ranges(
     )
     ranges = list(container.read_feed_ranges())
     exchanges.clear()
-    ids = fill(container, 60, keys=60)
+    ids = create_items(container, 60, keys=60)
     created = [each for each in exchanges if each.method == "POST"]
     parts = [each.received["x-ms-documentdb-partitionkeyrangeid"] for each in created]
     assert set(parts) == {"0", "1", "2"}
@@ -68,8 +68,8 @@ def test_items_spread_over_ranges(
 
 
 def test_one_key_as_a_feed_range(database: DatabaseProxy) -> None:
-    container = make(database, offer_throughput=30_000)
-    fill(container, 30, keys=10)
+    container = create_container(database, offer_throughput=30_000)
+    create_items(container, 30, keys=10)
     for number in range(10):
         part = container.feed_range_from_partition_key(f"k{number}")
         rows = query(container, "SELECT VALUE c.n FROM c", feed_range=part)
@@ -77,8 +77,8 @@ def test_one_key_as_a_feed_range(database: DatabaseProxy) -> None:
 
 
 def test_sessions_of_several_ranges(database: DatabaseProxy, exchanges: Recorder) -> None:
-    container = make(database, offer_throughput=30_000)
-    fill(container, 30, keys=30)
+    container = create_container(database, offer_throughput=30_000)
+    create_items(container, 30, keys=30)
     list(container.read_all_items())
     sent = exchanges[-1].sent["x-ms-session-token"]
     assert sorted(each.split(":")[0] for each in sent.split(",")) == ["0", "1", "2"]

@@ -11,8 +11,9 @@ from azure.cosmos.exceptions import (
     CosmosResourceNotFoundError,
 )
 
-from tests.sdk.conftest import Recorder, Reopen, refused
-from tests.sdk.python_helpers import fill, ids_of
+from tests.sdk.conftest import Recorder, Reopen
+from tests.sdk.python_helpers import create_items, ids_of
+from tests.support.sdk import refused
 
 CALLS: dict[str, Callable[[ContainerProxy], Any]] = {
     "create": lambda c: c.create_item({"id": "new", "pk": "a", "other": "a"}),
@@ -99,7 +100,7 @@ def test_container_recreated_with_more_ranges(container: ContainerProxy, reopen:
     fresh = reopen()
     fresh.delete_container("c")
     fresh.create_container("c", PartitionKey("/pk"), offer_throughput=30_000)
-    ids = fill(stale, 30, keys=30)
+    ids = create_items(stale, 30, keys=30)
     assert sorted(ids_of(stale.read_all_items())) == ids
     for number, item_id in enumerate(ids):
         assert stale.read_item(item_id, f"k{number}")["n"] == number

@@ -9,8 +9,9 @@ import pytest
 from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy
 
-from tests.sdk.conftest import Recorder, refused
+from tests.sdk.conftest import Recorder
 from tests.sdk.python_helpers import OTHER_ETAG, ids_of
+from tests.support.sdk import refused
 
 
 def test_lsn_rises_by_one_with_each_write(container: ContainerProxy, exchanges: Recorder) -> None:

@@ -6,13 +6,14 @@ import pytest
 from azure.cosmos import CosmosClient, DatabaseProxy, PartitionKey
 from azure.cosmos import ThroughputProperties as Throughput
 
-from tests.sdk.conftest import Recorder, refused
-from tests.sdk.python_helpers import make
+from tests.sdk.conftest import Recorder
+from tests.sdk.python_helpers import create_container
+from tests.support.sdk import refused
 
 
 def test_manual_throughput(database: DatabaseProxy, exchanges: Recorder) -> None:
-    assert make(database).get_throughput().offer_throughput == 400
-    container = make(database, offer_throughput=700)
+    assert create_container(database).get_throughput().offer_throughput == 400
+    container = create_container(database, offer_throughput=700)
     found = container.get_throughput()
     assert found.offer_throughput == 700
     assert found.auto_scale_max_throughput is None
@@ -32,7 +33,7 @@ def test_manual_throughput(database: DatabaseProxy, exchanges: Recorder) -> None
 
 @pytest.mark.parametrize("percent", [None, 0, 5])
 def test_autoscale_throughput(database: DatabaseProxy, percent: int | None) -> None:
-    container = make(
+    container = create_container(
         database,
         offer_throughput=Throughput(
             auto_scale_max_throughput=4000, auto_scale_increment_percent=percent
@@ -46,7 +47,7 @@ def test_autoscale_throughput(database: DatabaseProxy, percent: int | None) -> N
 
 
 def test_replace_autoscale_throughput(database: DatabaseProxy) -> None:
-    container = make(
+    container = create_container(
         database,
         offer_throughput=Throughput(auto_scale_max_throughput=4000, auto_scale_increment_percent=5),
     )
@@ -69,9 +70,9 @@ def test_database_throughput(cosmos: CosmosClient, database: DatabaseProxy, name
     assert shared.get_throughput().offer_throughput == 500
     assert shared.replace_throughput(600).offer_throughput == 600
     assert shared.get_throughput().offer_throughput == 600
-    part = make(shared).read()["_self"]
+    part = create_container(shared).read()["_self"]
     assert part not in {offer["resource"] for offer in cosmos.client_connection.ReadOffers()}
-    assert make(shared, offer_throughput=400).get_throughput().offer_throughput == 400
+    assert create_container(shared, offer_throughput=400).get_throughput().offer_throughput == 400
     cosmos.delete_database(shared)
     scaled = cosmos.create_database(
         f"{name}-scaled", offer_throughput=Throughput(auto_scale_max_throughput=3000)
@@ -102,7 +103,7 @@ def test_refused_throughput(database: DatabaseProxy, asked: int | Throughput, te
 
 
 def test_refused_throughput_replacements(database: DatabaseProxy) -> None:
-    container = make(database)
+    container = create_container(database)
     with refused(400, 0, "Requested throughput 100 is less than required minimum throughput 400"):
         container.replace_throughput(100)
     assert container.get_throughput().offer_throughput == 400
@@ -113,7 +114,7 @@ def test_offers_go_with_their_resources(cosmos: CosmosClient, name: str) -> None
         return {offer["resource"] for offer in cosmos.client_connection.ReadOffers()}
 
     database = cosmos.create_database(name, offer_throughput=400)
-    first, second = (make(database, offer_throughput=400) for _ in range(2))
+    first, second = (create_container(database, offer_throughput=400) for _ in range(2))
     own = [each.read()["_self"] for each in (database, first, second)]
     assert set(own) <= links()
     database.delete_container(first)

@@ -10,7 +10,7 @@ from azure.cosmos import CosmosClient, PartitionKey, aio
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.sdk.conftest import refused
+from tests.support.sdk import refused
 from tests.support.servers import RunningServer, Servers
 
 LARGE = "x" * 900 * 1024  # costs more than a second's 400 RU to write

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey, aio
 
+from tests.query.filled_containers import THROUGHPUT, normalized
 from tests.query.golden import FILES, is_ordered
-from tests.query.shelves import THROUGHPUT, plain
-from tests.sdk.conftest import refused
+from tests.support.sdk import refused
 
 (TOP60,) = (golden for golden in FILES if golden.name == "top60")
 SIZES: Final = (None, 1)
@@ -22,7 +22,7 @@ GIVEN: Final = [case for case in TOP60.cases if "error" not in case]
 REFUSED: Final = [case for case in TOP60.cases if "error" in case]
 
 # Ranges and whether there are items.
-Shelves = dict[tuple[int, bool], ContainerProxy]
+Containers = dict[tuple[int, bool], ContainerProxy]
 
 
 def number_of(case: dict[str, Any]) -> str:
@@ -30,18 +30,18 @@ def number_of(case: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def home(cosmos: CosmosClient) -> Iterator[DatabaseProxy]:
-    made: DatabaseProxy = cosmos.create_database(DATABASE)
-    yield made
+def top60_database(cosmos: CosmosClient) -> Iterator[DatabaseProxy]:
+    created: DatabaseProxy = cosmos.create_database(DATABASE)
+    yield created
     cosmos.delete_database(DATABASE)
 
 
 @pytest.fixture(scope="module")
-def shelves(home: DatabaseProxy) -> Shelves:
+def containers(top60_database: DatabaseProxy) -> Containers:
     """Containers with one range and with four, filled and empty."""
-    made: Shelves = {}
+    created: Containers = {}
     for ranges, filled in itertools.product(THROUGHPUT, (True, False)):
-        container = home.create_container(
+        container = top60_database.create_container(
             f"{ranges}-{filled}",
             PartitionKey("/pk"),
             offer_throughput=int(THROUGHPUT[ranges]),
@@ -49,8 +49,8 @@ def shelves(home: DatabaseProxy) -> Shelves:
         assert len(list(container.read_feed_ranges())) == ranges
         for document in TOP60.documents if filled else ():
             container.create_item(document)
-        made[ranges, filled] = container
-    return made
+        created[ranges, filled] = container
+    return created
 
 
 def sent(case: dict[str, Any], size: int | None) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def sent_without_flag(case: dict[str, Any], size: int | None) -> dict[str, Any]:
     return arguments
 
 
-def check(case: dict[str, Any], rows: list[Any], ranges: int, filled: bool) -> None:
+def check_rows(case: dict[str, Any], rows: list[Any], ranges: int, filled: bool) -> None:
     expected = TOP60.expected(case) if filled else case.get("empty", [])
     if isinstance(expected, int):
         assert len(rows) == expected, case
         return
-    found, wanted = ([plain(row, 14) for row in each] for each in (rows, expected))
+    found, wanted = ([normalized(row, 14) for row in each] for each in (rows, expected))
     if not is_ordered(case) or (case.get("tied") and ranges > 1):
         found.sort()
         wanted.sort()
@@ -84,25 +84,25 @@ def check(case: dict[str, Any], rows: list[Any], ranges: int, filled: bool) -> N
 
 
 @pytest.mark.parametrize("case", GIVEN, ids=number_of)
-def test_given(shelves: Shelves, case: dict[str, Any]) -> None:
-    for (ranges, filled), container in shelves.items():
+def test_given(containers: Containers, case: dict[str, Any]) -> None:
+    for (ranges, filled), container in containers.items():
         for size in SIZES:
             pages = container.query_items(**sent(case, size)).by_page()
             listed = [list(page) for page in pages]
             assert size is None or all(len(page) <= size for page in listed)
-            check(case, [row for page in listed for row in page], ranges, filled)
+            check_rows(case, [row for page in listed for row in page], ranges, filled)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=number_of)
-def test_refused(shelves: Shelves, case: dict[str, Any]) -> None:
-    for container in shelves.values():
+def test_refused(containers: Containers, case: dict[str, Any]) -> None:
+    for container in containers.values():
         with refused(400, 0, case["text"]):
             list(container.query_items(**sent(case, None)))
 
 
-def test_within_a_partition(shelves: Shelves) -> None:
-    """The key given beside the query keeps it in one logical partition."""
-    for (ranges, filled), container in shelves.items():
+def test_within_a_partition(containers: Containers) -> None:
+    """The key given with the query keeps it in one logical partition."""
+    for (ranges, filled), container in containers.items():
         found: Any = container.query_items("SELECT VALUE c.id FROM c", partition_key="B")
         assert sorted(found) == (["a1", "b1"] if filled else []), ranges
 
@@ -113,13 +113,13 @@ async def opened(endpoint: str, key: str) -> AsyncIterator[aio.DatabaseProxy]:
         yield client.get_database_client(DATABASE)
 
 
-async def test_asynchronous(shelves: Shelves, endpoint: str, key: str) -> None:
+async def test_asynchronous(containers: Containers, endpoint: str, key: str) -> None:
     async with opened(endpoint, key) as database:
 
         async def drain(case: dict[str, Any], ranges: int, filled: bool, size: int | None) -> None:
             container = database.get_container_client(f"{ranges}-{filled}")
             rows = container.query_items(**sent_without_flag(case, size))
-            check(case, [row async for row in rows], ranges, filled)
+            check_rows(case, [row async for row in rows], ranges, filled)
 
         async def refuse(case: dict[str, Any], ranges: int, filled: bool) -> None:
             container = database.get_container_client(f"{ranges}-{filled}")
@@ -127,7 +127,7 @@ async def test_asynchronous(shelves: Shelves, endpoint: str, key: str) -> None:
                 async for _ in container.query_items(**sent_without_flag(case, None)):
                     pass
 
-        for place in shelves:
+        for place in containers:
             for size in SIZES:
                 await asyncio.gather(*(drain(case, *place, size) for case in GIVEN))
             await asyncio.gather(*(refuse(case, *place) for case in REFUSED))

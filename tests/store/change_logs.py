@@ -8,7 +8,7 @@ from typing import Any
 from perseid.model import Container
 from perseid.store.protocol import Stores
 from perseid.store.types import ChangeSearch, Decision, Put, Remove, Resource, Search, View
-from tests.store.rows import Run, added_container, container_resource, row
+from tests.support.rows import Run, added_container, container_resource, row
 
 NOW = 5000
 

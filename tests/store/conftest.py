@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,19 +11,13 @@ from perseid.config import Settings
 from perseid.model import Container
 from perseid.store.protocol import Stores
 from tests.store.change_logs import add
-from tests.store.rows import Run, added_container, container_resource
+from tests.support.rows import Run, added_container, container_resource
 from tests.support.stores import Place, open_store
 
 
 @pytest.fixture
-def run() -> Iterator[Run[Any]]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
 def home(place: Place) -> Settings:
-    """Where the test's store is; whoever opens it again finds what was kept."""
+    """Where the test's store is; opened again, it holds what was stored."""
     return place.lasting()
 
 
@@ -48,12 +41,12 @@ def unique_container(store: Stores, run: Run[None]) -> Container:
 
 
 @pytest.fixture
-def kept(store: Stores, run: Run[Any]) -> Container:
+def all_versions(store: Stores, run: Run[Any]) -> Container:
     """Two ranges, all versions."""
     return add(store, run, keeps=True)
 
 
 @pytest.fixture
-def plain(store: Stores, run: Run[Any]) -> Container:
+def latest_versions(store: Stores, run: Run[Any]) -> Container:
     """Two ranges, latest versions."""
     return add(store, run, 8, keeps=False)

@@ -15,7 +15,7 @@ from perseid.store.sql import choose_access, index_limits
 from perseid.store.sql.choose_access import Access
 from perseid.store.sqlite import queries as sqlite_queries
 from perseid.store.types import Decision, Put, Search, View
-from tests.store.rows import Run, row
+from tests.support.rows import Run, row
 
 PATHS = frozenset({("many",), ("few",), ("n",)})
 MANY = Comparison(("many",), NUMBER, "=", 0)
@@ -23,7 +23,7 @@ FEW = Comparison(("few",), NUMBER, "=", 0)
 ABOVE = Comparison(("n",), NUMBER, ">", 0)
 
 
-def fill(store: Stores, container: Container, run: Run[Any]) -> None:
+def insert_bodies(store: Stores, container: Container, run: Run[Any]) -> None:
     def decide(view: View) -> Decision[None]:
         bodies = [{"many": 1, "few": n // 8, "n": n} for n in range(40)]
         rows = [
@@ -67,7 +67,7 @@ def test_a_search_takes_the_access_path_that_is_described(
         monkeypatch.setattr(module, "choose_access", recorded)
     monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     monkeypatch.setattr(choose_access, "SORTED_UP_TO", 10)
-    fill(store, container, run)
+    insert_bodies(store, container, run)
     where = None if condition is None else Filter(condition, (1,))
     search = Search(
         where=where, indexable=PATHS, order=None if order is None else Order(order, False)

@@ -28,21 +28,22 @@ from perseid.ttl import (
     Cutoff,
     ExpirySpan,
 )
-from tests.store.rows import (
+from tests.support.rows import (
     DATABASE,
     Run,
     added_container,
-    claiming,
     container_resource,
     ids_in,
     insert,
     key,
+    purge_cleared_partitions,
+    reserving,
 )
 
 A, B = b"\x08a\xff", b"\x08b\xff"
 RESOURCE = container_resource(7, unique=True)
 KEEPING = RESOURCE._replace(state=RESOURCE.state | {"keeps_versions": True})
-DEAD = Cutoff(150, 150)  # what was written at 100
+EXPIRED = Cutoff(150, 150)  # what was written at 100
 COUNTS = pytest.mark.parametrize("count", [1, 1100])  # large ones may be removed later
 
 
@@ -52,23 +53,17 @@ def container(store: Stores, run: Run[Any]) -> Container:
 
 
 @pytest.fixture
-def kept(store: Stores, run: Run[Any]) -> Container:
+def all_versions(store: Stores, run: Run[Any]) -> Container:
     """With a log of all versions."""
-    run(store.metadata.change([PutResource(KEEPING)]))
-    return build_container(KEEPING, DATABASE)
+    return added_container(store, run, KEEPING)
 
 
-async def fill(
+async def insert_numbered(
     store: Stores, container: Container, count: int, name: str = "", **rest: Any
 ) -> None:
     for first in range(0, count, 200):
         ids = [f"{name}{number:05}" for number in range(first, min(first + 200, count))]
         await insert(store, container, *ids, **rest)
-
-
-async def reap_all(store: Stores) -> None:
-    while await store.expiry.purge_cleared(100):
-        pass
 
 
 async def log(store: Stores, container: Container, after: int = 0) -> list[LoggedChange]:
@@ -81,7 +76,7 @@ async def log(store: Stores, container: Container, after: int = 0) -> list[Logge
 def test_a_cleared_partition_is_empty(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
-    run(fill(store, container, count))
+    run(insert_numbered(store, container, count))
     run(insert(store, container, "k", pk=B))
     before = run(store.items.lsns(container))[0]
     cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
@@ -102,7 +97,7 @@ def test_a_cleared_partition_is_empty(
         )
         assert run(store.expiry.purge(PurgeRequest(container, 0, Cutoff(99, 99), 10))).items == []
         assert run(store.items.lsns(container))[0] == cleared.lsn
-        run(reap_all(store))
+        run(purge_cleared_partitions(store))
 
 
 def test_nothing_to_clear(store: Stores, container: Container, run: Run[Any]) -> None:
@@ -115,38 +110,38 @@ def test_nothing_to_clear(store: Stores, container: Container, run: Run[Any]) ->
 def test_ids_and_entries_are_free_at_once(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
-    run(store.items.write(container, 0, [], claiming("x", b"held")))
-    run(fill(store, container, count))
+    run(store.items.write(container, 0, [], reserving("x", b"held")))
+    run(insert_numbered(store, container, count))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(store.items.write(container, 0, [], claiming("x", b"held")))
+    run(store.items.write(container, 0, [], reserving("x", b"held")))
     run(insert(store, container, "00000"))
-    run(reap_all(store))
+    run(purge_cleared_partitions(store))
     assert run(ids_in(store, container)) == ["x", "00000"]
     assert run(store.items.usage(container, 0, NOTHING_EXPIRED)).items == 2
 
 
 @COUNTS
-def test_the_dead_are_swept_along(
+def test_expired_items_are_purged_together_with_them(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
-    """T-092, T-184: they cost nothing, and count as removed for being dead."""
-    run(fill(store, container, count, ts=100))
+    """T-092, T-184: they cost nothing, and count as purged."""
+    run(insert_numbered(store, container, count, ts=100))
     run(insert(store, container, "alive", ts=200))
-    cleared = run(store.items.clear_partition(container, 0, A, DEAD))
+    cleared = run(store.items.clear_partition(container, 0, A, EXPIRED))
     assert sum(items for _, items, _ in cleared.live) == 1
     # Expired items are never uncounted: at once, and also while they wait for their removal.
     for _ in range(2):
-        for cutoff in (NOTHING_EXPIRED, DEAD):
+        for cutoff in (NOTHING_EXPIRED, EXPIRED):
             used = run(store.items.usage(container, 0, cutoff))
             assert used == (0, 0, 0, 0, count, count * 23, 0)
-        run(reap_all(store))
+        run(purge_cleared_partitions(store))
 
 
 @COUNTS
 def test_what_is_cleared_weighs_nothing(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
-    run(fill(store, container, count))
+    run(insert_numbered(store, container, count))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     (new,) = run(insert(store, container, "n"))
 
@@ -159,10 +154,10 @@ def test_what_is_cleared_weighs_nothing(
 
 
 def test_a_container_that_is_gone(store: Stores, container: Container, run: Run[Any]) -> None:
-    run(fill(store, container, 20))
+    run(insert_numbered(store, container, 20))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(store.metadata.change([RemoveResource(RESOURCE)]))
-    run(reap_all(store))
+    run(purge_cleared_partitions(store))
     with pytest.raises(OwnerNotFound):
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     with pytest.raises(OwnerNotFound):
@@ -172,43 +167,43 @@ def test_a_container_that_is_gone(store: Stores, container: Container, run: Run[
 
 
 @COUNTS
-def test_each_clearing_tells_its_own_dead(
+def test_each_clearing_counts_its_own_expired_items(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
     """Who was alive when a client removed it has not expired, whatever is cleared later."""
-    run(fill(store, container, count, ts=100))
+    run(insert_numbered(store, container, count, ts=100))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(fill(store, container, count, "x", ts=100))
+    run(insert_numbered(store, container, count, "x", ts=100))
     run(insert(store, container, "alive", ts=200))
-    cleared = run(store.items.clear_partition(container, 0, A, DEAD))
+    cleared = run(store.items.clear_partition(container, 0, A, EXPIRED))
     assert sum(items for _, items, _ in cleared.live) == 1
-    run(fill(store, container, count, "y", ts=100))
+    run(insert_numbered(store, container, count, "y", ts=100))
     assert run(store.items.usage(container, 0, NOTHING_EXPIRED)).items == count
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(insert(store, container, "00000", "x00000", "y00000"))
     for _ in range(2):
         used = run(store.items.usage(container, 0, NOTHING_EXPIRED))
         assert (used.items, used.purged_items) == (3, count)
-        run(reap_all(store))
+        run(purge_cleared_partitions(store))
     assert run(ids_in(store, container)) == ["00000", "x00000", "y00000"]
 
 
 @COUNTS
-def test_those_whom_the_policy_before_would_have_spared(
+def test_items_that_are_live_under_the_previous_policy(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
     """T-305: they are counted, for an undo that comes too late for them."""
-    run(fill(store, container, count, ts=100))
+    run(insert_numbered(store, container, count, ts=100))
     run(insert(store, container, "older", ts=50))
     run(insert(store, container, "own", ts=100, ttl=20))
     run(insert(store, container, "alive", ts=200))
-    run(store.items.clear_partition(container, 0, A, DEAD, Cutoff(50, 120)))
+    run(store.items.clear_partition(container, 0, A, EXPIRED, Cutoff(50, 120)))
     for _ in range(2):
         used = run(store.items.usage(container, 0, NOTHING_EXPIRED))
         assert (used.purged_items, used.expired_by_change) == (count + 2, count)
         run(insert(store, container, "00000"))  # in the place of a hidden one, the first time
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED, NOTHING_EXPIRED))
-        run(reap_all(store))
+        run(purge_cleared_partitions(store))
 
 
 # In the log
@@ -216,51 +211,51 @@ def test_those_whom_the_policy_before_would_have_spared(
 
 @COUNTS
 def test_a_clearing_is_logged_at_once(
-    store: Stores, kept: Container, run: Run[Any], count: int
+    store: Stores, all_versions: Container, run: Run[Any], count: int
 ) -> None:
     """T-185: before whatever is written under the same key later."""
-    run(fill(store, kept, count, ts=200))
-    run(insert(store, kept, "dead", ts=100))
-    run(insert(store, kept, "k", pk=B))
-    before = run(store.items.lsns(kept))[0]
-    cleared = run(store.items.clear_partition(kept, 0, A, DEAD))
-    changes = run(log(store, kept, before))
+    run(insert_numbered(store, all_versions, count, ts=200))
+    run(insert(store, all_versions, "expired", ts=100))
+    run(insert(store, all_versions, "k", pk=B))
+    before = run(store.items.lsns(all_versions))[0]
+    cleared = run(store.items.clear_partition(all_versions, 0, A, EXPIRED))
+    changes = run(log(store, all_versions, before))
     assert [(change.id, change.kind) for change in changes] == [
         *((f"{number:05}", "delete") for number in range(count)),
-        ("dead", "expire"),
+        ("expired", "expire"),
     ]
     assert [change.body is None for change in changes] == [False] * count + [True]
     assert len({change.ts for change in changes}) == 1
     # As many transactions as it takes for each to fit on a page.
     steps = [before + 1 + at // MAX_LOGGED_REMOVALS for at in range(count + 1)]
     assert [change.lsn for change in changes] == steps
-    assert run(store.items.lsns(kept))[0] == cleared.lsn == steps[-1]
-    run(insert(store, kept, "00000"))
-    run(reap_all(store))
-    later = run(log(store, kept, cleared.lsn))
+    assert run(store.items.lsns(all_versions))[0] == cleared.lsn == steps[-1]
+    run(insert(store, all_versions, "00000"))
+    run(purge_cleared_partitions(store))
+    later = run(log(store, all_versions, cleared.lsn))
     assert [(change.lsn, change.id, change.kind) for change in later] == [
         (cleared.lsn + 1, "00000", "create")
     ]
-    assert run(store.items.lsns(kept))[0] == cleared.lsn + 1
+    assert run(store.items.lsns(all_versions))[0] == cleared.lsn + 1
 
 
 @COUNTS
 def test_clearings_are_logged_one_after_the_other(
-    store: Stores, kept: Container, run: Run[Any], count: int
+    store: Stores, all_versions: Container, run: Run[Any], count: int
 ) -> None:
-    run(fill(store, kept, count, ts=100))
-    run(store.items.clear_partition(kept, 0, A, NOTHING_EXPIRED))
-    run(fill(store, kept, count, "x", ts=100))
-    run(insert(store, kept, "00000", ts=200))
-    run(store.items.clear_partition(kept, 0, A, DEAD))
-    run(reap_all(store))
+    run(insert_numbered(store, all_versions, count, ts=100))
+    run(store.items.clear_partition(all_versions, 0, A, NOTHING_EXPIRED))
+    run(insert_numbered(store, all_versions, count, "x", ts=100))
+    run(insert(store, all_versions, "00000", ts=200))
+    run(store.items.clear_partition(all_versions, 0, A, EXPIRED))
+    run(purge_cleared_partitions(store))
     told: dict[str, list[str]] = {}
-    for change in run(log(store, kept)):
+    for change in run(log(store, all_versions)):
         told.setdefault(change.id, []).append(change.kind)
     expected = {f"{number:05}": ["create", "delete"] for number in range(count)}
     expected |= {f"x{number:05}": ["create", "expire"] for number in range(count)}
     assert told == expected | {"00000": ["create", "delete"] * 2}
-    assert run(store.items.usage(kept, 0, NOTHING_EXPIRED)).purged_items == count
+    assert run(store.items.usage(all_versions, 0, NOTHING_EXPIRED)).purged_items == count
 
 
 @COUNTS
@@ -268,19 +263,19 @@ def test_clearings_are_logged_one_after_the_other(
 def test_what_was_cleared_before_a_log_began_is_not_in_it(
     store: Stores, run: Run[Any], count: int, is_kept: bool
 ) -> None:
-    """Nor in one that began anew."""
+    """Nor in one that began again."""
     first = KEEPING if is_kept else RESOURCE
     run(store.metadata.change([PutResource(first)]))
     container = build_container(first, DATABASE)
-    run(fill(store, container, count))
+    run(insert_numbered(store, container, count))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    plain, kept = RESOURCE._replace(etag='"2"'), KEEPING._replace(etag='"3"')
-    run(store.metadata.change([PutResource(plain, replaces=first.etag)]))
-    run(store.metadata.change([PutResource(kept, replaces=plain.etag)]))
-    container = build_container(kept, DATABASE)
+    without_log, with_log = RESOURCE._replace(etag='"2"'), KEEPING._replace(etag='"3"')
+    run(store.metadata.change([PutResource(without_log, replaces=first.etag)]))
+    run(store.metadata.change([PutResource(with_log, replaces=without_log.etag)]))
+    container = build_container(with_log, DATABASE)
     began = run(store.items.lsns(container))[0]
     run(insert(store, container, "00000"))
-    run(reap_all(store))
+    run(purge_cleared_partitions(store))
     assert [(change.id, change.kind) for change in run(log(store, container, began))] == [
         ("00000", "create")
     ]

@@ -37,9 +37,9 @@ from perseid.store.sql import candidates, index_limits
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import Decision, GroupCount, Put, PutResource, Search, SearchPage, View
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
-from tests.store.rows import DATABASE, container_resource
 from tests.store.test_predicates import documents, parameters, predicates, without_nul
 from tests.support.postgres import server
+from tests.support.rows import DATABASE, container_resource
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -109,7 +109,7 @@ class Pair:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     dsn = server().fresh_dsn()
     with asyncio.Runner() as runner:
-        pool = runner.run(connect(dsn, "off"))
+        pool = runner.run(connect(dsn, "off", "0123456789abcdef"))
         sqlite = open_stores(tmp_path_factory.mktemp("pair") / "store.sqlite3", durability="off")
         found = Pair(runner.run, pool, sqlite)
         yield found
@@ -276,7 +276,7 @@ def filtered(predicate: str, **more: Any) -> Search:
 
 @pytest.fixture(scope="module")
 def many(pair: Pair) -> Container:
-    """A container of many items, beside others."""
+    """A container of many items, next to others."""
     rows = [
         row_of(
             place,
@@ -519,7 +519,7 @@ def test_an_index_that_fails_leaves_nothing_behind(
 
 
 def test_half_an_index_is_made_again(pair: Pair) -> None:
-    """As a front end leaves it that dies while it builds."""
+    """As a front end leaves it that exits while it builds."""
     container = pair.fill([row_of(place, {"n": place}) for place in range(600)])
     search = filtered("c.n = 5")
 
@@ -541,7 +541,7 @@ def test_half_an_index_is_made_again(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("way", ["scan", "walk", "combine"])
-def test_a_query_nobody_waits_for_ends_on_the_server(pair: Pair, many: Container, way: str) -> None:
+def test_an_abandoned_query_ends_on_the_server(pair: Pair, many: Container, way: str) -> None:
     async def ask() -> Any:
         match way:
             case "walk":

@@ -156,15 +156,15 @@ def in_postgres() -> Iterator[Holds]:
     with psycopg.connect(dsn, autocommit=True) as db:
 
         def select(found: Sequence[str], wanted: Filter) -> list[Any]:
-            kept = storable_filter(wanted)
-            assert kept is not None
+            storable = storable_filter(wanted)
+            assert storable is not None
             documents = [normalized_json(text.encode()).decode() for text in found]
             sql = (
-                f"SELECT {postgres.condition_sql(kept.condition)}"
+                f"SELECT {postgres.condition_sql(storable.condition)}"
                 " FROM unnest(%(documents)s::text[]) WITH ORDINALITY AS given (text, number),"
                 " LATERAL (SELECT text::jsonb AS doc) AS item ORDER BY number"
             )
-            values = postgres.bindings(kept) | {"documents": documents}
+            values = postgres.bindings(storable) | {"documents": documents}
             return [holds for (holds,) in db.execute(sql, values, prepare=False)]
 
         yield select

@@ -1,4 +1,4 @@
-"""Scans leap over long runs of dead items (T-316), and miss nobody who lives."""
+"""Scans skip long runs of expired items (T-316), and miss no live item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.only_on("sqlite", reason="leaps in its scans")
 TABLE = 7
 
 
-class Kept(NamedTuple):
+class DatedItem(NamedTuple):
     part: int
     ts: int
     ttl: int | None
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
 
 @pytest.fixture
 def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
-    """A container's tables, and a scan that loses patience after a handful of rows."""
+    """A container's tables, and a scan that reaches its limit after a handful of rows."""
     monkeypatch.setattr(scans, "_STEPS_WITHOUT_ROW", 60)
     connection = apsw.Connection(":memory:")
     schema.migrate(connection)
@@ -37,19 +37,20 @@ def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-def fill(db: apsw.Connection, kept: list[Kept]) -> list[tuple[int, Kept]]:
+def store_items(db: apsw.Connection, items: list[DatedItem]) -> list[tuple[int, DatedItem]]:
     """Stores the items, numbered in the order given within their ranges."""
     db.execute(f"DELETE FROM items_{TABLE}")
-    stored = sorted((item_number(each.part, lsn, 0), each) for lsn, each in enumerate(kept, 1))
+    stored = sorted((item_number(each.part, lsn, 0), each) for lsn, each in enumerate(items, 1))
     db.executemany(
-        f"INSERT INTO items_{TABLE} VALUES (?, x'00', ?, x'00', ?, ?, 1, '', 2, 1, jsonb('{{}}'))",
+        f"INSERT INTO items_{TABLE} VALUES"
+        " (?, x'00', ?, x'00', ?, ?, 1, '', 2, 1, jsonb('{}'), NULL)",
         [(number, str(number), each.ts, each.ttl) for number, each in stored],
     )
     return stored
 
 
 ITEMS = st.builds(
-    Kept,
+    DatedItem,
     st.integers(0, 2),
     st.integers(0, 40),
     st.one_of(st.none(), st.just(-1), st.integers(1, 20)),
@@ -63,9 +64,9 @@ RUNS = st.lists(st.tuples(ITEMS, st.sampled_from([1, 1, 3, 80])), max_size=12)
 @given(
     RUNS, st.integers(-1, 40), st.integers(-1, 60), st.integers(1, 7), st.sampled_from([None, 0, 1])
 )
-def test_a_scan_finds_the_living_and_only_them(
+def test_a_scan_finds_live_items_and_no_others(
     db: apsw.Connection,
-    runs: list[tuple[Kept, int]],
+    runs: list[tuple[DatedItem, int]],
     inherited: int,
     own: int,
     limit: int,
@@ -73,7 +74,7 @@ def test_a_scan_finds_the_living_and_only_them(
 ) -> None:
     """T-316: page by page, with runs of equal items long enough to make it leap."""
     cutoff = Cutoff(inherited, own)
-    stored = fill(db, [kept for kept, times in runs for _ in range(times)])
+    stored = store_items(db, [item for item, times in runs for _ in range(times)])
     expected = [
         number
         for number, each in stored
@@ -91,11 +92,11 @@ def test_a_scan_finds_the_living_and_only_them(
     assert found == expected
 
 
-def test_the_dead_before_the_living_are_not_stepped_through(db: apsw.Connection) -> None:
-    """T-316: many dead cost hardly more than few, counted in steps of SQLite's machine."""
+def test_expired_items_before_live_items_are_not_stepped_through(db: apsw.Connection) -> None:
+    """T-316: many expired items cost hardly more than few, counted in steps of SQLite's machine."""
 
-    def steps(dead: int) -> int:
-        fill(db, [Kept(0, 1, None)] * dead + [Kept(0, 100, None)] * 20)
+    def steps(expired: int) -> int:
+        store_items(db, [DatedItem(0, 1, None)] * expired + [DatedItem(0, 100, None)] * 20)
         noted: list[int] = []
         db.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import apsw
@@ -13,6 +14,7 @@ from perseid.conditions import Comparison, Filter, Order
 from perseid.model import item_number
 from perseid.query.values import UNDEFINED, sort_key
 from perseid.store.sqlite import schema, searches
+from perseid.store.sqlite.disk_reserve import DiskReserve
 from perseid.store.sqlite.indexes import PropertyIndexes
 from perseid.store.types import Search, SearchPage
 
@@ -30,7 +32,8 @@ def db() -> Iterator[apsw.Connection]:
     schema.migrate(connection)
     schema.create_items(connection, TABLE, 1)
     connection.executemany(
-        f"INSERT INTO items_{TABLE} VALUES (?, x'00', ?, x'00', 1, NULL, 1, '', 2, 1, jsonb(?))",
+        f"INSERT INTO items_{TABLE} VALUES"
+        " (?, x'00', ?, x'00', 1, NULL, 1, '', 2, 1, jsonb(?), NULL)",
         [(number, str(number), orjson.dumps(body).decode()) for number, body in bodies().items()],
     )
     yield connection
@@ -52,7 +55,7 @@ def test_a_page_of_an_order_costs_what_it_holds(
     db: apsw.Connection, is_descending: bool, where: Filter | None
 ) -> None:
     no_writer: Any = None
-    indexes = PropertyIndexes(db, no_writer, {})
+    indexes = PropertyIndexes(db, no_writer, {}, DiskReserve(Path("db"), 0))
     indexes._create(TABLE, PATH)()
     index = indexes.find(TABLE, PATH)
     assert index is not None
@@ -69,8 +72,8 @@ def test_a_page_of_an_order_costs_what_it_holds(
         page = searches.ordered_search(db, TABLE, search, order, index)
         found += [row.number for row in page.rows]
     db.trace_v2(0)
-    kept = [each for each in bodies().items() if where is None or each[1]["n"] == 1]
-    kept.sort(key=lambda each: (sort_key(each[1].get("v", UNDEFINED)), each[0]))
-    expected = [number for number, _ in kept]
+    matching = [each for each in bodies().items() if where is None or each[1]["n"] == 1]
+    matching.sort(key=lambda each: (sort_key(each[1].get("v", UNDEFINED)), each[0]))
+    expected = [number for number, _ in matching]
     assert found == (expected[::-1] if is_descending else expected)
     assert set(sorts) == {0}

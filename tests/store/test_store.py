@@ -23,14 +23,14 @@ from perseid.store.types import (
     View,
 )
 from perseid.ttl import NOTHING_EXPIRED, Cutoff
-from tests.store.rows import (
+from tests.support.rows import (
     DATABASE,
     Run,
-    claiming,
     container_resource,
     ids_in,
     insert,
     key,
+    reserving,
     resource,
     row,
     scanned,
@@ -134,11 +134,11 @@ def test_a_claim_is_asked_for_twice(
 ) -> None:
     """First without holders, then with the holder of each entry claimed."""
     seen: list[dict[bytes, Row | None]] = []
-    first = run(store.items.write(unique_container, 0, [], claiming("1", b"x", b"y", seen=seen)))
+    first = run(store.items.write(unique_container, 0, [], reserving("1", b"x", b"y", seen=seen)))
     assert seen == [{}, {b"x": None, b"y": None}]
     seen.clear()
     with pytest.raises(Conflict):
-        run(store.items.write(unique_container, 0, [], claiming("2", b"z", b"y", seen=seen)))
+        run(store.items.write(unique_container, 0, [], reserving("2", b"z", b"y", seen=seen)))
     assert seen == [{}, {b"z": None, b"y": first}]
 
 
@@ -146,7 +146,7 @@ def test_a_decision_without_claims_is_asked_once(
     store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     seen: list[dict[bytes, Row | None]] = []
-    run(store.items.write(unique_container, 0, [], claiming("1", seen=seen)))
+    run(store.items.write(unique_container, 0, [], reserving("1", seen=seen)))
     assert seen == [{}]
 
 
@@ -169,7 +169,7 @@ def test_a_refusal_learns_who_holds_what_it_relies_on(
     store: Stores, unique_container: Container, run: Run[Any], is_heavy: bool
 ) -> None:
     """It writes nothing, and is asked again all the same; in the thread it is as on the loop."""
-    holder = run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
+    holder = run(store.items.write(unique_container, 0, [], reserving("1", b"x")))
     seen: list[dict[bytes, Row | None]] = []
 
     def decide(view: View) -> Decision[str]:
@@ -201,15 +201,15 @@ def test_changes_of_one_item_are_applied_in_order(
     assert run(scanned(store, unique_container, Search())) == [left]
     assert run(store.items.lsns(unique_container))[0] == left.lsn
     with pytest.raises(Conflict):
-        run(store.items.write(unique_container, 0, [], claiming("3", b"x")))
-    run(store.items.write(unique_container, 0, [], claiming("3", b"y")))
+        run(store.items.write(unique_container, 0, [], reserving("3", b"x")))
+    run(store.items.write(unique_container, 0, [], reserving("3", b"y")))
 
 
 def test_entries_are_freed_by_replace_and_remove(
     store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
     def claim(item_id: str, *entries: bytes) -> Row:
-        made: Row = run(store.items.write(unique_container, 0, [], claiming(item_id, *entries)))
+        made: Row = run(store.items.write(unique_container, 0, [], reserving(item_id, *entries)))
         return made
 
     first = claim("1", b"x", b"y")
@@ -225,10 +225,10 @@ def test_entries_are_freed_by_replace_and_remove(
     claim("3", b"x", b"y", b"z")
 
 
-def test_a_dead_holder_leaves_in_the_same_transaction(
+def test_an_expired_owner_is_removed_in_the_same_transaction(
     store: Stores, unique_container: Container, run: Run[Any]
 ) -> None:
-    dead: Row = run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
+    expired: Row = run(store.items.write(unique_container, 0, [], reserving("1", b"x")))
 
     def decide(view: View) -> Decision[Row]:
         made = row(view.lsn, "2", position=1)
@@ -238,12 +238,12 @@ def test_a_dead_holder_leaves_in_the_same_transaction(
 
     heir = run(store.items.write(unique_container, 0, [], decide))
     assert run(scanned(store, unique_container, Search())) == [heir]
-    assert run(store.items.read_number(unique_container, dead.number)) is None
+    assert run(store.items.read_number(unique_container, expired.number)) is None
 
 
 def test_two_holders_cannot_be(store: Stores, unique_container: Container, run: Run[Any]) -> None:
     """Even a decision that does not look is stopped, and undone as a whole."""
-    run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
+    run(store.items.write(unique_container, 0, [], reserving("1", b"x")))
     with pytest.raises(ServiceUnavailable):
         run(
             store.items.write(
@@ -263,10 +263,10 @@ def test_claims_of_a_failed_job_are_free(
         puts = [Put(row(view.lsn, "2"), None, (b"y",)), Put(row(view.lsn, "1", position=1))]
         return Decision(puts, None)
 
-    run(store.items.write(unique_container, 0, [], claiming("1", b"x")))
+    run(store.items.write(unique_container, 0, [], reserving("1", b"x")))
     with pytest.raises(ServiceUnavailable):
         run(store.items.write(unique_container, 0, [], clash))
-    run(store.items.write(unique_container, 0, [], claiming("3", b"y")))
+    run(store.items.write(unique_container, 0, [], reserving("3", b"y")))
 
 
 # Scans ------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_scan(
 def test_scan_stops_before_too_many_bytes(
     store: Stores, container: Container, run: Run[Any], max_bytes: int, count: int
 ) -> None:
-    """But never with nothing, or nobody would get past a large item."""
+    """But never with nothing, or no reader would get past a large item."""
     body = b'{"v":"' + b"x" * 92 + b'"}'
     for number in range(5):
         run(insert(store, container, str(number), body=body))
@@ -360,7 +360,7 @@ def test_scans_run_side_by_side(store: Stores, filled: Container, run: Run[Any])
 
 
 @pytest.mark.parametrize(
-    ("part", "cutoff", "living", "dead"),
+    ("part", "cutoff", "living", "expired"),
     [
         (0, NOTHING_EXPIRED, 6, 0),
         (1, NOTHING_EXPIRED, 4, 0),
@@ -377,10 +377,10 @@ def test_usage(
     part: int,
     cutoff: Cutoff,
     living: int,
-    dead: int,
+    expired: int,
 ) -> None:
     size = len(row(1, "a0").body)
-    expected = StorageUsage(living, living * size, dead, dead * size)
+    expected = StorageUsage(living, living * size, expired, expired * size)
     assert run(store.items.usage(filled, part, cutoff)) == expected
 
 
@@ -513,7 +513,7 @@ def test_everything_survives_reopening(home: Settings, run: Run[Any]) -> None:
     run(store.values.put("a", "1"))
     run(store.metadata.next_number("x"))
     rows = [
-        run(store.items.write(container, 0, [], claiming(each, each.encode()))) for each in "123"
+        run(store.items.write(container, 0, [], reserving(each, each.encode()))) for each in "123"
     ]
     before = run(store.metadata.resources())
     run(store.close())
@@ -525,7 +525,7 @@ def test_everything_survives_reopening(home: Settings, run: Run[Any]) -> None:
     assert run(store.items.lsns(container)) == (3, 0)
     assert run(scanned(store, container, Search())) == rows
     with pytest.raises(Conflict):
-        run(store.items.write(container, 0, [], claiming("4", b"1")))
+        run(store.items.write(container, 0, [], reserving("4", b"1")))
     (fourth,) = run(insert(store, container, "4"))
     assert fourth.lsn == 4
     run(store.close())

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from perseid.commands.cli import main
 
-Run = Callable[..., Result]
+Cli = Callable[..., Result]
 
 
 def invoke(endpoint: str, *arguments: str, key: str | None = None, given: Any = None) -> Result:
@@ -20,15 +20,21 @@ def invoke(endpoint: str, *arguments: str, key: str | None = None, given: Any = 
     return CliRunner().invoke(main, arguments, env=environment, input=given)
 
 
-def shown(result: Result) -> str:
+def printed(result: Result) -> str:
     """What a successful command printed."""
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
 
 
+def printed_without_warnings(result: Result) -> str:
+    """What a successful command printed, with nothing on standard error."""
+    assert result.stderr == ""
+    return printed(result)
+
+
 def decoded(result: Result) -> Any:
     """What a successful command printed with --json."""
-    return json.loads(shown(result))
+    return json.loads(printed(result))
 
 
 def all_commands(

@@ -45,7 +45,7 @@ def codes(reply: Reply) -> list[int]:
     return [entry["statusCode"] for entry in reply.json]
 
 
-def stored(raw: RawClient, container: str) -> dict[str, Any]:
+def stored_items(raw: RawClient, container: str) -> dict[str, Any]:
     """All items of the container by id, as they are listed."""
     reply = raw.get(f"{container}/docs", count="-1")
     return {document["id"]: document for document in reply.json["Documents"]}

@@ -29,8 +29,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 ROOT: Final = Path(__file__).parents[2]
 USER: Final = "postgres"
-# Where root works, the server runs as somebody else: it refuses to run as root.
-STAND_IN: Final = "nobody"
+# Where root works, the server runs as another user: it refuses to run as root.
+STAND_IN: Final = "nobody"  # the system's user of that name
 # Short, since the path of a socket may have a hundred characters only. What is to last is on a
 # disk, which the first may not be.
 TEMPORARY, LASTING = "/tmp", "/var/tmp"
@@ -38,7 +38,7 @@ COMMON: Final = {
     "listen_addresses": "",
     "max_connections": "300",
     "shared_buffers": "128MB",
-    "timezone": "Asia/Kathmandu",  # nobody's own; what is stored must not depend on it
+    "timezone": "Asia/Kathmandu",  # no one's own; what is stored must not depend on it
 }
 # A server that forgets everything in a power cut has no reason to wait for a disk.
 FORGETFUL: Final = {
@@ -76,7 +76,7 @@ class Postgres:
         return f"postgresql://{USER}@/{database}?host={self._folder}"
 
     def fresh_dsn(self, like: str | None = None) -> str:
-        """The address of a database of its own: empty, or a copy of one nobody is connected to."""
+        """The address of a database of its own: empty, or a copy of one without connections."""
         name = f"t{os.getpid()}_{next(self._numbers)}"
         template = "template0" if like is None else conninfo_to_dict(like)["dbname"]
         # Copying files is the fast way where nothing is synced.
@@ -84,18 +84,26 @@ class Postgres:
         return self.dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Takes a fresh database away, whoever is still connected."""
+        """Takes a fresh database away, even if there are connections."""
         name = conninfo_to_dict(dsn)["dbname"]
         self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
-    def cut(self, dsn: str) -> int:
-        """Ends every connection to the database; how many there were."""
+    def cut(self, dsn: str, *, is_final: bool = False) -> int:
+        """Ends every connection to the database, and refuses new ones if that is final; how many
+        there were."""
         name = conninfo_to_dict(dsn)["dbname"]
+        if is_final:
+            self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         return len(
             self._execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name
             )
         )
+
+    def readmit(self, dsn: str) -> None:
+        """Lets a database have connections again."""
+        name = conninfo_to_dict(dsn)["dbname"]
+        self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
     def backends(self, dsn: str) -> list[int]:
         """The processes that serve the database's connections."""
@@ -165,7 +173,7 @@ def _binaries(folder: Path) -> Path:
     if os.geteuid() == 0 and not _is_runnable(newest / "bin"):
         copy = folder / package.name / newest.name
         shutil.copytree(newest, copy, symlinks=True)
-        libraries = package.with_name(f"{package.name}.libs")  # which the programs find beside it
+        libraries = package.with_name(f"{package.name}.libs")  # which the programs find next to it
         if libraries.exists():
             shutil.copytree(libraries, folder / libraries.name, symlinks=True)
         return copy / "bin"
@@ -228,7 +236,7 @@ def _folder(parent: str) -> Iterator[Path]:
 
 
 def _keep(parent: str, options: dict[str, str]) -> None:
-    """Runs a server until nobody holds the other end of standard input."""
+    """Runs a server until the other end of standard input is closed."""
     with _folder(parent) as folder:
         binaries, data = _binaries(folder), folder / "d"
         _initialize(binaries, data)

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import perseid
@@ -25,6 +26,10 @@ def environment() -> dict[str, str]:
     source = str(Path(perseid.__file__).parents[1])
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     return os.environ | {"PYTHONPATH": path}
+
+
+class NotStarted(AssertionError):
+    """The process ended before it was ready; the text is what it wrote."""
 
 
 class ServerProcess:
@@ -47,26 +52,54 @@ class ServerProcess:
 
 
 @contextmanager
-def server_process(settings: Settings, *options: str) -> Iterator[ServerProcess]:
+def server_process(
+    settings: Settings,
+    *options: str,
+    module: str = "perseid",
+    output: Path | None = None,
+    port: int | None = None,
+) -> Iterator[ServerProcess]:
     """A process that is ready for requests; it is killed at the end of the block if it still runs.
 
-    `settings` says where the data is, `options` are further flags of `perseid serve`.
+    `settings` says where the data is, `options` are further flags of `perseid serve`. A process
+    that may write much gets a file for its output: a full pipe would stop it. `module` is run in
+    the place of `perseid`, with the same arguments.
     """
-    port = free_port()
-    command = [sys.executable, "-m", "perseid", "serve", *flags(settings), "--port", str(port)]
-    with subprocess.Popen(
-        [*command, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-    ) as child:
+    port = port or free_port()
+    command = [sys.executable, "-m", module, "serve", *flags(settings), "--port", str(port)]
+    with ExitStack() as stack:
+        written = None if output is None else stack.enter_context(output.open("wb"))
+        child = stack.enter_context(
+            subprocess.Popen(
+                [*command, *options],
+                stdout=subprocess.PIPE if written is None else written,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment(),
+            )
+        )
         try:
-            assert child.stdout is not None
-            lines = list(itertools.takewhile(lambda line: "Ctrl-C" not in line, child.stdout))
-            assert any("is ready" in line for line in lines), "".join(lines)
-            assert child.poll() is None, "".join(lines)
+            said = _first_lines(child) if output is None else _first_text(child, output)
+            if "is ready" not in said or child.poll() is not None:
+                raise NotStarted(said)
             with closing(RawClient(f"http://127.0.0.1:{port}/")) as raw:
                 yield ServerProcess(child, raw)
         finally:
             child.kill()
+
+
+def _first_lines(child: subprocess.Popen[str]) -> str:
+    """What the process writes until it is ready or has ended."""
+    assert child.stdout is not None
+    return "".join(itertools.takewhile(lambda line: "Ctrl-C" not in line, child.stdout))
+
+
+def _first_text(child: subprocess.Popen[str], output: Path) -> str:
+    """The same from a file."""
+    give_up = time.monotonic() + STOP_SECONDS
+    while True:
+        has_ended = child.poll() is not None  # before the text is read, so that none is missed
+        said = output.read_text(errors="replace")
+        if "Ctrl-C" in said or has_ended or time.monotonic() > give_up:
+            return said
+        time.sleep(0.005)

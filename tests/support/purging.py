@@ -28,12 +28,12 @@ from tests.support.builders import PARTITION_KEY
 from tests.support.processes import ServerProcess, server_process
 from tests.support.raw import RawClient
 
-PATIENCE = 60.0  # seconds until a test gives up waiting: a machine may be busy
+TIME_LIMIT = 60.0  # seconds until a test gives up waiting: a machine may be busy
 BATCH = 250
 
 
 # Setting the stage
-class Kept(NamedTuple):
+class DatedItem(NamedTuple):
     """An item to be put on disk as if it had been written at `ts`."""
 
     id: str
@@ -52,12 +52,12 @@ async def container_at(
         yield account, await containers.create(account, "d", body, None, clock.now())
 
 
-async def stock(account: Account, container: Container, kept: Sequence[Kept]) -> None:
+async def store_items(account: Account, container: Container, kept: Sequence[DatedItem]) -> None:
     """Stores items in the logical partition `p`, many in a transaction, each with its own time."""
     pk = partition.canonical(("p",))
     epk = bytes.fromhex(partition.effective_of(pk, container.key))
 
-    def put(item: Kept, lsn: int, place: int) -> Put:
+    def put(item: DatedItem, lsn: int, place: int) -> Put:
         value: dict[str, Any] = {"id": item.id, "pk": "p", "mark": item.id}
         if item.ttl is not None:
             value["ttl"] = item.ttl
@@ -92,7 +92,7 @@ def until(is_done: Callable[[], bool]) -> float:
     """Asks until the answer is yes; how long that took."""
     started = time.monotonic()
     while not is_done():
-        assert time.monotonic() - started < PATIENCE, "waited too long"
+        assert time.monotonic() - started < TIME_LIMIT, "waited too long"
     return time.monotonic() - started
 
 
@@ -104,7 +104,7 @@ def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
 
 
 async def on_disk(account: Account, container: Container) -> int:
-    """Items, dead or alive."""
+    """Items, expired or not."""
     cutoff = account.cutoff(container, account.clock.now())
     usage = await account.stores.items.usage(container, 0, cutoff)
     return usage.items + usage.expired_items
@@ -114,7 +114,7 @@ async def on_disk(account: Account, container: Container) -> int:
 def noted_steps(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[tuple[str, list[PurgedItem]]]]:
-    """The looks for dead items while the block runs: in which container, and who was removed."""
+    """The purge steps while the block runs: in which container, and what was purged."""
     steps: list[tuple[str, list[PurgedItem]]] = []
     purge = account.stores.expiry.purge
 
@@ -128,7 +128,7 @@ def noted_steps(
         yield steps
 
 
-async def set_default(account: Account, default_ttl: int | None) -> Container:
+async def set_default_ttl(account: Account, default_ttl: int | None) -> Container:
     body = {**account.catalog.container("d", "c").properties, "defaultTtl": default_ttl}
     now = account.clock.now()
     return await containers.replace(account, "d", "c", body, if_match=None, now=now)

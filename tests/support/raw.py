@@ -64,12 +64,12 @@ def signature(method: str, path: str) -> dict[str, str]:
 class RawClient:
     """One keep-alive connection to a server."""
 
-    def __init__(self, endpoint: str, key: str = EMULATOR_KEY) -> None:
+    def __init__(self, endpoint: str, key: str = EMULATOR_KEY, timeout: float = 30) -> None:
         self.endpoint = endpoint
         self.key = key
         target = urlsplit(endpoint)
         assert target.hostname
-        self._connection = http.client.HTTPConnection(target.hostname, target.port, timeout=30)
+        self._connection = http.client.HTTPConnection(target.hostname, target.port, timeout=timeout)
 
     def close(self) -> None:
         self._connection.close()
@@ -146,6 +146,10 @@ class RawClient:
             "x-ms-cosmos-batch-continue-on-error": str(not atomic),
         }
         return self.request("POST", f"{path}/docs", operations, sent | _named(headers))
+
+    def clear_partition(self, path: str, pk: str, **headers: str) -> Reply:
+        """Deletes all items of a container that have this partition key."""
+        return self.post(f"{path}/operations/partitionkeydelete", None, pk=pk, **headers)
 
     def delete(self, path: str, **headers: str) -> Reply:
         return self.request("DELETE", path, headers=_named(headers))

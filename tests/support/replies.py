@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
 from tests.support.raw import Reply
+
+# What the server adds to an item, in its order.
+SYSTEM: Final = ("_rid", "_self", "_etag", "_attachments", "_ts")
+
+
+def without_system(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item without what the server adds to it."""
+    return {name: value for name, value in item.items() if name not in SYSTEM}
 
 
 def outcome(reply: Reply) -> tuple[int, int, str]:
@@ -12,7 +24,9 @@ def outcome(reply: Reply) -> tuple[int, int, str]:
 
 def charge(reply: Reply) -> float:
     """The request units of a request."""
-    return float(reply.headers["x-ms-request-charge"])
+    text = reply.headers["x-ms-request-charge"]
+    assert re.fullmatch(r"\d+(\.\d{1,2})?", text), text
+    return float(text)
 
 
 def assert_bad_request(reply: Reply) -> None:

@@ -47,8 +47,22 @@ class PlainSocket:
         """Tells the server that no more data follows."""
         self._socket.shutdown(socket.SHUT_WR)
 
-    def has_reply(self) -> bool:
-        return bool(select.select([self._socket], [], [], 0)[0])
+    def has_reply(self, within: float = 0) -> bool:
+        return bool(select.select([self._socket], [], [], within)[0])
+
+    @property
+    def address(self) -> str:
+        """How the server names this client, on IPv4."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
+    def send_segments_immediately(self) -> None:
+        """Each `send` becomes a segment of its own, however short it is."""
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def limit_receive_buffer(self) -> None:
+        """Lets the operating system take a few kilobytes that the test does not read."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
     def reply(self, method: str = "GET") -> Reply | None:
         """The next response, or None if the connection was closed instead."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ NOT_FOUND: Final = (
     "Entity with the specified id does not exist in the system. "
     "More info: https://aka.ms/cosmosdb-tsg-not-found"
 )
+MaybePurge = Callable[["TtlContainer"], None]  # of the fixture `maybe_purge` of tests/ttl
 
 
 def drain(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
@@ -26,8 +28,8 @@ def drain(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """A container under test; items have the key `p` unless told otherwise."""
+class TtlContainer:
+    """A container under test; items have the key `p` by default."""
 
     raw: RawClient
     clock: MovableClock
@@ -85,6 +87,9 @@ class Shelf:
     def delete(self, id_: str, pk: str = "p", **headers: str) -> Reply:
         return self.raw.delete(f"{self.path}/docs/{id_}", pk=json.dumps([pk]), **headers)
 
+    def clear_partition(self, pk: str = "p") -> Reply:
+        return self.raw.clear_partition(self.path, json.dumps([pk]))
+
     def query(self, text: str, parameters: Any = (), **headers: str) -> list[Any]:
         """The first page of a query, which must succeed."""
         reply = self.raw.query(f"{self.path}/docs", text, parameters, **headers)
@@ -121,7 +126,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Shelves:
+class TtlContainers:
     """Makes containers in one database."""
 
     raw: RawClient
@@ -133,11 +138,11 @@ class Shelves:
         """The whole second the clock shows."""
         return int(self.clock.now())
 
-    def make(self, default_ttl: object = ABSENT, name: str = "c", **rest: Any) -> Shelf:
+    def make(self, default_ttl: object = ABSENT, name: str = "c", **rest: Any) -> TtlContainer:
         """A container with this `defaultTtl`; `rest` joins its definition."""
         reply = self.post(default_ttl, name, **rest)
         assert reply.status == 201, reply
-        return Shelf(self.raw, self.clock, f"{self.database}/colls/{name}")
+        return TtlContainer(self.raw, self.clock, f"{self.database}/colls/{name}")
 
     def post(self, default_ttl: object = ABSENT, name: str = "c", **rest: Any) -> Reply:
         """The answer to creating it, whatever it is."""

@@ -1,155 +1,143 @@
-"""Dead items, whole partitions and tokens (T-090 to T-092, T-097, T-184)."""
+"""Expired items, whole partitions and tokens (T-090 to T-092, T-097, T-184)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.raw import Reply
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
+from tests.support.change_feed import LATEST
+from tests.support.ttl_containers import (
+    ABSENT,
+    MaybePurge,
+    TtlContainer,
+    TtlContainers,
+    assert_gone,
+)
 
-Bury = Callable[[Shelf], None]
 PK = {"x-ms-documentdb-partitionkey": '["p"]'}
 
 
-@pytest.fixture(params=["unpurged", "purged"])
-def bury(request: pytest.FixtureRequest) -> Bury:
-    """Called when items have died: leaves them where they are, or removes them."""
-
-    def remove(shelf: Shelf) -> None:
-        assert shelf.raw.post(f"{shelf.admin}/drain", {}).status == 200
-
-    return remove if request.param == "purged" else lambda _: None
-
-
-@pytest.fixture
-def shelf(shelves: Shelves) -> Shelf:
-    """Lifetimes are the items' own."""
-    return shelves.make(-1)
-
-
-def clear(shelf: Shelf, pk: str = "p") -> Reply:
-    path = f"{shelf.path}/operations/partitionkeydelete"
-    return shelf.raw.request("POST", path, headers={next(iter(PK)): f'["{pk}"]'})
-
-
-def purged(shelf: Shelf) -> int:
-    """How many items of the container were ever removed for being dead."""
-    removed: int = shelf.raw.get(shelf.admin).json["purgedTotal"]
+def purged(container: TtlContainer) -> int:
+    """How many expired items of the container were ever purged."""
+    removed: int = container.raw.get(container.admin).json["purgedTotal"]
     return removed
 
 
-def token_for(shelf: Shelf, resource: str) -> str:
-    database = shelf.path.rpartition("/colls/")[0]
-    shelf.raw.post(f"{database}/users", {"id": "u"})
+def token_for(container: TtlContainer, resource: str) -> str:
+    database = container.path.rpartition("/colls/")[0]
+    container.raw.post(f"{database}/users", {"id": "u"})
     body = {"id": "p", "permissionMode": "All", "resource": resource}
-    reply = shelf.raw.post(f"{database}/users/u/permissions", body, upsert="true")
+    reply = container.raw.post(f"{database}/users/u/permissions", body, upsert="true")
     assert reply.status in (200, 201), reply
     token: str = reply.json["_token"]
     return token
 
 
-def test_delete_by_partition_key_with_expired_items_in_it(shelf: Shelf, bury: Bury) -> None:
+def test_delete_by_partition_key_with_expired_items_in_it(
+    container: TtlContainer, maybe_purge: MaybePurge
+) -> None:
     """T-092: it succeeds, sweeps them along, and they cost nothing."""
-    shelf.create("dead", 5)
-    alive = shelf.create("alive")
-    shelf.create("other", 5, pk="q")
-    shelf.clock.advance(5)
-    bury(shelf)
-    alone = shelf.create("alive", pk="r")
-    price = shelf.delete("alive", pk="r").headers["x-ms-request-charge"]
+    container.create("expired", 5)
+    alive = container.create("alive")
+    container.create("other", 5, pk="q")
+    container.clock.advance(5)
+    maybe_purge(container)
+    alone = container.create("alive", pk="r")
+    price = container.delete("alive", pk="r").headers["x-ms-request-charge"]
     assert len(alone) == len(alive)
-    reply = clear(shelf)
+    reply = container.clear_partition()
     assert (reply.status, reply.headers["x-ms-request-charge"]) == (200, price)
-    assert shelf.seen("dead", "alive") == set()
-    # Whoever removed it, it was dead by then (T-184): once counted, and not again.
-    shelf.raw.post(f"{shelf.admin}/drain", {})
-    assert purged(shelf) == 2
-    assert shelf.post(shelf.body("dead")).status == 201
+    assert container.seen("expired", "alive") == set()
+    # It was expired when it was removed, by whatever request (T-184): it counts once.
+    container.raw.post(f"{container.admin}/drain", {})
+    assert purged(container) == 2
+    assert container.post(container.body("expired")).status == 201
 
 
-def test_delete_by_partition_key_with_only_expired_items(shelf: Shelf) -> None:
+def test_delete_by_partition_key_with_only_expired_items(container: TtlContainer) -> None:
     """T-092: it removes them, which moves the LSN as a purge does; after that there is nothing."""
-    shelf.create("dead", 5)
-    shelf.clock.advance(5)
-    before = int(shelf.raw.get(f"{shelf.path}/docs").headers["lsn"])
-    first, second = clear(shelf), clear(shelf)
+    container.create("expired", 5)
+    container.clock.advance(5)
+    before = int(container.raw.get(f"{container.path}/docs").headers["lsn"])
+    first, second = container.clear_partition(), container.clear_partition()
     assert (first.status, int(first.headers["lsn"])) == (200, before + 1)
     assert first.headers["x-ms-request-charge"] == "1"
     assert (second.status, int(second.headers["lsn"])) == (200, before + 1)
-    assert purged(shelf) == 1
+    assert purged(container) == 1
 
 
-def test_what_was_deleted_by_partition_key_does_not_come_back(shelves: Shelves) -> None:
-    """Not even the dead, which a change of policy that is undone would otherwise bring back."""
-    shelf = shelves.make(5)
-    shelf.create("dead")
-    shelf.clock.advance(5)
-    assert clear(shelf).status == 200
-    shelf.set_default(1000)
-    assert shelf.seen("dead") == set()
+def test_what_was_deleted_by_partition_key_does_not_come_back(containers: TtlContainers) -> None:
+    """Not even expired items, which the undo of a policy change would otherwise restore."""
+    container = containers.make(5)
+    container.create("expired")
+    container.clock.advance(5)
+    assert container.clear_partition().status == 200
+    container.set_default(1000)
+    assert container.seen("expired") == set()
 
 
-def test_tokens_for_an_expired_item(shelf: Shelf, bury: Bury) -> None:
-    """T-097: they still open the door, but there is nobody behind it."""
-    stored = shelf.create("dead", 5)
-    shelf.create("alive")
-    item = f"{shelf.path}/docs/dead"
-    alive = shelf.raw.request("GET", item, headers=PK, token=token_for(shelf, item))
+def test_tokens_for_an_expired_item(container: TtlContainer, maybe_purge: MaybePurge) -> None:
+    """T-097: they are still valid, but their item is not there."""
+    stored = container.create("expired", 5)
+    container.create("alive")
+    item = f"{container.path}/docs/expired"
+    alive = container.raw.request("GET", item, headers=PK, token=token_for(container, item))
     assert alive.status == 200
-    shelf.clock.advance(5)
-    bury(shelf)
+    container.clock.advance(5)
+    maybe_purge(container)
     for resource, path in ((item, item), (stored["_self"], f"/{stored['_self']}")):
-        token = token_for(shelf, resource)
-        for method, body in (("GET", None), ("PUT", shelf.body("dead")), ("DELETE", None)):
-            assert_gone(shelf.raw.request(method, path, body, PK, token=token))
-        other = shelf.raw.request("GET", f"{shelf.path}/docs/alive", headers=PK, token=token)
+        token = token_for(container, resource)
+        for method, body in (("GET", None), ("PUT", container.body("expired")), ("DELETE", None)):
+            assert_gone(container.raw.request(method, path, body, PK, token=token))
+        other = container.raw.request(
+            "GET", f"{container.path}/docs/alive", headers=PK, token=token
+        )
         assert other.status == 403
 
 
-def test_tokens_expire_by_the_clock_that_expires_items(shelf: Shelf) -> None:
+def test_tokens_expire_by_the_clock_that_expires_items(container: TtlContainer) -> None:
     """T-300: the movable clock drives both."""
-    shelf.create("item", 3600)
-    token = token_for(shelf, f"{shelf.path}/docs/item")
-    path = f"{shelf.path}/docs/item"
-    shelf.clock.advance(3599)
-    assert shelf.raw.request("GET", path, headers=PK, token=token).status == 200
-    shelf.clock.advance(1)
-    assert shelf.raw.request("GET", path, headers=PK, token=token).status == 401
-    assert_gone(shelf.read("item"))
+    container.create("item", 3600)
+    token = token_for(container, f"{container.path}/docs/item")
+    path = f"{container.path}/docs/item"
+    container.clock.advance(3599)
+    assert container.raw.request("GET", path, headers=PK, token=token).status == 200
+    container.clock.advance(1)
+    assert container.raw.request("GET", path, headers=PK, token=token).status == 401
+    assert_gone(container.read("item"))
 
 
-def test_expiry_and_purge_run_no_scripts(shelf: Shelf) -> None:
-    """T-091: and a write to a dead item that names a trigger changes nothing (T-090)."""
+def test_expiry_and_purge_run_no_scripts(container: TtlContainer) -> None:
+    """T-091: and a write to an expired item that names a trigger changes nothing (T-090)."""
     trigger = {
         "id": "t",
         "body": "function () { throw new Error(); }",
         "triggerType": "Post",
         "triggerOperation": "All",
     }
-    assert shelf.raw.post(f"{shelf.path}/triggers", trigger).status == 201
-    shelf.create("dead", 5)
-    shelf.clock.advance(5)
+    assert container.raw.post(f"{container.path}/triggers", trigger).status == 201
+    container.create("expired", 5)
+    container.clock.advance(5)
     headers = PK | {"x-ms-documentdb-post-trigger-include": "t"}
-    for method, body in (("PUT", shelf.body("dead")), ("DELETE", None)):
-        reply = shelf.raw.request(method, f"{shelf.path}/docs/dead", body, headers)
+    for method, body in (("PUT", container.body("expired")), ("DELETE", None)):
+        reply = container.raw.request(method, f"{container.path}/docs/expired", body, headers)
         assert reply.status == 400
-    assert shelf.raw.post(f"{shelf.admin}/drain", {}).json["purged"] == 1
-    assert shelf.seen("dead") == set()
+    assert container.raw.post(f"{container.admin}/drain", {}).json["purged"] == 1
+    assert container.seen("expired") == set()
 
 
-LATEST = {"A-IM": "Incremental Feed"}
 VERSIONS = {"A-IM": "Full-Fidelity Feed"}
 
 
-def follow(shelf: Shelf, mode: dict[str, str], etag: str | None) -> tuple[list[Any], str]:
+def follow(
+    container: TtlContainer, mode: dict[str, str], etag: str | None
+) -> tuple[list[Any], str]:
     """All changes behind an etag, and the etag of their end."""
     found: list[Any] = []
     while True:
         sent = mode if etag is None else mode | {"If-None-Match": etag}
-        reply = shelf.raw.request("GET", f"{shelf.path}/docs", headers=sent)
+        reply = container.raw.request("GET", f"{container.path}/docs", headers=sent)
         etag = reply.headers["etag"]
         if reply.status == 304:
             return found, etag
@@ -158,23 +146,23 @@ def follow(shelf: Shelf, mode: dict[str, str], etag: str | None) -> tuple[list[A
 
 
 @pytest.mark.parametrize("count", [3, 150])
-def test_delete_by_partition_key_in_the_change_feed(shelves: Shelves, count: int) -> None:
+def test_delete_by_partition_key_in_the_change_feed(containers: TtlContainers, count: int) -> None:
     """T-184: gone from the latest versions at once, a delete for each in all versions; those who
-    were dead by then had expired. Many are told in steps, so that they fit on pages."""
-    shelf = shelves.make(-1, changeFeedPolicy={"retentionDuration": 60})
-    _, start = follow(shelf, VERSIONS, "*")
+    were expired by then had expired. Many are logged in steps, so that they fit on pages."""
+    container = containers.make(-1, changeFeedPolicy={"retentionDuration": 60})
+    _, start = follow(container, VERSIONS, "*")
     for number in range(count):
-        shelf.create(f"{number}", 5 if number < 2 else ABSENT)
-    shelf.create("kept", pk="q")
-    shelf.clock.advance(5)
-    assert clear(shelf).status == 200
-    latest, _ = follow(shelf, LATEST, None)
+        container.create(f"{number}", 5 if number < 2 else ABSENT)
+    container.create("kept", pk="q")
+    container.clock.advance(5)
+    assert container.clear_partition().status == 200
+    latest, _ = follow(container, LATEST, None)
     assert [each["id"] for each in latest] == ["kept"]
-    shelf.create("2")  # at once, whether the old one is still on its way out or not
-    shelf.raw.post("/_perseid/ttl/drain", {})
-    latest, _ = follow(shelf, LATEST, None)
+    container.create("2")  # at once, whether the old one is still on its way out or not
+    container.raw.post("/_perseid/ttl/drain", {})
+    latest, _ = follow(container, LATEST, None)
     assert [each["id"] for each in latest] == ["kept", "2"]
-    changes, _ = follow(shelf, VERSIONS, start)
+    changes, _ = follow(container, VERSIONS, start)
     history: dict[str, list[tuple[str, bool]]] = {}
     for change in changes:
         metadata = change["metadata"]

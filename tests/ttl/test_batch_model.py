@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from perseid.clock import MovableClock
 from tests.support.builders import PARTITION_KEY, temporary_database
-from tests.support.operations import codes, stored
+from tests.support.operations import codes, stored_items
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer
-from tests.support.ttl_containers import Shelves
+from tests.support.ttl_containers import TtlContainers
 
 DEFAULT_TTL: Final = 3
 IDS: Final = ("a", "b", "c")
@@ -211,7 +211,7 @@ def client(server: RunningServer) -> Iterator[RawClient]:
 )
 @given(history=HISTORIES)
 def test_random_batches(client: RawClient, clock: MovableClock, history: list[Any]) -> None:
-    shelf = Shelves(client, clock, "/dbs/model").make(
+    container = TtlContainers(client, clock, "/dbs/model").make(
         DEFAULT_TTL,
         f"c{next(_names)}",
         uniqueKeyPolicy={"uniqueKeys": [{"paths": ["/mail"]}]},
@@ -232,10 +232,10 @@ def test_random_batches(client: RawClient, clock: MovableClock, history: list[An
                 del operations[guarded]["ifMatch"], sent[guarded]["ifMatch"]
         expected = model.run(operations, atomic=atomic)
         note(f"{seconds} s, atomic {atomic}: {sent} -> {expected}")
-        reply = client.batch(shelf.path, sent, atomic=atomic, pk='["p"]')
+        reply = client.batch(container.path, sent, atomic=atomic, pk='["p"]')
         assert codes(reply) == expected
         assert reply.status == (200 if all(code < 300 for code in expected) else 207)
-        found = stored(client, shelf.path)
+        found = stored_items(client, container.path)
         live = model.live()
         assert {
             id_: {name: value for name, value in item.items() if name[0] != "_" or name == "_ts"}
@@ -245,4 +245,4 @@ def test_random_batches(client: RawClient, clock: MovableClock, history: list[An
             for id_, item in live.items()
         }
         etags |= {item["_etag"]: found[id_]["_etag"] for id_, item in live.items()}
-    client.delete(shelf.path)
+    client.delete(container.path)

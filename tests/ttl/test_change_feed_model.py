@@ -1,4 +1,4 @@
-"""Both modes of the change feed against a model: writes, deaths, purges, restarts, readers."""
+"""Both modes of the change feed against a model: writes, expiries, purges, restarts, readers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IDS = 6
 
 
 class Stored(NamedTuple):
-    """An item on disk, dead or alive."""
+    """An item on disk, expired or not."""
 
     version: int
     ts: int
@@ -168,7 +168,7 @@ class World:
     async def purge(self, index: int, limit: int) -> None:
         cutoff = self.account.cutoff(self.container, self.now)
         part = self.parts[index]
-        dead = {id_ for id_, item in part.items.items() if not self.is_live(item)}
+        expired = {id_ for id_, item in part.items.items() if not self.is_live(item)}
         names = {
             row.number: row.id
             for row in (
@@ -179,8 +179,8 @@ class World:
             PurgeRequest(self.container, index, cutoff, limit)
         )
         gone = [names[purged_item.number] for purged_item in result.items]
-        assert len(gone) == min(limit, len(dead))
-        assert set(gone) <= dead
+        assert len(gone) == min(limit, len(expired))
+        assert set(gone) <= expired
         if gone:
             part.lsn += 1
         for id_ in gone:

@@ -23,8 +23,9 @@ from perseid.service.resources import containers, databases
 from perseid.service.throughput import enforcement
 from perseid.service.throughput.rules import Throughput, autoscale, manual
 from tests.support.builders import PARTITION_KEY
+from tests.support.figures import container_metrics
 from tests.support.operations import create, delete, item, upsert
-from tests.support.purging import Kept, stock
+from tests.support.purging import DatedItem, store_items
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place, Stores
@@ -44,13 +45,13 @@ async def account_with(
 
 
 async def container_with(
-    account: Account, dead: int, given: Throughput | None = None, name: str = "c"
+    account: Account, expired: int, given: Throughput | None = None, name: str = "c"
 ) -> Container:
-    """A container with so many dead items and nothing else."""
+    """A container with so many expired items and nothing else."""
     now = account.clock.now()
     body = {"id": name, "partitionKey": PARTITION_KEY, "defaultTtl": 10}
     made = await containers.create(account, "d", body, given, now)
-    await stock(account, made, [Kept(f"a{n}", int(now) - 1000) for n in range(dead)])
+    await store_items(account, made, [DatedItem(f"a{n}", int(now) - 1000) for n in range(expired)])
     return made
 
 
@@ -80,7 +81,7 @@ async def figures(account: Account, sweeper: Sweeper, name: str = "c") -> dict[s
     [(0, 400), (380, 20), (399, 1), (400, 0), (390.5, 9.5), (1000, 0)],
 )
 def test_removal_spends_what_a_second_left_over(place: Place, used: float, left: float) -> None:
-    """T-131: of 400 RU/s users take 380, so 20 are spent on the dead."""
+    """T-131: of 400 RU/s users take 380, so 20 are spent on the purge."""
 
     async def scenario() -> None:
         async with account_with(place) as (account, clock):
@@ -136,9 +137,9 @@ def load(account: Account, container: Container, seed: int) -> int:
 def test_removal_causes_no_refusals(place: Place) -> None:
     """T-132: as many 429s with a large backlog as without one, in each second."""
 
-    async def refusals(dead: int) -> list[int]:
+    async def refusals(expired: int) -> list[int]:
         async with account_with(place) as (account, clock):
-            container = await container_with(account, dead)
+            container = await container_with(account, expired)
             sweeper = Sweeper(account)
             counts = []
             for second in range(20):
@@ -180,7 +181,7 @@ def test_without_leftover_removal_waits(place: Place) -> None:
 
 
 def test_a_dear_item_saves_up(place: Place) -> None:
-    """T-134: 400 RU/s, one dead item of nearly 2 MB: gone after about four idle seconds."""
+    """T-134: 400 RU/s, one expired item of nearly 2 MB: purged after about four idle seconds."""
 
     async def scenario() -> int:
         async with account_with(place) as (account, clock):
@@ -205,7 +206,7 @@ def test_a_dear_item_saves_up(place: Place) -> None:
 
 
 def test_an_idle_container_is_empty_in_bounded_time(place: Place) -> None:
-    """T-134: nobody starves while there is any leftover at all."""
+    """T-134: no container waits for ever while there is any leftover at all."""
 
     async def scenario() -> int:
         async with account_with(place) as (account, clock):
@@ -331,9 +332,7 @@ AGAIN: dict[str, Callable[[RawClient], Reply]] = {
     "import": lambda raw: raw.request(
         "POST", "/_perseid/import/d/c", json.dumps(item("x")).encode() + b"\n"
     ),
-    "partition": lambda raw: raw.post(
-        "/dbs/d/colls/c/operations/partitionkeydelete", None, pk='["a"]'
-    ),
+    "partition": lambda raw: raw.clear_partition("/dbs/d/colls/c", '["a"]'),
 }
 
 
@@ -342,7 +341,7 @@ AGAIN: dict[str, Callable[[RawClient], Reply]] = {
 def test_what_requests_remove_is_metered_like_the_rest(
     place: Place, way: str, is_serverless: bool
 ) -> None:
-    """T-159, T-184, T-156: it is the same removal, whoever does it; the request pays nothing."""
+    """T-159, T-184, T-156: the same purge, whatever request does it; the request pays nothing."""
     clock = frozen_clock()
     settings = place.fresh(enforce_throughput=True, serverless=is_serverless, no_sweeper=True)
     with serving(settings, clock) as raw:
@@ -358,10 +357,13 @@ def test_what_requests_remove_is_metered_like_the_rest(
         assert raw.post(DOCS, item("other", mark="other", ttl=-1), pk='["a"]').status == 201
         assert raw.post(DOCS, item("x", mark="x"), pk='["a"]').status == 201
         clock.advance(10)
-        before, removed = status(raw)["consumedTotal"], status(raw)["purgedTotal"]
+        before, removed = (
+            container_metrics(raw)["consumedTotal"],
+            container_metrics(raw)["purgedTotal"],
+        )
         reply = AGAIN[way](raw)
         assert reply.status < 400, reply
-        after = status(raw)
+        after = container_metrics(raw)
         gone = after["purgedTotal"] - removed
         assert gone == (way != "failing batch")
         price = 5.4 if is_serverless else 0  # two index terms
@@ -369,10 +371,10 @@ def test_what_requests_remove_is_metered_like_the_rest(
         assert after["consumedTotal"] == pytest.approx(before + charge + gone * price)
 
 
-@pytest.mark.parametrize("dead", [7, 1500])
+@pytest.mark.parametrize("expired", [7, 1500])
 @pytest.mark.parametrize("retention", [0, 10])
 def test_expired_items_of_a_cleared_partition_are_metered(
-    place: Place, dead: int, retention: int
+    place: Place, expired: int, retention: int
 ) -> None:
     """However many there are, and whether or not a log is kept."""
 
@@ -382,23 +384,23 @@ def test_expired_items_of_a_cleared_partition_are_metered(
             body["changeFeedPolicy"] = {"retentionDuration": retention}
             made = await containers.create(account, "d", body, None, clock.now())
             now = int(clock.now())
-            old = [Kept(f"a{n}", now - 1000) for n in range(dead)]
-            await stock(account, made, [*old, Kept("alive", now)])
+            old = [DatedItem(f"a{n}", now - 1000) for n in range(expired)]
+            await store_items(account, made, [*old, DatedItem("alive", now)])
             op = begin(account, made, now)
             _, charge = await partition_key_delete.delete(
                 op, point_operations.logical_partition_of(made, '["p"]')
             )
             assert charge == PRICE
             found = await figures(account, Sweeper(account))
-            assert found["purgedTotal"] == dead
+            assert found["purgedTotal"] == expired
             consumed: float = found["consumedTotal"]
             return consumed
 
-    assert asyncio.run(scenario()) == pytest.approx(dead * PRICE)
+    assert asyncio.run(scenario()) == pytest.approx(expired * PRICE)
 
 
 def test_silence_is_not_mistaken_for_lack_of_leftover(place: Place) -> None:
-    """T-142: with TTL off a range is left alone when its dead are gone, not when they are dear."""
+    """T-142: TTL off: a range is left alone when it is purged, not when its items are expensive."""
 
     async def scenario() -> None:
         async with account_with(place) as (account, clock):
@@ -426,13 +428,7 @@ def enforced(stores: Stores) -> Iterator[tuple[RawClient, MovableClock]]:
         yield raw, clock
 
 
-def status(raw: RawClient) -> dict[str, Any]:
-    (found,) = raw.get("/_perseid/metrics.json").json["containers"]
-    assert isinstance(found, dict)
-    return found
-
-
-def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, MovableClock]) -> None:
+def test_exhausted_seconds_are_counted(enforced: tuple[RawClient, MovableClock]) -> None:
     raw, clock = enforced
     assert raw.post("/dbs", {"id": "d"}).status == 201
     body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
@@ -440,13 +436,13 @@ def test_seconds_without_leftover_are_counted(enforced: tuple[RawClient, Movable
     large = {"id": "a", "pk": "p", "text": "x" * 1024 * 1024}
     reply = raw.post("/dbs/d/colls/c/docs", large, pk='["p"]')
     assert 625 < float(reply.headers["x-ms-request-charge"]) < 800
-    assert status(raw)["exhaustedSeconds"] == 0  # this one has not ended
+    assert container_metrics(raw)["exhaustedSeconds"] == 0  # this one has not ended
     clock.advance(1)
-    assert status(raw)["exhaustedSeconds"] == 1
+    assert container_metrics(raw)["exhaustedSeconds"] == 1
     clock.advance(1)
-    assert status(raw)["exhaustedSeconds"] == 1  # the overdraft took only part of it
+    assert container_metrics(raw)["exhaustedSeconds"] == 1  # the overdraft took only part of it
     clock.advance(100)
-    assert status(raw)["exhaustedSeconds"] == 1
+    assert container_metrics(raw)["exhaustedSeconds"] == 1
     assert (
         b'perseid_exhausted_seconds_total{container="dbs/d/colls/c"} 1\n'
         in raw.get("/_perseid/metrics").body

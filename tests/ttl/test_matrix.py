@@ -22,7 +22,7 @@ from tests.support.raw import RawClient, Reply, sign
 from tests.support.running import running
 from tests.support.servers import frozen_clock
 from tests.support.stores import Place
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, TtlContainer, TtlContainers, assert_gone
 
 TS: Final = 1_000_000
 
@@ -90,31 +90,33 @@ def live_in_sql(ts: int, item_ttl: int | None, inherited: int, own: int) -> bool
 
 @cells
 def test_a_cell_over_the_wire(
-    shelves: Shelves, default_ttl: object, item_ttl: object, end: int | None
+    containers: TtlContainers, default_ttl: object, item_ttl: object, end: int | None
 ) -> None:
-    """A neighbour without a `ttl` shows that one item's lifetime is nobody else's."""
-    shelf = shelves.make(default_ttl)
-    ts = shelf.create("item", item_ttl)["_ts"]
-    shelf.create("neighbour")
+    """A neighbour without a `ttl` shows that one item's TTL does not affect others."""
+    container = containers.make(default_ttl)
+    ts = container.create("item", item_ttl)["_ts"]
+    container.create("neighbour")
     ends = {"item": end, "neighbour": column(default_ttl)}
     if ends["neighbour"] == NEVER:
         ends["neighbour"] = None
     for age in sorted({*probes(ends["item"]), *probes(ends["neighbour"])}):
-        shelf.clock.set(ts + age)
+        container.clock.set(ts + age)
         alive = {id_ for id_, each in ends.items() if each is None or age < each}
-        assert shelf.seen("item", "neighbour") == alive, age
+        assert container.seen("item", "neighbour") == alive, age
 
 
 # The inequality and the boundary
 
 
 @pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, 30), (30, ABSENT), (5, 30), (60, 30)])
-def test_gone_in_the_very_second(shelves: Shelves, default_ttl: int, item_ttl: object) -> None:
-    shelf = shelves.make(default_ttl)  # T-030, T-031
-    ts = shelf.create("a", item_ttl)["_ts"]
+def test_gone_in_the_very_second(
+    containers: TtlContainers, default_ttl: int, item_ttl: object
+) -> None:
+    container = containers.make(default_ttl)  # T-030, T-031
+    ts = container.create("a", item_ttl)["_ts"]
     for instant, alive in [(ts + 29.0, {"a"}), (ts + 29.999, {"a"}), (ts + 30.0, set[str]())]:
-        shelf.clock.set(instant)
-        assert shelf.seen("a") == alive
+        container.clock.set(instant)
+        assert container.seen("a") == alive
 
 
 @given(
@@ -135,71 +137,71 @@ def test_fractions_of_the_clock_do_not_matter(
     assert live_in_sql(ts, own, cutoff.inherited, cutoff.own) is is_live(ts, own, cutoff)
 
 
-def test_fractions_do_not_matter_over_the_wire(shelves: Shelves) -> None:
-    shelf = shelves.make(-1)  # T-032
-    clock = shelves.clock
+def test_fractions_do_not_matter_over_the_wire(containers: TtlContainers) -> None:
+    container = containers.make(-1)  # T-032
+    clock = containers.clock
 
     # Sixty-fourths are exact, so that the test and the server see the same instant.
     @given(st.integers(1, 3), st.lists(st.integers(0, 100), min_size=1, max_size=8))
     @hypothesis.settings(max_examples=20, deadline=None, database=None)
     def walk(lifetime: int, steps: list[int]) -> None:
-        item = shelf.post(shelf.body("a", lifetime), upsert="true").json
+        item = container.post(container.body("a", lifetime), upsert="true").json
         assert item["_ts"] == int(clock.now())
         for step in steps:
             clock.advance(step / 64)
-            is_dead = item["_ts"] + lifetime <= clock.now()
-            assert shelf.seen("a") == (set() if is_dead else {"a"})
+            is_expired = item["_ts"] + lifetime <= clock.now()
+            assert container.seen("a") == (set() if is_expired else {"a"})
 
     walk()
-    clock.set(shelves.now + 1)
+    clock.set(containers.now + 1)
 
 
-def test_a_late_start_in_a_second_shortens_life(shelves: Shelves) -> None:
-    second = shelves.now + 1  # T-033
-    shelf = shelves.make(-1)
-    assert shelf.create("a", 1, at=second + 0.9)["_ts"] == second
-    shelf.clock.set(second + 0.99)
-    assert shelf.seen("a") == {"a"}
-    shelf.clock.set(second + 1.0)
-    assert shelf.seen("a") == set()
+def test_a_late_start_in_a_second_shortens_life(containers: TtlContainers) -> None:
+    second = containers.now + 1  # T-033
+    container = containers.make(-1)
+    assert container.create("a", 1, at=second + 0.9)["_ts"] == second
+    container.clock.set(second + 0.99)
+    assert container.seen("a") == {"a"}
+    container.clock.set(second + 1.0)
+    assert container.seen("a") == set()
 
 
 @pytest.mark.parametrize(("default_ttl", "item_ttl"), [(-1, MAX_TTL), (MAX_TTL, ABSENT)])
 def test_the_longest_lifetime_does_not_overflow(
-    shelves: Shelves, default_ttl: int, item_ttl: object
+    containers: TtlContainers, default_ttl: int, item_ttl: object
 ) -> None:
-    shelf = shelves.make(default_ttl)  # T-034
-    ts = shelf.create("a", item_ttl)["_ts"]
+    container = containers.make(default_ttl)  # T-034
+    ts = container.create("a", item_ttl)["_ts"]
     assert datetime.fromtimestamp(ts + MAX_TTL, UTC).year > 2090
-    assert shelf.seen("a") == {"a"}
+    assert container.seen("a") == {"a"}
     for age, alive in zip(probes(MAX_TTL), [{"a"}, set[str](), set[str]()], strict=True):
-        shelf.clock.set(ts + age)
-        assert shelf.seen("a") == alive
+        container.clock.set(ts + age)
+        assert container.seen("a") == alive
 
 
-def test_visibility_does_not_wait_for_removal(shelves: Shelves) -> None:
-    shelf = shelves.make(10)  # T-035
-    assert shelves.raw.get("/_perseid/sweeper").json["paused"] is True
-    item = shelf.create("a")
-    shelf.clock.advance(10)
-    assert shelf.raw.get(shelf.admin).json["pendingPurge"]["items"] == 1
-    assert shelf.seen("a") == set()
-    assert_gone(shelf.read("a", if_none_match=item["_etag"]))
-    assert_gone(shelf.replace("a", item))
-    assert_gone(shelf.delete("a"))
-    assert shelf.post(shelf.body("a")).status == 201
+def test_visibility_does_not_wait_for_removal(containers: TtlContainers) -> None:
+    container = containers.make(10)  # T-035
+    assert containers.raw.get("/_perseid/sweeper").json["paused"] is True
+    item = container.create("a")
+    container.clock.advance(10)
+    assert container.raw.get(container.admin).json["pendingPurge"]["items"] == 1
+    assert container.seen("a") == set()
+    assert_gone(container.read("a", if_none_match=item["_etag"]))
+    assert_gone(container.replace("a", item))
+    assert_gone(container.delete("a"))
+    assert container.post(container.body("a")).status == 201
 
 
 # The clock
 
 
 @contextmanager
-def serving_by(clock: Clock, settings: Settings) -> Iterator[Shelves]:
+def serving_by(clock: Clock, settings: Settings) -> Iterator[TtlContainers]:
     """A server that goes by this clock, and a database on it unless it has one."""
     shown: Any = clock
     with running(settings, shown) as found, closing(RawClient(found.endpoint, found.key)) as raw:
         assert raw.post("/dbs", {"id": "d"}).status in (201, 409)
-        yield Shelves(raw, shown, "/dbs/d")
+        yield TtlContainers(raw, shown, "/dbs/d")
 
 
 class SteppingClock:
@@ -218,93 +220,99 @@ class SteppingClock:
     def held_until(self) -> None:
         """It runs."""
 
+    def latest_within(self, seconds: float) -> float:
+        return self._second + 1000 * seconds
+
+    def reject_jump(self, shown: float, wall: float) -> None:
+        """It does not jump."""
+
 
 def test_a_request_lives_in_one_instant(place: Place) -> None:
     text = "SELECT c._ts AS ts, GetCurrentTimestamp() / 1000 AS now FROM c"  # T-036
-    with serving_by(SteppingClock(), place.fresh(no_sweeper=True)) as shelves:
-        shelf = shelves.make(40)
-        born = [shelf.create(str(number))["_ts"] for number in range(20)]
+    with serving_by(SteppingClock(), place.fresh(no_sweeper=True)) as containers:
+        container = containers.make(40)
+        born = [container.create(str(number))["_ts"] for number in range(20)]
         assert len(set(born)) == 20
-        shown = shelf.query(text)
+        shown = container.query(text)
         assert shown
         while shown:
             instants = {row["now"] for row in shown}
             assert len(instants) == 1
             now = instants.pop()
             assert {row["ts"] for row in shown} == {ts for ts in born if ts + 40 > now}
-            shown = shelf.query(text)
+            shown = container.query(text)
 
 
 @pytest.mark.parametrize("level", CONSISTENCY_LEVELS)
 def test_gone_at_every_consistency_level(place: Place, level: str) -> None:
     clock = frozen_clock()  # T-037
-    with serving_by(clock, place.fresh(no_sweeper=True, consistency=level)) as shelves:
-        shelf = shelves.make(30)
-        shelf.create("a")
+    with serving_by(clock, place.fresh(no_sweeper=True, consistency=level)) as containers:
+        container = containers.make(30)
+        container.create("a")
         clock.advance(29)
-        assert shelf.read("a", x_ms_consistency_level=level).status == 200
+        assert container.read("a", x_ms_consistency_level=level).status == 200
         clock.advance(1)
-        assert_gone(shelf.read("a", x_ms_consistency_level=level))
-        assert shelf.query("SELECT * FROM c", x_ms_consistency_level=level) == []
+        assert_gone(container.read("a", x_ms_consistency_level=level))
+        assert container.query("SELECT * FROM c", x_ms_consistency_level=level) == []
 
 
-def kept(shelves: Shelves) -> Shelf:
+def reopened(containers: TtlContainers) -> TtlContainer:
     """The container that an earlier run has left behind."""
-    return Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
+    return TtlContainer(containers.raw, containers.clock, f"{containers.database}/colls/c")
 
 
 def test_a_restart_with_an_earlier_clock_restores_no_item(place: Place) -> None:
     settings = place.lasting(no_sweeper=True)  # T-038
     wall = [TS + 0.0]
-    with serving_by(SystemClock(lambda: wall[0]), settings) as shelves:
-        shelf = shelves.make(30)
-        assert shelf.create("a")["_ts"] == TS
+    with serving_by(SystemClock(lambda: wall[0]), settings) as containers:
+        container = containers.make(30)
+        assert container.create("a")["_ts"] == TS
         wall[0] = TS + 30.5
-        assert_gone(shelf.read("a"))
+        assert_gone(container.read("a"))
         wall[0] = TS - 100.0  # set back while the server runs
-        assert_gone(shelf.read("a"))
-    with serving_by(SystemClock(lambda: TS - 100.0), settings) as shelves:
-        shelf = kept(shelves)
-        assert shelf.seen("a") == set()
-        # Writes go by the same clock: nothing is born before the last death was seen.
-        assert shelf.create("b")["_ts"] >= TS + 30
-        assert shelf.seen("b") == {"b"}
+        assert_gone(container.read("a"))
+    with serving_by(SystemClock(lambda: TS - 100.0), settings) as containers:
+        container = reopened(containers)
+        assert container.seen("a") == set()
+        # Writes go by the same clock: nothing is created before the last expiry was seen.
+        assert container.create("b")["_ts"] >= TS + 30
+        assert container.seen("b") == {"b"}
 
 
 @pytest.mark.only_on("sqlite", reason="copies the data directory while the server runs")
 def test_a_crash_and_an_earlier_clock_restore_no_item(place: Place) -> None:
-    """What is on disk when a client learns of the death is enough for the next run to know."""
+    """What is on disk when a client learns of the expiry is enough for the next run to know."""
     wall = [TS + 0.0]  # T-038
     first, second = (place.lasting(no_sweeper=True) for _ in range(2))
-    with serving_by(SystemClock(lambda: wall[0]), first) as shelves:
-        shelf = shelves.make(30)
-        shelf.create("a")
+    with serving_by(SystemClock(lambda: wall[0]), first) as containers:
+        container = containers.make(30)
+        container.create("a")
         wall[0] = TS + 30.5
-        assert_gone(shelf.read("a"))
+        assert_gone(container.read("a"))
         shutil.copytree(first.data, second.data)
-    with serving_by(SystemClock(lambda: TS - 100.0), second) as shelves:
-        assert kept(shelves).seen("a") == set()
+    with serving_by(SystemClock(lambda: TS - 100.0), second) as containers:
+        assert reopened(containers).seen("a") == set()
 
 
-def read_dated(shelf: Shelf, id_: str, date: float) -> Reply:
+def read_dated(container: TtlContainer, id_: str, date: float) -> Reply:
     """A point read whose client believes that it is `date`."""
-    path, stamp = f"{shelf.path}/docs/{id_}", formatdate(date, usegmt=True)
-    signature = sign(shelf.raw.key, "GET", "docs", path.strip("/"), stamp)
+    path, stamp = f"{container.path}/docs/{id_}", formatdate(date, usegmt=True)
+    signature = sign(container.raw.key, "GET", "docs", path.strip("/"), stamp)
     headers = {
         "x-ms-documentdb-partitionkey": '["p"]',
         "x-ms-date": stamp,
         "authorization": signature,
     }
-    return shelf.raw.request("GET", path, headers=headers)
+    return container.raw.request("GET", path, headers=headers)
 
 
 @pytest.mark.parametrize("shift", [-600, 0, 600])
 def test_the_clients_date_has_no_influence(place: Place, shift: int) -> None:
     clock = frozen_clock()  # T-039
-    with serving_by(clock, place.fresh(no_sweeper=True)) as shelves:
-        shelf = shelves.make(30)
-        ts = shelf.create("a")["_ts"]
+    with serving_by(clock, place.fresh(no_sweeper=True)) as containers:
+        container = containers.make(30)
+        ts = container.create("a")["_ts"]
         clock.set(ts + 29.999)
-        assert read_dated(shelf, "a", clock.now() + shift).status == 200
+        assert read_dated(container, "a", clock.now() + shift).status == 200
         clock.set(ts + 30)
-        assert_gone(read_dated(shelf, "a", clock.now() + shift))
+        assert_gone(read_dated(container, "a", clock.now() + shift))

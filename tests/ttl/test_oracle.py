@@ -1,8 +1,8 @@
 """Every way to look at items against an oracle that lives through each second (T-121, T-317).
 
 The oracle knows no watermarks: it walks through time, tries each item under each setting that is
-in force at some instant of each second, and never forgets a death. The pure rule, its SQL twin and
-a whole server are held against it over random histories.
+in force at some instant of each second, and never forgets an expiry. The pure rule, its SQL twin
+and a whole server are held against it over random histories.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from perseid.service.catalog import build_container
 from perseid.store.types import Decision, PurgeRequest, Put, PutResource, Resource, Search
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 from tests.support.builders import PARTITION_KEY, temporary_database
+from tests.support.figures import resource_usage
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import RunningServer
 from tests.support.stores import SQLITE, Stores, open_store
@@ -42,11 +43,11 @@ OFF: Final = None
 
 @dataclass
 class Fate:
-    """An item as the oracle sees it: its last version, and whether it has died."""
+    """An item as the oracle sees it: its last version, and whether it has expired."""
 
     ts: int
     ttl: int | None  # None: absent
-    is_dead: bool = False
+    is_expired: bool = False
 
 
 def expires(fate: Fate, default_ttl: int | None, now: int) -> bool:
@@ -58,7 +59,7 @@ def expires(fate: Fate, default_ttl: int | None, now: int) -> bool:
 
 
 class Oracle:
-    """Time, one setting, and items that die for good the moment they are found expired."""
+    """Time, one setting, and items that stay expired from the moment they are found expired."""
 
     def __init__(self, now: int, default_ttl: int | None = OFF) -> None:
         self.now = now
@@ -72,18 +73,18 @@ class Oracle:
 
     def change(self, default_ttl: int | None) -> None:
         """Both settings are in force in this second, one after the other."""
-        self._reap()
+        self._mark_expired()
         self.default_ttl = default_ttl
-        self._reap()
+        self._mark_expired()
 
     def live_until(self, instant: int) -> None:
         while self.now < instant:
             self.now += 1
-            self._reap()
+            self._mark_expired()
 
-    def _reap(self) -> None:
+    def _mark_expired(self) -> None:
         for fate in self.fates:
-            fate.is_dead = fate.is_dead or expires(fate, self.default_ttl, self.now)
+            fate.is_expired = fate.is_expired or expires(fate, self.default_ttl, self.now)
 
 
 # Histories --------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def survivors(
         while pending and pending[0].at == oracle.now:
             oracle.change(pending.pop(0).default_ttl)
         if oracle.now == now:
-            return {(fate.ts, fate.ttl) for fate in oracle.fates if not fate.is_dead}
+            return {(fate.ts, fate.ttl) for fate in oracle.fates if not fate.is_expired}
         oracle.live_until(oracle.now + 1)
 
 
@@ -186,7 +187,7 @@ def test_a_rewrite_starts_over(
     oracle.live_until(max(now, oracle.now))
     if fate is not None:
         cutoff = policy_after(first, history, now).cutoff(now)
-        assert ttl.is_live(fate.ts, fate.ttl, cutoff) is not fate.is_dead
+        assert ttl.is_live(fate.ts, fate.ttl, cutoff) is not fate.is_expired
 
 
 @settings(max_examples=50, deadline=None)
@@ -252,7 +253,7 @@ PK: Final = b"\x08a\xff"
 RANGES: Final = 2
 
 
-def container_resource(number: int) -> Resource:
+def oracle_container_resource(number: int) -> Resource:
     properties = {"id": f"c{number}", "partitionKey": PARTITION_KEY, "indexingPolicy": {}}
     state = {
         "number": number,
@@ -279,7 +280,7 @@ class Library:
     def stock(self, now: int) -> Container:
         """A new container with every item of the grid up to `now`."""
         self._made += 1
-        resource = container_resource(self._made)
+        resource = oracle_container_resource(self._made)
         self.run(self.store.metadata.change([PutResource(resource)]))
         container = build_container(resource, DATABASE)
         items = list(grid(now))
@@ -309,7 +310,7 @@ class Library:
         return StorageUsage(*(sum(column) for column in zip(*usages, strict=True)))
 
     def purge(self, container: Container, cutoff: Cutoff) -> int:
-        """Removes all the dead in small steps; how many they were."""
+        """Purges all expired items in small steps; returns how many."""
         count = 0
         for part in range(RANGES):
             while purged_items := self.run(
@@ -337,7 +338,7 @@ def _row(part: int, place: int, ts: int, lifetime: int | None) -> Row:
 
 
 @pytest.fixture(scope="module")
-def library(stores: Stores) -> Iterator[Library]:
+def oracle_server(stores: Stores) -> Iterator[Library]:
     with stores.place() as place:
         opened = Library(place.lasting())
         yield opened
@@ -345,23 +346,23 @@ def library(stores: Stores) -> Iterator[Library]:
 
 
 @pytest.fixture(scope="module")
-def full(library: Library) -> Container:
+def full(oracle_server: Library) -> Container:
     """Items of every second that a history may last."""
-    return library.stock(START + SPAN + 5)
+    return oracle_server.stock(START + SPAN + 5)
 
 
 @settings(max_examples=100, deadline=None)
 @given(defaults, histories | crowded, ends)
 def test_the_store_hides_the_same_items(
-    library: Library, full: Container, first: int | None, history: list[Change], now: int
+    oracle_server: Library, full: Container, first: int | None, history: list[Change], now: int
 ) -> None:
     cutoff = policy_after(first, history, now).cutoff(now)
-    # Those written later are not dead either; the oracle has not met them.
+    # Those written later are not expired either; the oracle does not know them.
     to_come = set(grid(START + SPAN + 5)) - set(grid(now))
     alive = survivors(first, history, now) | to_come
-    assert library.scanned(full, cutoff) == alive
-    usage = library.usage(full, cutoff)
-    everyone = library.usage(full, ttl.NOTHING_EXPIRED)
+    assert oracle_server.scanned(full, cutoff) == alive
+    usage = oracle_server.usage(full, cutoff)
+    everyone = oracle_server.usage(full, ttl.NOTHING_EXPIRED)
     assert usage.items == len(alive)
     assert usage.expired_items == everyone.items - len(alive)
     assert usage.size + usage.expired_size == everyone.size
@@ -370,23 +371,23 @@ def test_the_store_hides_the_same_items(
 @settings(max_examples=10, deadline=None)
 @given(defaults, histories, st.integers(START, START + SPAN // 2))
 def test_a_purge_removes_expired_items_and_no_others(
-    library: Library, first: int | None, history: list[Change], now: int
+    oracle_server: Library, first: int | None, history: list[Change], now: int
 ) -> None:
-    container = library.stock(now)
+    container = oracle_server.stock(now)
     cutoff = policy_after(first, history, now).cutoff(now)
     alive = survivors(first, history, now)
-    before = library.usage(container, cutoff)
-    assert library.purge(container, cutoff) == before.expired_items
-    assert library.scanned(container, ttl.NOTHING_EXPIRED) == alive
-    after = library.usage(container, cutoff)
+    before = oracle_server.usage(container, cutoff)
+    assert oracle_server.purge(container, cutoff) == before.expired_items
+    assert oracle_server.scanned(container, ttl.NOTHING_EXPIRED) == alive
+    after = oracle_server.usage(container, cutoff)
     assert (after.items, after.size) == (len(alive), before.size)
     assert (after.expired_items, after.expired_size) == (0, 0)
-    assert library.purge(container, cutoff) == 0
+    assert oracle_server.purge(container, cutoff) == 0
 
 
-def test_the_figures_hold_while_a_purge_runs(library: Library) -> None:
-    """The living are as many before, during and after the purge (T-093)."""
-    store, cutoff = library.store, Cutoff(START, START + 10)
+def test_the_figures_hold_while_a_purge_runs(oracle_server: Library) -> None:
+    """Live items are as many before, during and after the purge (T-093)."""
+    store, cutoff = oracle_server.store, Cutoff(START, START + 10)
 
     async def look(container: Container) -> list[StorageUsage]:
         before = await store.items.usage(container, 0, cutoff)
@@ -398,7 +399,7 @@ def test_the_figures_hold_while_a_purge_runs(library: Library) -> None:
         return [before, during, await store.items.usage(container, 0, cutoff)]
 
     for _ in range(30):
-        seen = library.run(look(library.stock(START)))
+        seen = oracle_server.run(look(oracle_server.stock(START)))
         assert len({(usage.items, usage.size) for usage in seen}) == 1, seen
 
 
@@ -418,7 +419,7 @@ class Write(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """For so many seconds; or, None, until just before the next death, and then until it."""
+    """For so many seconds; or, None, until just before the next expiry, and then until it."""
 
     seconds: float | None
 
@@ -458,7 +459,7 @@ def tell(random: Random) -> list[Event]:
 
 @dataclass
 class Stored:
-    """An item on disk, dead or alive."""
+    """An item on disk, expired or not."""
 
     fate: Fate
     rid: str
@@ -514,7 +515,7 @@ class Shop:
             self.put(event, reply.json, is_there=is_there)
 
     def put(self, event: Write, body: dict[str, Any], *, is_there: bool) -> None:
-        """Notes an accepted write; the dead that were in its way went with it."""
+        """Notes an accepted write; expired items in its way were purged with it."""
         if is_there:
             assert body["_rid"] == self.stored[event.place].rid
         else:
@@ -553,12 +554,12 @@ class Shop:
         self.oracle.change(default_ttl)
 
     def purge(self) -> None:
-        dead = set(self.stored) - set(self.living())
+        expired = set(self.stored) - set(self.living())
         reply = self.raw.post(f"{self.admin}/drain", {})
-        assert (reply.status, reply.json["purged"]) == (200, len(dead))
-        for place in dead:
+        assert (reply.status, reply.json["purged"]) == (200, len(expired))
+        for place in expired:
             self.remove(place)
-        self.lsn += bool(dead)
+        self.lsn += bool(expired)
 
     def check(self) -> None:
         """Looks at the container in every way there is."""
@@ -574,11 +575,10 @@ class Shop:
         assert feed.headers["x-ms-session-token"] == f"0:-1#{self.lsn}"
         count_ = self.raw.query(f"{self.path}/docs", "SELECT VALUE COUNT(1) FROM c")
         assert count_.json["Documents"] == [len(living)]
-        quota = self.raw.get(self.path, x_ms_documentdb_populatequotainfo="true")
-        assert f";documentsCount={len(living)};" in quota.headers["x-ms-resource-usage"]
+        assert resource_usage(self.raw, self.path)["documentsCount"] == len(living)
 
     def living(self) -> dict[Place, Stored]:
-        return {place: item for place, item in self.stored.items() if not item.fate.is_dead}
+        return {place: item for place, item in self.stored.items() if not item.fate.is_expired}
 
     def is_taken(self, event: Write) -> bool:
         """Whether another living item of the partition holds the unique value."""

@@ -1,19 +1,19 @@
-"""T-094: the dead take no room in a logical partition."""
+"""T-094: expired items take no room in a logical partition."""
 
 from __future__ import annotations
 
 from tests.support.raw import Reply
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelves
+from tests.support.ttl_containers import TtlContainers
 
 
 def test_a_full_partition_takes_more_once_its_items_have_expired(place: Place) -> None:
-    """T-094: a write that fits only because dead items no longer count is accepted."""
+    """T-094: a write that fits only because expired items no longer count is accepted."""
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True, partition_limit=2000), clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        docs = f"{Shelves(raw, clock, '/dbs/d').make(10).path}/docs"
+        docs = f"{TtlContainers(raw, clock, '/dbs/d').make(10).path}/docs"
 
         def create(id_: str, pk: str = "p") -> Reply:
             return raw.post(docs, {"id": id_, "pk": pk, "v": "x" * 600}, pk=f'["{pk}"]')

@@ -17,38 +17,40 @@ from perseid.errors import NotFound
 from perseid.model import ItemKey, Row
 from perseid.partition import parse_definition
 from perseid.service.items import batches, patches, point_operations, transactions
+from perseid.service.items.patch_evaluator import PatchEvaluator
+from perseid.service.items.patch_operations import patch_operation
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin
 from tests.support.builders import PARTITION_KEY, temporary_database
-from tests.support.purging import Kept, container_at, set_default, stock
+from tests.support.purging import DatedItem, container_at, set_default_ttl, store_items
 from tests.support.raw import RawClient
 from tests.support.servers import Servers, frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves, assert_gone
+from tests.support.ttl_containers import ABSENT, TtlContainer, TtlContainers, assert_gone
 
 FOREVER: Final = 10**8  # seconds; three years are enough to tell
 Step = tuple[Any, ...]
 
 
-def play(shelf: Shelf, steps: tuple[Step, ...], *, is_purged: bool = False) -> None:
+def play(container: TtlContainer, steps: tuple[Step, ...], *, is_purged: bool = False) -> None:
     """Takes the item `a` through its life; each step begins with the second it happens at.
 
-    With `is_purged` the dead are removed after each step, which must make no difference.
+    With `is_purged` expired items are purged after each step, which must make no difference.
     """
-    start = shelf.clock.now()
+    start = container.clock.now()
     for second, verb, *values in steps:
-        shelf.clock.set(start + second)
+        container.clock.set(start + second)
         if verb == "create":
-            shelf.create("a", *values)
+            container.create("a", *values)
         elif verb == "replace":
-            assert shelf.replace("a", shelf.body("a", *values)).status == 200
+            assert container.replace("a", container.body("a", *values)).status == 200
         elif verb == "default":
-            assert shelf.set_default(*values).status == 200
+            assert container.set_default(*values).status == 200
         else:
             expected = {"alive": {"a"}, "gone": set()}[verb]
-            assert shelf.seen("a") == expected, (second, verb)
+            assert container.seen("a") == expected, (second, verb)
         if is_purged:
-            shelf.drain()
+            container.drain()
 
 
 # rule, container's first default, steps
@@ -135,10 +137,10 @@ LIVES: Final[list[tuple[str, object, tuple[Step, ...]]]] = [
         (0, "create"), (9, "default", 20), (19, "default", 30), (29, "alive"), (30, "gone"))),
     ("T-119 grown, own ttl", 10, (
         (0, "create", 5), (4, "default", 60), (4, "alive"), (5, "gone"))),
-    # Death is final.
+    # Expiry is final.
     ("T-120 off", 10, (
         (0, "create"), (10, "gone"), (11, "default"), (11, "gone"), (FOREVER, "gone"))),
-    ("T-120 off, nobody looked", 10, (
+    ("T-120 off, no request between", 10, (
         (0, "create"), (11, "default"), (11, "gone"))),
     ("T-120 off, in the second", 10, (
         (0, "create"), (10, "default"), (10, "gone"))),
@@ -183,25 +185,25 @@ LIVES: Final[list[tuple[str, object, tuple[Step, ...]]]] = [
     ("default_ttl", "steps"), [life[1:] for life in LIVES], ids=[life[0] for life in LIVES]
 )
 def test_lives(
-    shelves: Shelves, default_ttl: object, steps: tuple[Step, ...], is_purged: bool
+    containers: TtlContainers, default_ttl: object, steps: tuple[Step, ...], is_purged: bool
 ) -> None:
-    play(shelves.make(default_ttl), steps, is_purged=is_purged)
+    play(containers.make(default_ttl), steps, is_purged=is_purged)
 
 
-def test_all_ages_at_once(shelves: Shelves) -> None:
+def test_all_ages_at_once(containers: TtlContainers) -> None:
     """T-117, T-119, T-120: one change, an item of each second before it."""
-    shelf = shelves.make()
+    container = containers.make()
     names = [f"i{age}" for age in range(10, 0, -1)]
     for name in names:
-        shelf.create(name)
-        shelf.clock.advance(1)
-    assert shelf.seen(*names) == set(names)
-    shelf.set_default(4)
+        container.create(name)
+        container.clock.advance(1)
+    assert container.seen(*names) == set(names)
+    container.set_default(4)
     young = {"i1", "i2", "i3"}
-    assert shelf.seen(*names) == young
+    assert container.seen(*names) == young
     for default_ttl in (100, -1, ABSENT):
-        shelf.set_default(default_ttl)
-        assert shelf.seen(*names) == young
+        container.set_default(default_ttl)
+        assert container.seen(*names) == young
 
 
 # In force with the answer -----------------------------------------------------------------------
@@ -216,7 +218,7 @@ def test_an_item_that_expires_while_a_change_waits_stays_expired(
     async def scenario() -> tuple[str, str]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
-            await stock(account, container, [Kept("a", int(clock.now()) - 9)])
+            await store_items(account, container, [DatedItem("a", int(clock.now()) - 9)])
 
             async def seen() -> str:
                 where = point_operations.logical_partition_of(container, '["p"]')
@@ -225,7 +227,7 @@ def test_an_item_that_expires_while_a_change_waits_stays_expired(
                 return "gone" if found is None else "alive"
 
             async with account.metadata_lock:  # as the sweeper has it
-                change = asyncio.create_task(set_default(account, default_ttl))
+                change = asyncio.create_task(set_default_ttl(account, default_ttl))
                 await asyncio.sleep(0)
                 clock.advance(5)
                 before = await seen()
@@ -244,7 +246,7 @@ def test_an_item_that_expires_while_a_change_is_written_stays_expired(
     async def scenario() -> tuple[str, str]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
-            await stock(account, container, [Kept("a", int(clock.now()) - 9)])
+            await store_items(account, container, [DatedItem("a", int(clock.now()) - 9)])
             write = account.stores.metadata.change
             states: list[str] = []
 
@@ -265,7 +267,7 @@ def test_an_item_that_expires_while_a_change_is_written_stays_expired(
                 await write(changes)
 
             monkeypatch.setattr(account.stores.metadata, "change", slowly)
-            await set_default(account, None)
+            await set_default_ttl(account, None)
             await asyncio.gather(*account.background)
             stored = {each.rid: each for each in await account.stores.metadata.resources()}
             assert stored[container.rid] == account.catalog.resource(container.rid)
@@ -282,8 +284,11 @@ def patched() -> patches.Patch:
 async def batched(op: Operation, checked_item: CheckedItem) -> Any:
     operation = {"operationType": "Replace", "id": "a", "resourceBody": checked_item.document.value}
     options = batches.BatchOptions(op.container, '["p"]', is_indexed=True, with_bodies=True)
-    members = batches.parse(orjson.dumps([operation]), options)
-    done = await batches.run_atomic(op, checked_item.logical_partition, members, options, 1)
+    members = await batches.parse(orjson.dumps([operation]), options)
+    evaluator = PatchEvaluator(op.account, None)
+    done = await batches.run_atomic(
+        op, checked_item.logical_partition, members, options, 1, evaluator
+    )
     if done.results[0].error is not None:
         raise done.results[0].error
     return done.results[0].write_result
@@ -293,8 +298,8 @@ WAITING: Final[dict[str, Callable[[Operation, CheckedItem], Awaitable[Any]]]] = 
     "create": point_operations.create,
     "upsert": lambda op, checked_item: point_operations.upsert(op, checked_item, None),
     "replace": lambda op, checked_item: point_operations.replace(op, "a", checked_item, None),
-    "patch": lambda op, checked_item: point_operations.patch(
-        op, checked_item.logical_partition, "a", patched(), None
+    "patch": lambda op, checked_item: PatchEvaluator(op.account, None).perform(
+        op, patch_operation(checked_item.logical_partition, "a", patched(), None)
     ),
     "delete": lambda op, checked_item: point_operations.delete(
         op, checked_item.logical_partition, "a", None
@@ -307,14 +312,14 @@ WAITING: Final[dict[str, Callable[[Operation, CheckedItem], Awaitable[Any]]]] = 
 def test_a_write_that_waits_is_one_of_its_turn(
     place: Place, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    """T-003, T-120: who died while a write waited for its turn, and was seen dead, stays so."""
+    """T-003, T-120: what was seen expired while a write waited for its turn stays expired."""
 
     async def scenario() -> None:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
             await account.persist_clock(clock.now() + 10)
             start = int(clock.now())
-            await stock(account, container, [Kept("a", start - 9)])
+            await store_items(account, container, [DatedItem("a", start - 9)])
             store_write = account.stores.items.write
             seen: list[Row | None] = []
 
@@ -354,158 +359,165 @@ def test_a_write_does_not_outlive_the_policy_it_waited_under(
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True), clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        shelf = Shelves(raw, clock, "/dbs/d").make()
-        shelf.create("a")
+        container = TtlContainers(raw, clock, "/dbs/d").make()
+        container.create("a")
         clock.advance(5)
         seen: list[set[str]] = []
         perform = point_operations.perform
 
-        async def late(op: Operation, step: transactions.ItemOperation) -> Any:
+        async def late(op: Operation, step: transactions.ItemOperation, size: int) -> Any:
             if not seen:
                 seen.append(await asyncio.to_thread(end_all))
-            return await perform(op, step)
+            return await perform(op, step, size)
 
         def end_all() -> set[str]:
             with closing(RawClient(raw.endpoint, raw.key)) as other:
-                there = Shelf(other, clock, shelf.path)
+                there = TtlContainer(other, clock, container.path)
                 assert there.set_default(5).status == 200
                 return there.seen("a")
 
         monkeypatch.setattr(point_operations, "perform", late)
-        assert_gone(shelf.replace("a", shelf.body("a")))
+        assert_gone(container.replace("a", container.body("a")))
         assert seen == [set()]
-        assert shelf.seen("a") == set()
+        assert container.seen("a") == set()
 
 
-def test_every_connection_sees_it_at_once(shelves: Shelves, endpoint: str, key: str) -> None:
+def test_every_connection_sees_it_at_once(
+    containers: TtlContainers, endpoint: str, key: str
+) -> None:
     """T-116: what was connected before, and what connects after."""
-    shelf = shelves.make(100)
-    shelf.create("old")
-    shelf.clock.advance(10)
-    shelf.create("young")
+    container = containers.make(100)
+    container.create("old")
+    container.clock.advance(10)
+    container.create("young")
     with closing(RawClient(endpoint, key)) as before:
-        there = Shelf(before, shelf.clock, shelf.path)
+        there = TtlContainer(before, container.clock, container.path)
         assert there.seen("old", "young") == {"old", "young"}
         for default_ttl, alive in ((10, {"young"}), (ABSENT, {"young"}), (-1, {"young"})):
-            reply = shelf.set_default(default_ttl)
+            reply = container.set_default(default_ttl)
             assert reply.status == 200
             assert there.seen("old", "young") == alive
             assert there.definition() == {
                 name: value for name, value in reply.json.items() if not name.startswith("_")
             }
             with closing(RawClient(endpoint, key)) as after:
-                assert Shelf(after, shelf.clock, shelf.path).seen("old", "young") == alive
+                assert (
+                    TtlContainer(after, container.clock, container.path).seen("old", "young")
+                    == alive
+                )
         # Validity of an item's ttl follows the policy in the same way.
         assert there.post(there.body("x", 0)).status == 400
-        shelf.set_default()
+        container.set_default()
         assert there.post(there.body("x", 0)).status == 201
 
 
-def test_a_change_frees_ids_and_unique_values(shelves: Shelves) -> None:
+def test_a_change_frees_ids_and_unique_values(containers: TtlContainers) -> None:
     """T-116: writes see it like reads."""
     unique = {"uniqueKeys": [{"paths": ["/email"]}]}
-    shelf = shelves.make(100, uniqueKeyPolicy=unique)
-    shelf.create("a", email="x")
-    shelf.clock.advance(10)
-    assert shelf.post(shelf.body("b", email="x")).status == 409
-    shelf.set_default(10)
-    assert_gone(shelf.replace("a", shelf.body("a")))
-    assert_gone(shelf.delete("a"))
-    assert shelf.post(shelf.body("b", email="x")).status == 201
-    assert shelf.post(shelf.body("a", email="y")).status == 201
+    container = containers.make(100, uniqueKeyPolicy=unique)
+    container.create("a", email="x")
+    container.clock.advance(10)
+    assert container.post(container.body("b", email="x")).status == 409
+    container.set_default(10)
+    assert_gone(container.replace("a", container.body("a")))
+    assert_gone(container.delete("a"))
+    assert container.post(container.body("b", email="x")).status == 201
+    assert container.post(container.body("a", email="y")).status == 201
 
 
-def test_a_change_rewrites_no_item(shelves: Shelves) -> None:
+def test_a_change_rewrites_no_item(containers: TtlContainers) -> None:
     """T-309: whatever becomes of them, items keep their version, and LSNs stand still."""
-    shelf = shelves.make(100)
-    stored = shelf.create("a", -1)
-    shelf.create("b")
-    token = shelf.raw.get(f"{shelf.path}/docs").headers["x-ms-session-token"]
-    shelf.clock.advance(10)
+    container = containers.make(100)
+    stored = container.create("a", -1)
+    container.create("b")
+    token = container.raw.get(f"{container.path}/docs").headers["x-ms-session-token"]
+    container.clock.advance(10)
     for default_ttl in (10, -1, ABSENT, 100):
-        shelf.set_default(default_ttl)
-        reply = shelf.read("a")
+        container.set_default(default_ttl)
+        reply = container.read("a")
         assert reply.json == stored
         assert reply.headers["x-ms-session-token"] == token
 
 
-def test_each_container_has_its_own_policy(shelves: Shelves) -> None:
-    one, other = shelves.make(100, "one"), shelves.make(100, "other")
-    for shelf in (one, other):
-        shelf.create("a")
-    shelves.clock.advance(10)
+def test_each_container_has_its_own_policy(containers: TtlContainers) -> None:
+    one, other = containers.make(100, "one"), containers.make(100, "other")
+    for container in (one, other):
+        container.create("a")
+    containers.clock.advance(10)
     one.set_default(10)
     assert (one.seen("a"), other.seen("a")) == (set(), {"a"})
 
 
 @pytest.mark.parametrize("default_ttl", [ABSENT, -1, 1000])
-def test_a_refused_change_changes_nothing(shelves: Shelves, default_ttl: object) -> None:
+def test_a_refused_change_changes_nothing(containers: TtlContainers, default_ttl: object) -> None:
     """A stale If-Match, a definition that is wrong elsewhere: the old policy stays."""
-    shelf = shelves.make(10)
-    body = shelf.definition()
+    container = containers.make(10)
+    body = container.definition()
     del body["defaultTtl"]
     if default_ttl is not ABSENT:
         body["defaultTtl"] = default_ttl
-    stale = shelf.raw.put(shelf.path, body, if_match='"00000000-0000-0000-0000-000000000000"')
+    stale = container.raw.put(
+        container.path, body, if_match='"00000000-0000-0000-0000-000000000000"'
+    )
     assert stale.status == 412
     moved = body | {"partitionKey": {"paths": ["/other"], "kind": "Hash", "version": 2}}
-    assert shelf.raw.put(shelf.path, moved).status == 400
-    assert shelf.definition()["defaultTtl"] == 10
-    play(shelf, ((0, "create"), (9, "alive"), (10, "gone")))
+    assert container.raw.put(container.path, moved).status == 400
+    assert container.definition()["defaultTtl"] == 10
+    play(container, ((0, "create"), (9, "alive"), (10, "gone")))
 
 
-def test_a_replace_that_keeps_the_default_is_no_change(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("a")
-    shelf.clock.advance(5)
-    reply = shelf.raw.put(shelf.path, shelf.definition())
+def test_a_replace_that_keeps_the_default_is_no_change(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("a")
+    container.clock.advance(5)
+    reply = container.raw.put(container.path, container.definition())
     assert (reply.status, reply.json["defaultTtl"]) == (200, 10)
-    assert shelf.raw.get(shelf.admin).json["policyChanges"] == 0
-    shelf.clock.advance(4)
-    assert shelf.seen("a") == {"a"}
-    shelf.clock.advance(1)
-    assert shelf.seen("a") == set()
+    assert container.raw.get(container.admin).json["policyChanges"] == 0
+    container.clock.advance(4)
+    assert container.seen("a") == {"a"}
+    container.clock.advance(1)
+    assert container.seen("a") == set()
 
 
 def test_the_python_client_switches_off_by_omission(
-    shelves: Shelves, endpoint: str, key: str
+    containers: TtlContainers, endpoint: str, key: str
 ) -> None:
     """T-114: a replace without `default_ttl` is a replace without TTL."""
-    shelf = shelves.make(5)
-    shelf.create("a")
+    container = containers.make(5)
+    container.create("a")
     with CosmosClient(endpoint, key) as client:
-        database = client.get_database_client(shelf.path.split("/")[2])
+        database = client.get_database_client(container.path.split("/")[2])
         for default_ttl in (60, -1, None):
             options = {} if default_ttl is None else {"default_ttl": default_ttl}
             database.replace_container("c", PartitionKey("/pk"), **options)
-            assert shelf.definition().get("defaultTtl") == default_ttl
-    assert "defaultTtl" not in shelf.definition()
-    shelf.clock.advance(FOREVER)
-    assert shelf.seen("a") == {"a"}
+            assert container.definition().get("defaultTtl") == default_ttl
+    assert "defaultTtl" not in container.definition()
+    container.clock.advance(FOREVER)
+    assert container.seen("a") == {"a"}
 
 
-def test_a_purge_right_after_a_change_is_complete(shelves: Shelves) -> None:
-    """T-116, T-314: who died of the change is removed by the very next request, if asked for."""
-    shelf = shelves.make()
+def test_a_purge_right_after_a_change_is_complete(containers: TtlContainers) -> None:
+    """T-116, T-314: what expired by the change is removed by the very next request for it."""
+    container = containers.make()
     for round_ in range(20):
         for number in range(3):
-            shelf.create(f"{round_}-{number}")
-        shelf.clock.advance(10)
-        body = shelf.definition()
-        assert shelf.raw.put(shelf.path, body | {"defaultTtl": 10}).status == 200
-        assert shelf.drain() == 3
-        assert shelf.raw.put(shelf.path, body).status == 200
+            container.create(f"{round_}-{number}")
+        container.clock.advance(10)
+        body = container.definition()
+        assert container.raw.put(container.path, body | {"defaultTtl": 10}).status == 200
+        assert container.drain() == 3
+        assert container.raw.put(container.path, body).status == 200
 
 
 # revive_unpurged --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def lenient(servers: Servers) -> Iterator[Shelves]:
+def lenient(servers: Servers) -> Iterator[TtlContainers]:
     """A server that judges by the current setting alone."""
     server = servers("frozen", no_sweeper=True, revive_unpurged=True)
     with server.connect() as raw, temporary_database(raw, "lenient") as database:
-        yield Shelves(raw, server.clock, database)
+        yield TtlContainers(raw, server.clock, database)
 
 
 # first default, the item's ttl, a default that lets it live again
@@ -521,48 +533,48 @@ RELAXATIONS: Final = [
 
 @pytest.mark.parametrize(("default_ttl", "ttl", "relaxed"), RELAXATIONS)
 def test_revival(
-    lenient: Shelves, name: str, default_ttl: object, ttl: object, relaxed: object
+    lenient: TtlContainers, name: str, default_ttl: object, ttl: object, relaxed: object
 ) -> None:
-    """T-122: who is still on disk comes back as it was, whoever was purged does not."""
-    shelf = lenient.make(default_ttl, name)
-    stored = shelf.create("a", ttl)
-    shelf.clock.advance(10)
-    assert shelf.seen("a") == set()
-    shelf.set_default(relaxed)
-    assert shelf.seen("a") == {"a"}
-    assert shelf.read("a").json == stored
-    assert shelf.post(shelf.body("a")).status == 409
-    shelf.set_default(default_ttl)
-    assert shelf.seen("a") == set()
-    assert shelf.drain() == 1
-    shelf.set_default(relaxed)
-    assert shelf.seen("a") == set()
+    """T-122: what is still on disk is restored as it was, what was purged is not."""
+    container = lenient.make(default_ttl, name)
+    stored = container.create("a", ttl)
+    container.clock.advance(10)
+    assert container.seen("a") == set()
+    container.set_default(relaxed)
+    assert container.seen("a") == {"a"}
+    assert container.read("a").json == stored
+    assert container.post(container.body("a")).status == 409
+    container.set_default(default_ttl)
+    assert container.seen("a") == set()
+    assert container.drain() == 1
+    container.set_default(relaxed)
+    assert container.seen("a") == set()
 
 
 @pytest.mark.parametrize(("default_ttl", "ttl", "relaxed"), RELAXATIONS)
 def test_no_revival_by_default(
-    shelves: Shelves, default_ttl: object, ttl: object, relaxed: object
+    containers: TtlContainers, default_ttl: object, ttl: object, relaxed: object
 ) -> None:
     """T-120 for the rows above."""
-    shelf = shelves.make(default_ttl)
-    shelf.create("a", ttl)
-    shelf.clock.advance(10)
+    container = containers.make(default_ttl)
+    container.create("a", ttl)
+    container.clock.advance(10)
     for change in (relaxed, default_ttl, relaxed):
-        shelf.set_default(change)
-        assert shelf.seen("a") == set()
+        container.set_default(change)
+        assert container.seen("a") == set()
 
 
-def test_revival_does_not_bring_back_what_was_replaced(lenient: Shelves, name: str) -> None:
-    """T-122 meets T-139: the new item has taken the place of the dead one."""
-    shelf = lenient.make(10, name)
-    shelf.create("a", note="old")
-    shelf.clock.advance(10)
-    shelf.create("a", note="new")
-    shelf.set_default()
-    assert shelf.query("SELECT VALUE c.note FROM c") == ["new"]
+def test_revival_does_not_bring_back_what_was_replaced(lenient: TtlContainers, name: str) -> None:
+    """T-122 meets T-139: the new item has taken the id of the expired one."""
+    container = lenient.make(10, name)
+    container.create("a", note="old")
+    container.clock.advance(10)
+    container.create("a", note="new")
+    container.set_default()
+    assert container.query("SELECT VALUE c.note FROM c") == ["new"]
 
 
-def test_revival_keeps_the_other_rules(lenient: Shelves, name: str) -> None:
+def test_revival_keeps_the_other_rules(lenient: TtlContainers, name: str) -> None:
     """T-122: under the setting in force the boundary is the same."""
     play(lenient.make(10, name), ((0, "create"), (9, "alive"), (10, "gone"), (11, "gone")))
 
@@ -570,24 +582,26 @@ def test_revival_keeps_the_other_rules(lenient: Shelves, name: str) -> None:
 # A new container --------------------------------------------------------------------------------
 
 
-def test_a_new_container_of_the_name_knows_nothing(shelves: Shelves) -> None:
+def test_a_new_container_of_the_name_knows_nothing(containers: TtlContainers) -> None:
     """T-123."""
-    shelf = shelves.make(10)
-    stored = shelf.create("a")
-    shelf.clock.advance(20)
-    assert shelf.raw.put(shelf.admin, {"purgeHoldSeconds": 60, "guard": "50%"}).status == 200
+    container = containers.make(10)
+    stored = container.create("a")
+    container.clock.advance(20)
+    assert (
+        container.raw.put(container.admin, {"purgeHoldSeconds": 60, "guard": "50%"}).status == 200
+    )
     for default_ttl in (ABSENT, 5, -1):
-        shelf.set_default(default_ttl)
-    assert shelf.raw.get(shelf.admin).json["policyChanges"] == 3
-    assert shelf.raw.delete(shelf.path).status == 204
+        container.set_default(default_ttl)
+    assert container.raw.get(container.admin).json["policyChanges"] == 3
+    assert container.raw.delete(container.path).status == 204
 
-    again = shelves.make()
+    again = containers.make()
     status = again.raw.get(again.admin).json
     assert status["defaultTtl"] is None
     assert status["policyChanges"] == status["purgeHoldSeconds"] == 0
     assert status["guard"] is None
-    nobody = {"items": 0, "bytes": 0}
-    assert status["live"] == status["pendingPurge"] == nobody
+    none = {"items": 0, "bytes": 0}
+    assert status["live"] == status["pendingPurge"] == none
     assert again.raw.post(f"{again.admin}/undo", {}).status == 409
     assert again.seen("a") == set()
     assert again.drain() == 0

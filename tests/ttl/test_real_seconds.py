@@ -9,10 +9,10 @@ import pytest
 from perseid.clock import MovableClock
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer, Servers
-from tests.support.ttl_containers import Shelves, assert_gone
+from tests.support.ttl_containers import TtlContainers, assert_gone
 
 LIFETIME = 1
-PATIENCE = 10.0  # seconds of wall time until the test gives up
+TIME_LIMIT = 10.0  # seconds of wall time until the test gives up
 
 
 @pytest.fixture(scope="session")
@@ -22,25 +22,25 @@ def server(servers: Servers) -> RunningServer:
 
 
 def test_an_item_is_gone_after_its_second(raw: RawClient, database: str) -> None:
-    shelf = Shelves(raw, MovableClock(), database).make(-1)
+    container = TtlContainers(raw, MovableClock(), database).make(-1)
     assert raw.get("/_perseid/clock").json["movable"] is False
-    shelf.create("b")
-    deadline = time.monotonic() + PATIENCE
+    container.create("b")
+    deadline = time.monotonic() + TIME_LIMIT
 
     # Written late in a second, an item has little of it left: try until one was seen alive.
     status = 404
     while status == 404 and time.monotonic() < deadline:
-        ts = shelf.post(shelf.body("a", LIFETIME), upsert="true").json["_ts"]
-        status = shelf.read("a").status
+        ts = container.post(container.body("a", LIFETIME), upsert="true").json["_ts"]
+        status = container.read("a").status
     assert status == 200
 
     while status == 200 and time.monotonic() < deadline:
         asked_at = time.time()
-        status = shelf.read("a").status
+        status = container.read("a").status
         answered_at = time.time()
         if status == 200:
             assert asked_at < ts + LIFETIME
     assert status == 404
     assert answered_at >= ts + LIFETIME
-    assert_gone(shelf.read("a"))
-    assert shelf.seen("a", "b") == {"b"}
+    assert_gone(container.read("a"))
+    assert container.seen("a", "b") == {"b"}

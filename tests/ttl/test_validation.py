@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import Reply
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, TtlContainer, TtlContainers
 
 MAX_TTL: Final = 2147483647
 INVALID: Final = (
@@ -64,18 +64,18 @@ def quoted(reply: Reply) -> str:
 
 # Containers
 
-DefaultTtl = Callable[[Shelves, str], Reply]
+DefaultTtl = Callable[[TtlContainers, str], Reply]
 
 
-def create_container(shelves: Shelves, value: str) -> Reply:
+def create_container(containers: TtlContainers, value: str) -> Reply:
     body = with_member({"id": "c", "partitionKey": PARTITION_KEY}, "defaultTtl", value)
-    return shelves.raw.post(f"{shelves.database}/colls", body)
+    return containers.raw.post(f"{containers.database}/colls", body)
 
 
-def replace_container(shelves: Shelves, value: str) -> Reply:
-    shelf = shelves.make(3600)
+def replace_container(containers: TtlContainers, value: str) -> Reply:
+    container = containers.make(3600)
     body = {"id": "c", "partitionKey": PARTITION_KEY}
-    return shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value))
+    return container.raw.put(container.path, with_member(body, "defaultTtl", value))
 
 
 ON_CONTAINERS: Final[dict[str, DefaultTtl]] = {
@@ -87,124 +87,126 @@ on_containers = pytest.mark.parametrize("act", ON_CONTAINERS.values(), ids=list(
 
 @on_containers
 @pytest.mark.parametrize("value", BAD)
-def test_no_default(shelves: Shelves, act: DefaultTtl, value: str) -> None:
-    assert_refused(act(shelves, value), INVALID.format("defaultTtl", value))
+def test_no_default(containers: TtlContainers, act: DefaultTtl, value: str) -> None:
+    assert_refused(act(containers, value), INVALID.format("defaultTtl", value))
 
 
 @on_containers
 @pytest.mark.parametrize("value", BAD_SPELLINGS)
-def test_no_default_however_spelled(shelves: Shelves, act: DefaultTtl, value: str) -> None:
-    reply = act(shelves, value)
+def test_no_default_however_spelled(containers: TtlContainers, act: DefaultTtl, value: str) -> None:
+    reply = act(containers, value)
     assert float(quoted(reply)) == float(value)
     assert_refused(reply, INVALID.format("defaultTtl", quoted(reply)))
 
 
 @on_containers
 @pytest.mark.parametrize(("value", "seconds"), GOOD.items(), ids=list(GOOD))
-def test_a_default(shelves: Shelves, act: DefaultTtl, value: str, seconds: int) -> None:
-    reply = act(shelves, value)
+def test_a_default(containers: TtlContainers, act: DefaultTtl, value: str, seconds: int) -> None:
+    reply = act(containers, value)
     assert reply.status == (201 if act is create_container else 200)
     assert reply.json["defaultTtl"] == seconds
     assert type(reply.json["defaultTtl"]) is int
-    shelf = Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
-    assert shelf.definition()["defaultTtl"] == seconds
-    assert_dies_after(shelf, ABSENT, seconds)
+    container = TtlContainer(containers.raw, containers.clock, f"{containers.database}/colls/c")
+    assert container.definition()["defaultTtl"] == seconds
+    assert_expires_after(container, ABSENT, seconds)
 
 
 @on_containers
-def test_a_null_default_is_off(shelves: Shelves, act: DefaultTtl) -> None:
-    assert "defaultTtl" not in act(shelves, "null").json  # T-046
-    shelf = Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/c")
-    assert "defaultTtl" not in shelf.definition()
-    assert_dies_after(shelf, 1, -1)
+def test_a_null_default_is_off(containers: TtlContainers, act: DefaultTtl) -> None:
+    assert "defaultTtl" not in act(containers, "null").json  # T-046
+    container = TtlContainer(containers.raw, containers.clock, f"{containers.database}/colls/c")
+    assert "defaultTtl" not in container.definition()
+    assert_expires_after(container, 1, -1)
 
 
-def test_no_default_is_off(shelves: Shelves) -> None:
-    shelf = shelves.make()  # T-045
-    assert "defaultTtl" not in shelf.definition()
-    assert_dies_after(shelf, 1, -1)
+def test_no_default_is_off(containers: TtlContainers) -> None:
+    container = containers.make()  # T-045
+    assert "defaultTtl" not in container.definition()
+    assert_expires_after(container, 1, -1)
 
 
-def assert_dies_after(shelf: Shelf, ttl: object, seconds: int) -> None:
-    ts = shelf.create("a", ttl)["_ts"]
+def assert_expires_after(container: TtlContainer, ttl: object, seconds: int) -> None:
+    ts = container.create("a", ttl)["_ts"]
     if seconds == -1:
-        shelf.clock.set(ts + MAX_TTL + 1)
-        assert shelf.seen("a") == {"a"}
+        container.clock.set(ts + MAX_TTL + 1)
+        assert container.seen("a") == {"a"}
         return
-    shelf.clock.set(ts + seconds - 1)
-    assert shelf.seen("a") == {"a"}
-    shelf.clock.set(ts + seconds)
-    assert shelf.seen("a") == set()
+    container.clock.set(ts + seconds - 1)
+    assert container.seen("a") == {"a"}
+    container.clock.set(ts + seconds)
+    assert container.seen("a") == set()
 
 
-def test_a_refused_create_leaves_no_container(shelves: Shelves) -> None:
-    assert create_container(shelves, "0").status == 400  # T-057
-    assert shelves.raw.get(f"{shelves.database}/colls/c").status == 404
-    assert shelves.raw.get(f"{shelves.database}/colls").json["_count"] == 0
-    assert create_container(shelves, "1").status == 201
+def test_a_refused_create_leaves_no_container(containers: TtlContainers) -> None:
+    assert create_container(containers, "0").status == 400  # T-057
+    assert containers.raw.get(f"{containers.database}/colls/c").status == 404
+    assert containers.raw.get(f"{containers.database}/colls").json["_count"] == 0
+    assert create_container(containers, "1").status == 201
 
 
 @pytest.mark.parametrize("value", ["0", '"x"', "2147483648"])
-def test_a_refused_replace_changes_nothing(shelves: Shelves, value: str) -> None:
-    shelf = shelves.make(10, indexingPolicy={"indexingMode": "lazy"})  # T-057
-    shelf.create("a")
-    before = shelf.raw.get(shelf.path).json
+def test_a_refused_replace_changes_nothing(containers: TtlContainers, value: str) -> None:
+    container = containers.make(10, indexingPolicy={"indexingMode": "lazy"})  # T-057
+    container.create("a")
+    before = container.raw.get(container.path).json
     body = {
         "id": "c",
         "partitionKey": PARTITION_KEY,
         "indexingPolicy": {"indexingMode": "consistent"},
     }
-    assert shelf.raw.put(shelf.path, with_member(body, "defaultTtl", value)).status == 400
-    assert shelf.raw.get(shelf.path).json == before
-    shelf.clock.advance(9)
-    assert shelf.seen("a") == {"a"}
-    shelf.clock.advance(1)
-    assert shelf.seen("a") == set()
+    assert container.raw.put(container.path, with_member(body, "defaultTtl", value)).status == 400
+    assert container.raw.get(container.path).json == before
+    container.clock.advance(9)
+    assert container.seen("a") == {"a"}
+    container.clock.advance(1)
+    assert container.seen("a") == set()
 
 
 @pytest.mark.parametrize("value", ['"/t"', '"/_ts"', '""', "5"])
 @pytest.mark.parametrize("default_ttl", [ABSENT, -1, 60], ids=["off", "-1", "60"])
-def test_another_base_than_ts_is_refused(shelves: Shelves, default_ttl: object, value: str) -> None:
+def test_another_base_than_ts_is_refused(
+    containers: TtlContainers, default_ttl: object, value: str
+) -> None:
     body: dict[str, Any] = {"id": "new", "partitionKey": PARTITION_KEY}  # T-062
     if default_ttl is not ABSENT:
         body["defaultTtl"] = default_ttl
     text = with_member(body, "ttlPropertyPath", value)
-    assert shelves.raw.post(f"{shelves.database}/colls", text).status == 400
-    assert shelves.raw.get(f"{shelves.database}/colls/new").status == 404
-    shelf = shelves.make(default_ttl)
-    before = shelf.raw.get(shelf.path).json
+    assert containers.raw.post(f"{containers.database}/colls", text).status == 400
+    assert containers.raw.get(f"{containers.database}/colls/new").status == 404
+    container = containers.make(default_ttl)
+    before = container.raw.get(container.path).json
     text = with_member(body | {"id": "c"}, "ttlPropertyPath", value)
-    reply = shelf.raw.put(shelf.path, text)
+    reply = container.raw.put(container.path, text)
     assert (reply.status, reply.json["code"]) == (400, "BadRequest")
     assert "ttlPropertyPath" in reply.json["message"]
-    assert shelf.raw.get(shelf.path).json == before
+    assert container.raw.get(container.path).json == before
 
 
 # Items
 
-ItemTtl = Callable[[Shelf, str], Reply]
+ItemTtl = Callable[[TtlContainer, str], Reply]
 
 
 def item(value: str, id_: str = "a") -> bytes:
     return with_member({"id": id_, "pk": "p"}, "ttl", value)
 
 
-def create_item(shelf: Shelf, value: str) -> Reply:
-    return shelf.post(item(value))
+def create_item(container: TtlContainer, value: str) -> Reply:
+    return container.post(item(value))
 
 
-def replace_item(shelf: Shelf, value: str) -> Reply:
-    shelf.create("a")
-    return shelf.replace("a", item(value))
+def replace_item(container: TtlContainer, value: str) -> Reply:
+    container.create("a")
+    return container.replace("a", item(value))
 
 
-def upsert_new_item(shelf: Shelf, value: str) -> Reply:
-    return shelf.post(item(value), upsert="true")
+def upsert_new_item(container: TtlContainer, value: str) -> Reply:
+    return container.post(item(value), upsert="true")
 
 
-def upsert_old_item(shelf: Shelf, value: str) -> Reply:
-    shelf.create("a")
-    return shelf.post(item(value), upsert="true")
+def upsert_old_item(container: TtlContainer, value: str) -> Reply:
+    container.create("a")
+    return container.post(item(value), upsert="true")
 
 
 # T-059
@@ -219,110 +221,120 @@ on_items = pytest.mark.parametrize(("status", "act"), ON_ITEMS.values(), ids=lis
 
 @on_items
 @pytest.mark.parametrize("value", ["null", *BAD])
-def test_no_ttl(shelves: Shelves, status: int, act: ItemTtl, value: str) -> None:
-    shelf = shelves.make(-1)
-    reply = act(shelf, value)
+def test_no_ttl(containers: TtlContainers, status: int, act: ItemTtl, value: str) -> None:
+    container = containers.make(-1)
+    reply = act(container, value)
     assert_refused(reply, INVALID.format("ttl", value))
     assert float(reply.headers["x-ms-request-charge"]) > 0  # T-061
     # Nothing was stored: what is there, if anything, has no ttl.
-    assert shelf.query("SELECT VALUE c.ttl FROM c") == []
-    assert shelf.counted() == (act in (replace_item, upsert_old_item))
+    assert container.query("SELECT VALUE c.ttl FROM c") == []
+    assert container.counted() == (act in (replace_item, upsert_old_item))
 
 
 @pytest.mark.parametrize("value", BAD_SPELLINGS)
-def test_no_ttl_however_spelled(shelves: Shelves, value: str) -> None:
-    shelf = shelves.make(-1)
-    reply = create_item(shelf, value)
+def test_no_ttl_however_spelled(containers: TtlContainers, value: str) -> None:
+    container = containers.make(-1)
+    reply = create_item(container, value)
     assert float(quoted(reply)) == float(value)
     assert_refused(reply, INVALID.format("ttl", quoted(reply)))
-    assert shelf.seen("a") == set()
+    assert container.seen("a") == set()
 
 
 @pytest.mark.parametrize("value", ["null", "0", '"60"'])
 @pytest.mark.parametrize("default_ttl", [1, 60, MAX_TTL])
-def test_no_ttl_whatever_the_default(shelves: Shelves, default_ttl: int, value: str) -> None:
-    shelf = shelves.make(default_ttl)
-    assert_refused(create_item(shelf, value), INVALID.format("ttl", value))
-    assert shelf.seen("a") == set()
+def test_no_ttl_whatever_the_default(
+    containers: TtlContainers, default_ttl: int, value: str
+) -> None:
+    container = containers.make(default_ttl)
+    assert_refused(create_item(container, value), INVALID.format("ttl", value))
+    assert container.seen("a") == set()
 
 
 @on_items
 @pytest.mark.parametrize(("value", "seconds"), GOOD.items(), ids=list(GOOD))
-def test_a_ttl(shelves: Shelves, status: int, act: ItemTtl, value: str, seconds: int) -> None:
-    shelf = shelves.make(-1)
-    reply = act(shelf, value)
+def test_a_ttl(
+    containers: TtlContainers, status: int, act: ItemTtl, value: str, seconds: int
+) -> None:
+    container = containers.make(-1)
+    reply = act(container, value)
     assert (reply.status, reply.json["ttl"]) == (status, seconds)
-    assert shelf.query("SELECT VALUE c.ttl FROM c") == [seconds]
+    assert container.query("SELECT VALUE c.ttl FROM c") == [seconds]
     ts = reply.json["_ts"]
     if seconds != -1:
-        shelf.clock.set(ts + seconds - 1)
-        assert shelf.seen("a") == {"a"}
-    shelf.clock.set(ts + (seconds if seconds != -1 else MAX_TTL + 1))
-    assert shelf.seen("a") == (set() if seconds != -1 else {"a"})
+        container.clock.set(ts + seconds - 1)
+        assert container.seen("a") == {"a"}
+    container.clock.set(ts + (seconds if seconds != -1 else MAX_TTL + 1))
+    assert container.seen("a") == (set() if seconds != -1 else {"a"})
 
 
 @on_items
 @pytest.mark.parametrize("value", ["null", '"never"', *BAD, *BAD_SPELLINGS])
 def test_while_ttl_is_off_any_value_is_data(
-    shelves: Shelves, status: int, act: ItemTtl, value: str
+    containers: TtlContainers, status: int, act: ItemTtl, value: str
 ) -> None:
-    shelf = shelves.make()  # T-055
-    reply = act(shelf, value)
+    container = containers.make()  # T-055
+    reply = act(container, value)
     assert (reply.status, reply.json["ttl"]) == (status, json.loads(value))
-    shelf.clock.advance(1000)
-    assert shelf.seen("a") == {"a"}
-    assert shelf.read("a").json == reply.json
+    container.clock.advance(1000)
+    assert container.seen("a") == {"a"}
+    assert container.read("a").json == reply.json
 
 
 @pytest.mark.parametrize("value", ["null", *BAD])
-def test_an_invalid_value_from_before_counts_as_absent(shelves: Shelves, value: str) -> None:
-    shelf = shelves.make()  # T-056
-    stored = shelf.post(item(value)).json
-    assert shelf.set_default(5).status == 200
-    shelf.clock.set(stored["_ts"] + 4)
-    assert shelf.seen("a") == {"a"}
-    assert_refused(shelf.replace("a", item(value)), INVALID.format("ttl", value))
-    assert shelf.read("a").json == stored
-    shelf.clock.set(stored["_ts"] + 5)
-    assert shelf.seen("a") == set()
+def test_an_invalid_value_from_before_counts_as_absent(
+    containers: TtlContainers, value: str
+) -> None:
+    container = containers.make()  # T-056
+    stored = container.post(item(value)).json
+    assert container.set_default(5).status == 200
+    container.clock.set(stored["_ts"] + 4)
+    assert container.seen("a") == {"a"}
+    assert_refused(container.replace("a", item(value)), INVALID.format("ttl", value))
+    assert container.read("a").json == stored
+    container.clock.set(stored["_ts"] + 5)
+    assert container.seen("a") == set()
 
 
-def test_an_invalid_value_from_before_inherits_no_expiry_from_minus_one(shelves: Shelves) -> None:
-    shelf = shelves.make()  # T-056
-    stored = shelf.post(item('"x"')).json
-    assert shelf.set_default(-1).status == 200
-    shelf.clock.set(stored["_ts"] + MAX_TTL + 1)
-    assert shelf.seen("a") == {"a"}
-    assert shelf.read("a").json == stored
+def test_an_invalid_value_from_before_inherits_no_expiry_from_minus_one(
+    containers: TtlContainers,
+) -> None:
+    container = containers.make()  # T-056
+    stored = container.post(item('"x"')).json
+    assert container.set_default(-1).status == 200
+    container.clock.set(stored["_ts"] + MAX_TTL + 1)
+    assert container.seen("a") == {"a"}
+    assert container.read("a").json == stored
 
 
 # Name -> the answer to the same request with a valid ttl, and the request with this ttl.
 BEFORE_OTHERS: dict[str, tuple[int, ItemTtl]] = {
-    "duplicate id": (409, lambda shelf, value: shelf.post(item(value, "old"))),
+    "duplicate id": (409, lambda container, value: container.post(item(value, "old"))),
     "duplicate value": (
         409,
-        lambda shelf, value: shelf.post(
+        lambda container, value: container.post(
             with_member({"id": "a", "pk": "p", "code": 1}, "ttl", value)
         ),
     ),
-    "replace of nothing": (404, lambda shelf, value: shelf.replace("a", item(value))),
+    "replace of nothing": (404, lambda container, value: container.replace("a", item(value))),
     "replace, stale etag": (
         412,
-        lambda shelf, value: shelf.replace("old", item(value, "old"), if_match='"stale"'),
+        lambda container, value: container.replace("old", item(value, "old"), if_match='"stale"'),
     ),
     "upsert, stale etag": (
         412,
-        lambda shelf, value: shelf.post(item(value, "old"), upsert="true", if_match='"stale"'),
+        lambda container, value: container.post(
+            item(value, "old"), upsert="true", if_match='"stale"'
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize(("status", "act"), BEFORE_OTHERS.values(), ids=list(BEFORE_OTHERS))
 def test_ttl_is_checked_before_what_needs_other_items(
-    shelves: Shelves, status: int, act: ItemTtl
+    containers: TtlContainers, status: int, act: ItemTtl
 ) -> None:
     unique = {"uniqueKeys": [{"paths": ["/code"]}]}  # T-058
-    shelf = shelves.make(60, uniqueKeyPolicy=unique)
-    shelf.create("old", code=1)
-    assert act(shelf, "60").status == status
-    assert_refused(act(shelf, "0"), INVALID.format("ttl", "0"))
+    container = containers.make(60, uniqueKeyPolicy=unique)
+    container.create("old", code=1)
+    assert act(container, "60").status == status
+    assert_refused(act(container, "0"), INVALID.format("ttl", "0"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from perseid import charges
 from perseid.charges import EVERYTHING, NOTHING, IndexPaths
 from perseid.errors import BadRequest
+from tests.support.effort import ratio
 
 KB: Final = 1024
 quick: Final = settings(max_examples=60, deadline=None, database=None, derandomize=True)
@@ -300,19 +301,19 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, str]]:
 
 
 def test_one_change_among_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what differs is walked: walking all takes seconds, in which nobody else is served."""
-    walked = []
-    walk = charges._terms
+    """Only what differs is counted: counting all takes far longer."""
+    counted = []
+    count = charges._count_differing_terms
 
-    def noted(part: dict[str, Any], paths: IndexPaths) -> Iterator[Any]:
-        walked.append(part)
-        return walk(part, paths)
+    def noted(old: Any, new: Any, paths: IndexPaths) -> int:
+        counted.append((old, new))
+        return count(old, new, paths)
 
-    monkeypatch.setattr(charges, "_terms", noted)
+    monkeypatch.setattr(charges, "_count_differing_terms", noted)
     old = {"many": {f"p{n}": [n, {"x": n}] for n in range(1000)}}
     new = {"many": old["many"] | {"p7": [7, {"x": 8}]}}
     assert charges.changed_terms(old, new, DEFAULT) == 2
-    assert walked == [{"many": {"p7": [{"x": 7}]}}, {"many": {"p7": [{"x": 8}]}}]
+    assert counted == [({"many": {"p7": [7, {"x": 7}]}}, {"many": {"p7": [7, {"x": 8}]}})]
 
 
 @quick
@@ -322,3 +323,21 @@ def test_from_and_to_nothing_changes_every_term(one: dict[str, Any], other: dict
     assert charges.changed_terms(one, one, DEFAULT) == 0
     both = charges.count_terms(one, DEFAULT) + charges.count_terms(other, DEFAULT)
     assert charges.changed_terms(one, other, DEFAULT) <= both
+
+
+@pytest.mark.parametrize(
+    ("element", "other"),
+    [pytest.param(1, 2, id="numbers"), pytest.param({"a": 1}, {"a": 2}, id="objects")],
+)
+def test_counting_the_terms_of_large_items_is_about_as_fast_as_decoding_them(
+    element: Any, other: Any
+) -> None:
+    length = 50_000
+    old, new = (json.dumps({"v": [each] * length}) for each in (element, other))
+    before, after = json.loads(old), json.loads(new)
+
+    def count() -> int:
+        return charges.changed_terms(before, after, EVERYTHING)
+
+    assert count() == 2 * length
+    assert ratio(count, lambda: (json.loads(old), json.loads(new))) < 10

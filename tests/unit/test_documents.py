@@ -15,6 +15,7 @@ from perseid import documents
 from perseid.documents import MAX_NESTING, SYSTEM_PROPERTIES
 from perseid.errors import BadRequest, RequestEntityTooLarge
 from perseid.limits import MAX_BODY_BYTES
+from tests.support.effort import ratio
 
 RID, LINK, ETAG, TS = "AQAAAIAAAAIAAQAAAAAAAA==", "dbs/d/colls/c/docs/", '"00-11"', 1_700_000_000
 SEAL = (
@@ -391,3 +392,48 @@ def test_a_repeated_name_is_always_found(
 )
 def test_with_lsn(text: bytes, expected: bytes) -> None:
     assert documents.with_lsn(text, 7) == expected
+
+
+# Large bodies -----------------------------------------------------------------------------------
+
+ESCAPED = r"\u003a" * 10
+OBJECT = f'{{"k":"{ESCAPED}"}}'
+
+
+@pytest.mark.parametrize(
+    ("element", "count"),
+    [
+        pytest.param(OBJECT, 4_000, id="strings"),
+        pytest.param("{}", 90_000, id="objects"),
+        pytest.param("1", 140_000, id="numbers"),
+    ],
+)
+def test_members_are_stripped_in_a_few_times_the_time_of_decoding(element: str, count: int) -> None:
+    value = f"[{','.join([element] * count)}]"
+    raw = f'{{"_rid":"x","id":"1","v":{value},"n":"\\u00e9"}}'.encode()
+    text = documents.parse(raw).text
+    assert text == raw.replace(b'"_rid":"x",', b"")
+    assert ratio(lambda: documents.strip_system(raw), lambda: json.loads(raw)) < 4
+    fed = documents.with_lsn(text, 7)
+    assert fed == text[:-1] + b',"_lsn":7}'
+    with_name = text.replace(b'"id"', b'"_ls\\u006e":1,"id"')
+    assert documents.with_lsn(with_name, 7) == fed
+    assert ratio(lambda: documents.with_lsn(with_name, 7), lambda: json.loads(raw)) < 4
+
+
+@pytest.mark.parametrize(
+    "text", [b'"a\\"b":1', b'"a\\\\":[1]', b'"\\\\\\"x":{"y":""}', b'"":"\\u0022:"', b"", b'":":2']
+)
+def test_strings_are_left_out_of_the_structure(text: bytes) -> None:
+    structure = documents.without_strings(b"{%b}" % text)
+    value = orjson.loads(b"{%b}" % text)
+    expected = json.dumps(value).replace(" ", "")
+    assert structure.count(b":") == len(value) + sum(isinstance(v, dict) for v in value.values())
+    assert len(structure) <= len(expected)
+
+
+def test_escaped_colons_hide_no_name_that_is_given_twice() -> None:
+    body = rb'{"id":"1","\u003a":"%b","a":1,"\u0061":2}' % ESCAPED.encode()
+    with pytest.raises(BadRequest, match="'a' twice"):
+        documents.parse(body)
+    assert documents.parse(body.replace(rb"\u0061", b"b")).value["b"] == 2

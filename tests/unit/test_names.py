@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-PACKAGE: Final = Path(__file__).parents[2] / "src" / "perseid"
-MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+from tests.unit.modules import MODULES, name_of
+
 FUNCTION_LINES: Final = 50
 MODULE_LINES: Final = 450
 
@@ -22,10 +22,6 @@ LONG_MODULES: Final = {
 }
 # Functions that may be longer, and why.
 LONG_FUNCTIONS: Final[dict[tuple[str, str], str]] = {}
-
-
-def name_of(module: Path) -> str:
-    return module.relative_to(PACKAGE).as_posix()
 
 
 def public_types(module: Path) -> Iterator[str]:

@@ -115,6 +115,12 @@ class Opened:
                 return found, etag
             found += reply.json["Documents"]
 
+    def drain(self, container: str = "") -> Any:
+        """Of all containers, or of one; the clock jump in the stored data is confirmed first."""
+        self.admin("POST", "sweeper/pause", {})
+        self.admin("POST", "sweeper/confirm-clock", {})
+        return self.admin("POST", f"ttl/{container}drain", {})
+
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         reply = self.raw.request(method, f"/_perseid/{path}", body)
         assert reply.status == 200, reply

@@ -179,7 +179,7 @@ def test_a_cleared_partition_is_empty_and_purged_later(stored: Stored) -> None:
         assert server.read("cleared", "c2", "big").status == 404
         assert server.ids("log", "big") == {"big1"}
         assert server.ids("unique", "big") == {"takes"}
-        purged = server.admin("POST", "ttl/drain", {})["containers"]
+        purged = server.drain()["containers"]
         assert purged == {
             "dbs/d/colls/on": 1,
             "dbs/d/colls/default": 2,
@@ -198,7 +198,7 @@ def test_a_cleared_partition_is_empty_and_purged_later(stored: Stored) -> None:
 def test_items_of_a_dropped_container_are_purged_later(stored: Stored) -> None:
     assert stored.count_items(DROPPED) == 12
     with opened(stored) as server:
-        server.admin("POST", "ttl/drain", {})
+        server.drain()
     assert stored.count_items(DROPPED) == 0
 
 
@@ -256,7 +256,7 @@ def test_the_age_at_which_items_expired_is_kept(server: Opened) -> None:
 def test_a_purge_hold_still_holds(server: Opened) -> None:
     status = server.admin("GET", "ttl/d/undo")
     assert (status["purgeHoldSeconds"], status["guard"]) == (864_000, "50%")
-    server.admin("POST", "ttl/d/undo/drain", {})
+    server.drain("d/undo/")
     done = server.admin("POST", "ttl/d/undo/undo", {})
     assert (done[RESTORED]["items"], done[PURGED]) == (2, 1)
 
@@ -343,7 +343,7 @@ def test_all_versions_go_on_from_old_positions(server: Opened) -> None:
     assert operations(server.changes("log", ALL_VERSIONS, given["log_middle"])[0]) == after
     assert server.changes("log", ALL_VERSIONS, given["log_end"])[0] == []
     # Nothing that was logged with its partition is logged again when it is purged.
-    server.admin("POST", "ttl/drain", {})
+    server.drain()
     assert server.create("log", "new") == 201
     newest, _ = server.changes("log", ALL_VERSIONS, given["log_end"])
     assert operations(newest) == [("delete", "waits", True), ("create", "new", False)]
@@ -438,7 +438,7 @@ def test_the_directory_is_sound_before_and_after(stored: Stored) -> None:
         assert_sound(stored.settings.data)
     assert_sound(stored.settings.data)
     with opened(stored) as server:
-        server.admin("POST", "ttl/drain", {})
+        server.drain()
         server.admin("POST", "ttl/d/undo/undo", {})
     assert_sound(stored.settings.data)
 

@@ -10,7 +10,6 @@ import pytest
 
 from perseid import charges
 from perseid.service.items import batches
-from tests.support.builders import PARTITION_KEY
 from tests.support.operations import (
     BROKEN,
     codes,
@@ -22,46 +21,30 @@ from tests.support.operations import (
     patch,
     read,
     replace,
-    stored,
+    stored_items,
     upsert,
 )
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import without_system
 
 KEY = '["a"]'
 SERVER_THREAD = "perseid"
-SYSTEM = ("_rid", "_self", "_etag", "_attachments", "_ts")
 STALE = '"00000000-0000-0000-0000-000000000000"'
 LARGE = "x" * (1024 * 1024 + 900 * 1024)
 
 
-def run(raw: RawClient, container: str, *operations: Any, **headers: str) -> Reply:
+def send_batch(raw: RawClient, container: str, *operations: Any, **headers: str) -> Reply:
     headers.setdefault("pk", KEY)
     return raw.batch(container, list(operations), atomic=True, **headers)
-
-
-def plain(body: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name not in SYSTEM}
-
-
-@pytest.fixture
-def unique(raw: RawClient, database: str) -> str:
-    """A container where /mail is unique."""
-    body = {
-        "id": "u",
-        "partitionKey": PARTITION_KEY,
-        "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]},
-    }
-    assert raw.post(f"{database}/colls", body).status == 201
-    return f"{database}/colls/u"
 
 
 # Success -----------------------------------------------------------------------------------------
 
 
 def test_all_six_kinds(raw: RawClient, container: str) -> None:
-    run(raw, container, create("old"), create("gone"))
+    send_batch(raw, container, create("old"), create("gone"))
     before = lsn(raw, container)
-    reply = run(
+    reply = send_batch(
         raw,
         container,
         create("new", n=1),
@@ -74,13 +57,13 @@ def test_all_six_kinds(raw: RawClient, container: str) -> None:
     )
     assert reply.status == 200
     assert codes(reply) == [201, 201, 200, 200, 200, 200, 204]
-    bodies = [plain(entry["resourceBody"]) for entry in reply.json[:-1]]
+    bodies = [without_system(entry["resourceBody"]) for entry in reply.json[:-1]]
     assert [body.get("n") for body in bodies] == [1, 1, 1, 2, 3, 3]
     assert set(reply.json[-1]) == {"statusCode", "requestCharge"}
     for entry in reply.json[:-1]:
         assert entry["eTag"] == entry["resourceBody"]["_etag"]
         assert set(entry) == {"statusCode", "requestCharge", "eTag", "resourceBody"}
-    found = stored(raw, container)
+    found = stored_items(raw, container)
     assert set(found) == {"old", "new", "other"}
     assert found["old"] == reply.json[4]["resourceBody"] == reply.json[5]["resourceBody"]
     assert len({document["_rid"] for document in found.values()}) == 3
@@ -96,7 +79,7 @@ def test_all_six_kinds(raw: RawClient, container: str) -> None:
 
 
 def test_each_operation_sees_those_before_it(raw: RawClient, container: str) -> None:
-    reply = run(
+    reply = send_batch(
         raw,
         container,
         create("1", n=1),
@@ -112,7 +95,7 @@ def test_each_operation_sees_those_before_it(raw: RawClient, container: str) -> 
         read("2"),
     )
     assert codes(reply) == [201, 200, 200, 200, 201, 200, 204, 201, 204, 201, 200]
-    assert {id_: document["n"] for id_, document in stored(raw, container).items()} == {
+    assert {id_: document["n"] for id_, document in stored_items(raw, container).items()} == {
         "1": 10,
         "2": 6,
     }
@@ -123,13 +106,13 @@ def test_each_operation_sees_those_before_it(raw: RawClient, container: str) -> 
 
 def test_a_hundred_operations_in_the_order_of_creation(raw: RawClient, container: str) -> None:
     names = [f"{number:03d}" for number in range(100)]
-    reply = run(raw, container, *(create(name) for name in reversed(names)))
+    reply = send_batch(raw, container, *(create(name) for name in reversed(names)))
     assert (reply.status, len(reply.json)) == (200, 100)
-    assert list(stored(raw, container)) == names[::-1]
+    assert list(stored_items(raw, container)) == names[::-1]
 
 
 def test_charges_add_up(raw: RawClient, container: str) -> None:
-    reply = run(raw, container, create("1", x=1), increase("1"), read("1"), delete("1"))
+    reply = send_batch(raw, container, create("1", x=1), increase("1"), read("1"), delete("1"))
     charges = [entry["requestCharge"] for entry in reply.json]
     assert charges == [5.4, 10.6, 1.0, 5.6]
     assert float(reply.headers["x-ms-request-charge"]) == round(sum(charges), 2)
@@ -145,7 +128,7 @@ def test_texts_stay_as_they_were_sent(raw: RawClient, container: str) -> None:
 
 
 def test_without_bodies(raw: RawClient, container: str) -> None:
-    reply = run(
+    reply = send_batch(
         raw, container, create("1"), increase("1"), read("1"), delete("1"), prefer="return=minimal"
     )
     assert codes(reply) == [201, 200, 200, 204]
@@ -157,20 +140,22 @@ def test_atomic_is_what_a_batch_is_unless_it_says_otherwise(raw: RawClient, cont
     sent = {"x-ms-cosmos-is-batch-request": "true", "x-ms-documentdb-partitionkey": KEY}
     reply = raw.request("POST", f"{container}/docs", [create("1"), create("1")], sent)
     assert (reply.status, codes(reply)) == (207, [424, 409])
-    assert stored(raw, container) == {}
+    assert stored_items(raw, container) == {}
 
 
 def test_reads_alone_move_nothing(raw: RawClient, container: str) -> None:
-    run(raw, container, create("1"))
+    send_batch(raw, container, create("1"))
     before = lsn(raw, container)
-    reply = run(raw, container, read("1"), read("1"))
+    reply = send_batch(raw, container, read("1"), read("1"))
     assert (reply.status, codes(reply)) == (200, [200, 200])
     assert int(reply.headers["lsn"]) == lsn(raw, container) == before
 
 
 def test_the_change_feed_shows_what_a_batch_left(raw: RawClient, container: str) -> None:
-    run(raw, container, create("1", n=1), create("2"), increase("1"), delete("2"), create("3"))
-    run(raw, container, create("4"), delete("no"))
+    send_batch(
+        raw, container, create("1", n=1), create("2"), increase("1"), delete("2"), create("3")
+    )
+    send_batch(raw, container, create("4"), delete("no"))
     reply = raw.get(f"{container}/docs", a_im="Incremental feed")
     assert [found["id"] for found in reply.json["Documents"]] == ["1", "3"]
     assert len({found["_lsn"] for found in reply.json["Documents"]}) == 1
@@ -181,24 +166,24 @@ def test_the_change_feed_shows_what_a_batch_left(raw: RawClient, container: str)
 
 @pytest.mark.parametrize("kind", [replace, delete, increase, upsert])
 def test_if_match(raw: RawClient, container: str, kind: Any) -> None:
-    made = run(raw, container, create("1"), create("2")).json
+    made = send_batch(raw, container, create("1"), create("2")).json
     etag = made[0]["eTag"]
-    reply = run(raw, container, delete("2"), kind("1") | {"ifMatch": STALE})
+    reply = send_batch(raw, container, delete("2"), kind("1") | {"ifMatch": STALE})
     assert (reply.status, codes(reply)) == (207, [424, 412])
-    assert set(stored(raw, container)) == {"1", "2"}
-    assert run(raw, container, kind("1") | {"ifMatch": etag}).status == 200
+    assert set(stored_items(raw, container)) == {"1", "2"}
+    assert send_batch(raw, container, kind("1") | {"ifMatch": etag}).status == 200
 
 
 def test_an_etag_made_in_the_batch_is_not_the_old_one(raw: RawClient, container: str) -> None:
-    etag = run(raw, container, create("1")).json[0]["eTag"]
-    reply = run(raw, container, increase("1"), replace("1") | {"ifMatch": etag})
+    etag = send_batch(raw, container, create("1")).json[0]["eTag"]
+    reply = send_batch(raw, container, increase("1"), replace("1") | {"ifMatch": etag})
     assert codes(reply) == [424, 412]
 
 
 def test_if_none_match_star_on_upsert(raw: RawClient, container: str) -> None:
     once = upsert("1") | {"ifNoneMatch": "*"}
-    assert codes(run(raw, container, once)) == [201]
-    assert codes(run(raw, container, once)) == [412]
+    assert codes(send_batch(raw, container, once)) == [201]
+    assert codes(send_batch(raw, container, once)) == [412]
 
 
 @pytest.mark.parametrize("header", ["ifNoneMatch", "ifMatch"])
@@ -206,17 +191,17 @@ def test_a_read_of_a_known_version_is_no_failure(
     raw: RawClient, container: str, header: str
 ) -> None:
     """Both headers give 304 as in the service, which answers 207 then and does the rest."""
-    etag = run(raw, container, create("1")).json[0]["eTag"]
-    reply = run(raw, container, create("2"), read("1") | {header: etag})
+    etag = send_batch(raw, container, create("1")).json[0]["eTag"]
+    reply = send_batch(raw, container, create("2"), read("1") | {header: etag})
     assert (reply.status, codes(reply)) == (207, [201, 304])
     assert "resourceBody" not in reply.json[1]
-    assert set(stored(raw, container)) == {"1", "2"}
-    assert codes(run(raw, container, read("1") | {header: STALE})) == [200]
+    assert set(stored_items(raw, container)) == {"1", "2"}
+    assert codes(send_batch(raw, container, read("1") | {header: STALE})) == [200]
 
 
 def test_patch_conditions(raw: RawClient, container: str) -> None:
     add = {"op": "incr", "path": "/n", "value": 1}
-    reply = run(
+    reply = send_batch(
         raw,
         container,
         create("1", n=1),
@@ -224,7 +209,7 @@ def test_patch_conditions(raw: RawClient, container: str) -> None:
         patch("1", add, condition="from c where c.n = 1"),
     )
     assert (reply.status, codes(reply)) == (207, [424, 424, 412])
-    assert stored(raw, container) == {}
+    assert stored_items(raw, container) == {}
 
 
 def test_a_patch_may_be_a_bare_array(raw: RawClient, container: str) -> None:
@@ -233,14 +218,14 @@ def test_a_patch_may_be_a_bare_array(raw: RawClient, container: str) -> None:
         "id": "1",
         "resourceBody": [{"op": "set", "path": "/n", "value": 4}],
     }
-    reply = run(raw, container, create("1"), bare)
+    reply = send_batch(raw, container, create("1"), bare)
     assert reply.json[1]["resourceBody"]["n"] == 4
 
 
-def test_many_patches_are_priced_beside_the_requests_of_others(
+def test_many_patches_are_charged_without_blocking_other_requests(
     raw: RawClient, container: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a large item that takes seconds, in which nobody would be answered."""
+    """With a large item that takes seconds, in which no other request would be answered."""
     threads = set()
     price = charges.changed_terms
 
@@ -249,7 +234,7 @@ def test_many_patches_are_priced_beside_the_requests_of_others(
         return price(*given)
 
     monkeypatch.setattr(charges, "changed_terms", noted)
-    reply = run(raw, container, create("1", n=1), *[increase("1")] * 9)
+    reply = send_batch(raw, container, create("1", n=1), *[increase("1")] * 9)
     assert codes(reply) == [201] + [200] * 9
     assert threads
     assert SERVER_THREAD not in threads
@@ -263,11 +248,11 @@ def test_many_patches_are_priced_beside_the_requests_of_others(
 def test_one_failure_undoes_everything(
     raw: RawClient, container: str, broken: Any, status: int, sub_status: int, position: int
 ) -> None:
-    run(raw, container, create("there", n=1), create("other", n=1))
-    before, at = stored(raw, container), lsn(raw, container)
+    send_batch(raw, container, create("there", n=1), create("other", n=1))
+    before, at = stored_items(raw, container), lsn(raw, container)
     operations = [replace("other", n=2), create("fresh")]
     operations.insert(position, broken)
-    reply = run(raw, container, *operations)
+    reply = send_batch(raw, container, *operations)
     assert reply.status == 207
     expected = [424, 424, 424]
     expected[position] = status
@@ -277,12 +262,14 @@ def test_one_failure_undoes_everything(
     assert failed["message"]
     assert float(reply.headers["x-ms-request-charge"]) == failed["requestCharge"] > 0
     assert all("resourceBody" not in entry for entry in reply.json)
-    assert stored(raw, container) == before
+    assert stored_items(raw, container) == before
     assert lsn(raw, container) == at == int(reply.headers["lsn"])
 
 
 def test_the_first_failure_counts(raw: RawClient, container: str) -> None:
-    reply = run(raw, container, create("1"), delete("no"), create("1"), {"operationType": "?"})
+    reply = send_batch(
+        raw, container, create("1"), delete("no"), create("1"), {"operationType": "?"}
+    )
     assert codes(reply) == [424, 404, 424, 424]
 
 
@@ -315,7 +302,7 @@ def test_more_than_two_megabytes(raw: RawClient, container: str, atomic: bool) -
     body = json.dumps([create("1", x="x" * 2**20), create("2", x="x" * 2**20)]).encode()
     reply = raw.batch(container, body, atomic=atomic, pk=KEY)
     assert (reply.status, reply.json["code"]) == (413, "RequestEntityTooLarge")
-    assert stored(raw, container) == {}
+    assert stored_items(raw, container) == {}
 
 
 def test_a_batch_that_takes_too_long(
@@ -323,20 +310,20 @@ def test_a_batch_that_takes_too_long(
 ) -> None:
     """All other writes wait for it."""
     monkeypatch.setattr(batches, "_LONGEST_SECONDS", 0.0)
-    reply = run(raw, container, create("1"), create("2"))
+    reply = send_batch(raw, container, create("1"), create("2"))
     assert (reply.status, codes(reply)) == (207, [408, 424])
     assert "nothing was done" in reply.json[0]["message"]
-    assert stored(raw, container) == {}
+    assert stored_items(raw, container) == {}
 
 
 def test_an_answer_of_more_than_four_megabytes(raw: RawClient, container: str) -> None:
     for id_ in ("1", "2"):
-        assert run(raw, container, create(id_, x=LARGE)).status == 200
-    reply = run(raw, container, create("3"), read("1"), read("2"), read("1"))
+        assert send_batch(raw, container, create(id_, x=LARGE)).status == 200
+    reply = send_batch(raw, container, create("3"), read("1"), read("2"), read("1"))
     assert (reply.status, codes(reply)) == (207, [424, 424, 424, 413])
     assert reply.json[3]["subStatusCode"] == 3402
-    assert set(stored(raw, container)) <= {"1", "2"}
-    assert run(raw, container, read("1"), read("2")).status == 200
+    assert set(stored_items(raw, container)) <= {"1", "2"}
+    assert send_batch(raw, container, read("1"), read("2")).status == 200
 
 
 def test_the_key_must_be_there_and_whole(raw: RawClient, database: str) -> None:
@@ -357,11 +344,13 @@ def test_the_key_must_be_there_and_whole(raw: RawClient, database: str) -> None:
 
 
 def test_a_stale_container_or_session(raw: RawClient, container: str) -> None:
-    reply = run(raw, container, create("1"), x_ms_cosmos_intended_collection_rid="AAAAAAAAAAA=")
+    reply = send_batch(
+        raw, container, create("1"), x_ms_cosmos_intended_collection_rid="AAAAAAAAAAA="
+    )
     assert (reply.status, reply.sub_status) == (400, 1024)
-    reply = run(raw, container, read("1"), session="0:-1#999999999")
+    reply = send_batch(raw, container, read("1"), session="0:-1#999999999")
     assert (reply.status, reply.sub_status) == (404, 1002)
-    reply = run(raw, f"{container}-no", create("1"))
+    reply = send_batch(raw, f"{container}-no", create("1"))
     assert (reply.status, reply.sub_status) == (404, 1003)
 
 
@@ -373,11 +362,11 @@ def test_only_items_come_in_batches(raw: RawClient, database: str) -> None:
 # Unique keys -------------------------------------------------------------------------------------
 
 
-def test_unique_values_are_taken_and_given_within_a_batch(raw: RawClient, unique: str) -> None:
-    run(raw, unique, create("1", mail="x"), create("2", mail="y"))
-    reply = run(
+def test_unique_values_are_taken_and_given_within_a_batch(raw: RawClient, unique_mail: str) -> None:
+    send_batch(raw, unique_mail, create("1", mail="x"), create("2", mail="y"))
+    reply = send_batch(
         raw,
-        unique,
+        unique_mail,
         replace("1", mail="z"),
         replace("2", mail="x"),
         replace("1", mail="y"),
@@ -387,13 +376,13 @@ def test_unique_values_are_taken_and_given_within_a_batch(raw: RawClient, unique
         create("4", mail="y"),
     )
     assert codes(reply) == [200, 200, 200, 204, 201, 200, 201]
-    assert {id_: found["mail"] for id_, found in stored(raw, unique).items()} == {
+    assert {id_: found["mail"] for id_, found in stored_items(raw, unique_mail).items()} == {
         "1": "w",
         "3": "x",
         "4": "y",
     }
     for mail, status in (("w", 409), ("x", 409), ("y", 409), ("z", 201)):
-        assert raw.post(f"{unique}/docs", item("5", mail=mail), pk=KEY).status == status
+        assert raw.post(f"{unique_mail}/docs", item("5", mail=mail), pk=KEY).status == status
 
 
 @pytest.mark.parametrize(
@@ -410,10 +399,10 @@ def test_unique_values_are_taken_and_given_within_a_batch(raw: RawClient, unique
     ],
 )
 def test_unique_values_that_are_taken(
-    raw: RawClient, unique: str, operations: list[Any], expected: list[int]
+    raw: RawClient, unique_mail: str, operations: list[Any], expected: list[int]
 ) -> None:
-    run(raw, unique, create("1", mail="x"), create("2", mail="y"))
-    before = stored(raw, unique)
-    assert codes(run(raw, unique, *operations)) == expected
-    assert stored(raw, unique) == before
-    assert raw.post(f"{unique}/docs", item("9", mail="free"), pk=KEY).status == 201
+    send_batch(raw, unique_mail, create("1", mail="x"), create("2", mail="y"))
+    before = stored_items(raw, unique_mail)
+    assert codes(send_batch(raw, unique_mail, *operations)) == expected
+    assert stored_items(raw, unique_mail) == before
+    assert raw.post(f"{unique_mail}/docs", item("9", mail="free"), pk=KEY).status == 201

@@ -18,7 +18,7 @@ from tests.support.operations import (
     lsn,
     read,
     replace,
-    stored,
+    stored_items,
     upsert,
 )
 from tests.support.raw import RawClient, Reply
@@ -28,7 +28,7 @@ KEYS = "abcdefghij"
 LARGE = "x" * (1024 * 1024 + 900 * 1024)
 
 
-def run(raw: RawClient, container: str, *operations: Any, **headers: str) -> Reply:
+def send_bulk(raw: RawClient, container: str, *operations: Any, **headers: str) -> Reply:
     """As the JavaScript client sends it: no common key, one in each operation."""
     keyed = [
         {"partitionKey": KEY} | operation if isinstance(operation, dict) else operation
@@ -40,7 +40,7 @@ def run(raw: RawClient, container: str, *operations: Any, **headers: str) -> Rep
 
 def test_each_operation_has_its_own_result(raw: RawClient, container: str) -> None:
     before = lsn(raw, container)
-    reply = run(
+    reply = send_bulk(
         raw,
         container,
         create("1", n=1),
@@ -59,7 +59,7 @@ def test_each_operation_has_its_own_result(raw: RawClient, container: str) -> No
     shown = [entry["resourceBody"].get("n") for entry in reply.json if "resourceBody" in entry]
     assert shown == [1, 1, 2, 5, 6, None]
     assert "already exists" in reply.json[1]["message"]
-    assert set(stored(raw, container)) == {"3"}
+    assert set(stored_items(raw, container)) == {"3"}
     # six writes, six transactions
     assert lsn(raw, container) == int(reply.headers["lsn"]) == before + 6
     charge = sum(entry["requestCharge"] for entry in reply.json)
@@ -67,30 +67,30 @@ def test_each_operation_has_its_own_result(raw: RawClient, container: str) -> No
 
 
 def test_all_well_is_200(raw: RawClient, container: str) -> None:
-    reply = run(raw, container, *(create(str(number)) for number in range(100)))
+    reply = send_bulk(raw, container, *(create(str(number)) for number in range(100)))
     assert (reply.status, set(codes(reply))) == (200, {201})
-    assert list(stored(raw, container)) == [str(number) for number in range(100)]
-    without = run(raw, container, upsert("1"), read("1"), prefer="return=minimal")
+    assert list(stored_items(raw, container)) == [str(number) for number in range(100)]
+    without = send_bulk(raw, container, upsert("1"), read("1"), prefer="return=minimal")
     assert ["resourceBody" in entry for entry in without.json] == [False, True]
 
 
 def test_stopping_at_the_first_failure(raw: RawClient, container: str) -> None:
     operations = [create("1"), create("1"), create("2"), read("1")]
-    reply = run(raw, container, *operations, x_ms_cosmos_batch_continue_on_error="false")
+    reply = send_bulk(raw, container, *operations, x_ms_cosmos_batch_continue_on_error="false")
     assert (reply.status, codes(reply)) == (207, [201, 409, 424, 424])
-    assert set(stored(raw, container)) == {"1"}
+    assert set(stored_items(raw, container)) == {"1"}
 
 
 @pytest.mark.parametrize(("broken", "status", "sub_status"), BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_operation_fails_alone(
     raw: RawClient, container: str, broken: Any, status: int, sub_status: int
 ) -> None:
-    run(raw, container, create("there", n=1), create("other", n=1))
-    before = stored(raw, container)
-    reply = run(raw, container, create("1"), broken, create("2"), pk=KEY)
+    send_bulk(raw, container, create("there", n=1), create("other", n=1))
+    before = stored_items(raw, container)
+    reply = send_bulk(raw, container, create("1"), broken, create("2"), pk=KEY)
     assert (reply.status, codes(reply)) == (207, [201, status, 201])
     assert reply.json[1]["subStatusCode"] == sub_status
-    after = stored(raw, container)
+    after = stored_items(raw, container)
     assert {id_: after[id_] for id_ in before} == before
     assert set(after) - set(before) == {"1", "2"}
 
@@ -134,16 +134,16 @@ def test_ranges(raw: RawClient, database: str) -> None:
     mixed = [deletes[0] for deletes in homes.values()]
     reply = raw.batch(container, mixed, atomic=False, range="77")
     assert (reply.status, reply.sub_status) == (410, 1002)
-    assert len(stored(raw, container)) == 10
+    assert len(stored_items(raw, container)) == 10
     for home, deletes in homes.items():
         reply = raw.batch(container, deletes, atomic=False, range=home)
         assert (reply.status, set(codes(reply))) == (200, {204})
         assert reply.headers["x-ms-session-token"].startswith(f"{home}:-1#")
-    assert stored(raw, container) == {}
+    assert stored_items(raw, container) == {}
 
 
 def test_keys_of_other_ranges_are_served(raw: RawClient, database: str) -> None:
-    """What a client sends that knows the ranges of a container made anew under the same name."""
+    """What a client sends that knows the ranges of a container made again under the same name."""
     key = PARTITION_KEY
     body = {"id": "r", "partitionKey": key}
     assert raw.post(f"{database}/colls", body, throughput="30000").status == 201
@@ -162,29 +162,23 @@ def test_keys_of_other_ranges_are_served(raw: RawClient, database: str) -> None:
 
 
 def test_what_would_not_fit_into_the_answer_is_not_done(raw: RawClient, container: str) -> None:
-    assert run(raw, container, create("1", x=LARGE, n=1)).status == 200
-    reply = run(raw, container, read("1"), increase("1"), increase("1"), create("2"))
+    assert send_bulk(raw, container, create("1", x=LARGE, n=1)).status == 200
+    reply = send_bulk(raw, container, read("1"), increase("1"), increase("1"), create("2"))
     assert (reply.status, codes(reply)) == (207, [200, 200, 413, 201])
     assert reply.json[2]["subStatusCode"] == 3402
     found = raw.get(f"{container}/docs/1", pk=KEY).json
     assert found["n"] == 2
-    silent = run(raw, container, *[increase("1")] * 5, prefer="return=minimal")
+    silent = send_bulk(raw, container, *[increase("1")] * 5, prefer="return=minimal")
     assert (silent.status, set(codes(silent))) == (200, {200})
 
 
-def test_unique_keys(raw: RawClient, database: str) -> None:
-    body = {
-        "id": "u",
-        "partitionKey": PARTITION_KEY,
-        "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]},
-    }
-    assert raw.post(f"{database}/colls", body).status == 201
-    container = f"{database}/colls/u"
+def test_unique_keys(raw: RawClient, unique_mail: str) -> None:
+    container = unique_mail
     mails = ["x", "x", "y", "x"]
-    reply = run(
+    reply = send_bulk(
         raw, container, *(create(str(number), mail=mail) for number, mail in enumerate(mails))
     )
     assert codes(reply) == [201, 409, 201, 409]
-    reply = run(raw, container, delete("0"), create("9", mail="x"), upsert("2", mail="x"))
+    reply = send_bulk(raw, container, delete("0"), create("9", mail="x"), upsert("2", mail="x"))
     assert codes(reply) == [204, 201, 409]
-    assert item("9", mail="x").items() <= stored(raw, container)["9"].items()
+    assert item("9", mail="x").items() <= stored_items(raw, container)["9"].items()

@@ -11,16 +11,13 @@ import pytest
 
 from perseid.clock import MovableClock
 from tests.support.builders import PARTITION_KEY, create_container
+from tests.support.change_feed import ALL_VERSIONS, LATEST, operations_of
+from tests.support.figures import physical_ranges
 from tests.support.operations import codes, create, patch, upsert
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import serving
 from tests.support.stores import Place
 
-LATEST = {"A-IM": "Incremental Feed"}
-ALL = {
-    "A-IM": "Full-Fidelity Feed",
-    "x-ms-cosmos-changefeed-wire-format-version": "2021-09-15",
-}
 OUTSIDE = "You must read the change feed from within the retention period."
 FOUR_RANGES = "40000"
 
@@ -33,7 +30,7 @@ class Box:
         self.path = path
         self.docs = f"{path}/docs"
         # Numbers go on from those of containers that were dropped before.
-        self.base = min(int(part["_lsn"]) for part in ranges_of(self))
+        self.base = min(int(part["_lsn"]) for part in physical_ranges(self.raw, self.path))
 
     def lsn(self, count: int) -> int:
         """The number of a range's transaction, counted from one."""
@@ -90,7 +87,7 @@ class Box:
         return [document["id"] for document in self.drain(LATEST, etag, **more)[0]]
 
 
-def make(raw: RawClient, database: str, name: str = "c", **rest: Any) -> Box:
+def make_box(raw: RawClient, database: str, name: str = "c", **rest: Any) -> Box:
     throughput = rest.pop("throughput", None)
     key = rest.pop("key", PARTITION_KEY)
     headers = {"throughput": throughput} if throughput else {}
@@ -101,36 +98,25 @@ def make(raw: RawClient, database: str, name: str = "c", **rest: Any) -> Box:
 @pytest.fixture
 def box(raw: RawClient, database: str) -> Box:
     """One range, latest versions only."""
-    return make(raw, database)
+    return make_box(raw, database)
 
 
 @pytest.fixture
-def kept(raw: RawClient, database: str) -> Box:
+def all_versions(raw: RawClient, database: str) -> Box:
     """One range that keeps all versions for ten minutes."""
-    return make(raw, database, "kept", changeFeedPolicy={"retentionDuration": 10})
+    return make_box(raw, database, "kept", changeFeedPolicy={"retentionDuration": 10})
 
 
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> Box:
     """Four ranges."""
-    return make(
+    return make_box(
         raw, database, "wide", throughput=FOUR_RANGES, changeFeedPolicy={"retentionDuration": 10}
     )
 
 
 def fields(documents: list[Any], *names: str) -> list[Any]:
     return [tuple(document.get(name) for name in names) for document in documents]
-
-
-def told(changes: list[Any]) -> list[tuple[str, str]]:
-    """What happened to whom."""
-    return [
-        (
-            change["metadata"]["operationType"],
-            change["current"].get("id") or change["metadata"]["id"],
-        )
-        for change in changes
-    ]
 
 
 # Latest versions
@@ -265,36 +251,32 @@ def test_an_item_fed_back_is_accepted(box: Box) -> None:
 SCOPE_KEYS = [f"k{number}" for number in range(12)]
 
 
-def fill(box: Box) -> None:
+def put_each_key(box: Box) -> None:
     for pk in SCOPE_KEYS:
         box.put("x", pk=pk)
 
 
-def ranges_of(box: Box) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = box.raw.get(f"{box.path}/pkranges").json["PartitionKeyRanges"]
-    return found
-
-
-@pytest.mark.parametrize("mode", [LATEST, ALL], ids=["latest", "all"])
+@pytest.mark.parametrize("mode", [LATEST, ALL_VERSIONS], ids=["latest", "all"])
 @pytest.mark.parametrize("which", ["box", "wide"])
 def test_scopes(which: str, mode: dict[str, str], raw: RawClient, database: str) -> None:
     throughput = FOUR_RANGES if which == "wide" else None
-    box = make(raw, database, throughput=throughput, changeFeedPolicy={"retentionDuration": 10})
+    box = make_box(raw, database, throughput=throughput, changeFeedPolicy={"retentionDuration": 10})
     start = box.etag(0)
-    fill(box)
+    put_each_key(box)
 
     def keys(**scope: str) -> list[str]:
         found, _ = box.drain(mode, start, x_ms_max_item_count="1", **scope)
-        return [each["current"]["pk"] if mode is ALL else each["pk"] for each in found]
+        return [each["current"]["pk"] if mode is ALL_VERSIONS else each["pk"] for each in found]
 
     assert sorted(keys()) == sorted(SCOPE_KEYS)  # the whole container
     for pk in SCOPE_KEYS:
         assert keys(x_ms_documentdb_partitionkey=json.dumps([pk])) == [pk]
     by_range = {
-        part["id"]: keys(x_ms_documentdb_partitionkeyrangeid=part["id"]) for part in ranges_of(box)
+        part["id"]: keys(x_ms_documentdb_partitionkeyrangeid=part["id"])
+        for part in physical_ranges(box.raw, box.path)
     }
     assert sorted(pk for found in by_range.values() for pk in found) == sorted(SCOPE_KEYS)
-    for part in ranges_of(box):
+    for part in physical_ranges(box.raw, box.path):
         low, high = part["minInclusive"], part["maxExclusive"]
         interval = {"x_ms_read_key_type": "EffectivePartitionKeyRange"}
         found = keys(**interval, x_ms_start_epk=low, x_ms_end_epk=high)
@@ -312,7 +294,7 @@ def test_scopes(which: str, mode: dict[str, str], raw: RawClient, database: str)
 @pytest.mark.parametrize("throughput", [None, FOUR_RANGES])
 def test_hierarchical_prefixes(raw: RawClient, database: str, throughput: str | None) -> None:
     key = {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2}
-    box = make(
+    box = make_box(
         raw, database, key=key, throughput=throughput, changeFeedPolicy={"retentionDuration": 10}
     )
     for a in ("x", "y", "z"):
@@ -323,14 +305,14 @@ def test_hierarchical_prefixes(raw: RawClient, database: str, throughput: str | 
         prefix = {"x_ms_documentdb_partitionkey": json.dumps([a])}
         expected = [f"{a}{b}" for b in range(4)]
         assert sorted(box.ids(None, **prefix)) == expected
-        changes, _ = box.drain(ALL, box.etag(0), **prefix)
+        changes, _ = box.drain(ALL_VERSIONS, box.etag(0), **prefix)
         assert sorted(change["current"]["id"] for change in changes) == expected
     assert box.ids(None, x_ms_documentdb_partitionkey='["y",2]') == ["y2"]
     assert len(box.ids(None, x_ms_documentdb_partitionkey="[]")) == 12
 
 
 def test_the_whole_of_several_ranges_goes_on_from_its_etag(wide: Box) -> None:
-    fill(wide)
+    put_each_key(wide)
     documents, etag = wide.drain(LATEST, None, x_ms_max_item_count="2")
     assert sorted(fields(documents, "pk")) == sorted((pk,) for pk in SCOPE_KEYS)
     assert wide.ids(etag) == []
@@ -341,7 +323,7 @@ def test_the_whole_of_several_ranges_goes_on_from_its_etag(wide: Box) -> None:
 
 
 def test_a_busy_range_does_not_hide_the_others(wide: Box) -> None:
-    fill(wide)
+    put_each_key(wide)
     reply = wide.get(LATEST, None, x_ms_max_item_count="1")
     busy = reply.json["Documents"][0]["pk"]
     seen = {busy}
@@ -354,8 +336,8 @@ def test_a_busy_range_does_not_hide_the_others(wide: Box) -> None:
 
 def test_a_plain_number_serves_several_ranges(wide: Box) -> None:
     """As clients use it that have read one range and go on with the whole container."""
-    fill(wide)
-    lsns = [int(part["_lsn"]) for part in ranges_of(wide)]
+    put_each_key(wide)
+    lsns = [int(part["_lsn"]) for part in physical_ranges(wide.raw, wide.path)]
     assert min(lsns) > wide.lsn(0)
     for count in range(max(lsns) - wide.base):
         found, _ = wide.drain(LATEST, wide.etag(count))
@@ -366,35 +348,39 @@ def test_a_plain_number_serves_several_ranges(wide: Box) -> None:
 # All versions and deletes
 
 
-def test_every_version_and_delete(kept: Box, frozen: MovableClock) -> None:
-    etag = kept.now(ALL)
-    first = kept.put("x", v=1)
-    second = kept.put("x", v=2)
+def test_every_version_and_delete(all_versions: Box, frozen: MovableClock) -> None:
+    etag = all_versions.now(ALL_VERSIONS)
+    first = all_versions.put("x", v=1)
+    second = all_versions.put("x", v=2)
     frozen.advance(3)
-    kept.delete("x")
-    changes, etag = kept.drain(ALL, etag)
+    all_versions.delete("x")
+    changes, etag = all_versions.drain(ALL_VERSIONS, etag)
     now = int(frozen.now())
     assert changes == [
         {
-            "current": first | {"_lsn": kept.lsn(1)},
-            "metadata": {"operationType": "create", "lsn": kept.lsn(1), "crts": first["_ts"]},
+            "current": first | {"_lsn": all_versions.lsn(1)},
+            "metadata": {
+                "operationType": "create",
+                "lsn": all_versions.lsn(1),
+                "crts": first["_ts"],
+            },
         },
         {
-            "current": second | {"_lsn": kept.lsn(2)},
+            "current": second | {"_lsn": all_versions.lsn(2)},
             "metadata": {
                 "operationType": "replace",
-                "lsn": kept.lsn(2),
+                "lsn": all_versions.lsn(2),
                 "crts": second["_ts"],
-                "previousImageLSN": kept.lsn(1),
+                "previousImageLSN": all_versions.lsn(1),
             },
         },
         {
             "current": {},
             "metadata": {
                 "operationType": "delete",
-                "lsn": kept.lsn(3),
+                "lsn": all_versions.lsn(3),
                 "crts": pytest.approx(now, abs=1),
-                "previousImageLSN": kept.lsn(2),
+                "previousImageLSN": all_versions.lsn(2),
                 "timeToLiveExpired": False,
                 "id": "x",
                 "partitionKey": {"pk": "a"},
@@ -402,15 +388,18 @@ def test_every_version_and_delete(kept: Box, frozen: MovableClock) -> None:
             "previous": second,
         },
     ]
-    assert etag == kept.etag(3)
+    assert etag == all_versions.etag(3)
 
 
-def test_a_replace_may_change_the_id(kept: Box) -> None:
-    kept.put("x")
-    assert kept.raw.put(f"{kept.docs}/x", {"id": "y", "pk": "a"}, pk='["a"]').status == 200
-    changes, _ = kept.drain(ALL, kept.etag(0))
-    assert told(changes) == [("create", "x"), ("replace", "y")]
-    assert kept.ids() == ["y"]
+def test_a_replace_may_change_the_id(all_versions: Box) -> None:
+    all_versions.put("x")
+    assert (
+        all_versions.raw.put(f"{all_versions.docs}/x", {"id": "y", "pk": "a"}, pk='["a"]').status
+        == 200
+    )
+    changes, _ = all_versions.drain(ALL_VERSIONS, all_versions.etag(0))
+    assert operations_of(changes) == [("create", "x"), ("replace", "y")]
+    assert all_versions.ids() == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -427,7 +416,7 @@ def test_deletes_name_the_key(
     raw: RawClient, database: str, paths: list[str], body: Any, header: Any, shown: Any
 ) -> None:
     kind = "Hash" if len(paths) == 1 else "MultiHash"
-    box = make(
+    box = make_box(
         raw,
         database,
         key={"paths": paths, "kind": kind, "version": 2},
@@ -436,39 +425,44 @@ def test_deletes_name_the_key(
     pk = json.dumps(header)
     assert raw.post(box.docs, {"id": "x", **body}, pk=pk).status == 201
     assert raw.delete(f"{box.docs}/x", pk=pk).status == 204
-    (_, deleted), _ = box.drain(ALL, box.etag(0))
+    (_, deleted), _ = box.drain(ALL_VERSIONS, box.etag(0))
     assert deleted["metadata"]["partitionKey"] == shown
 
 
-def test_both_modes_share_their_positions(kept: Box) -> None:
-    kept.put("x")
-    etag = kept.drain()[1]
-    kept.put("x", v=2)
-    kept.delete("x")
-    assert told(kept.drain(ALL, etag)[0]) == [("replace", "x"), ("delete", "x")]
+def test_both_modes_share_their_positions(all_versions: Box) -> None:
+    all_versions.put("x")
+    etag = all_versions.drain()[1]
+    all_versions.put("x", v=2)
+    all_versions.delete("x")
+    assert operations_of(all_versions.drain(ALL_VERSIONS, etag)[0]) == [
+        ("replace", "x"),
+        ("delete", "x"),
+    ]
 
 
-def test_the_wire_format_may_be_left_out(kept: Box) -> None:
-    kept.put("x")
-    assert told(kept.drain({"A-IM": "full-fidelity feed"}, kept.etag(0))[0]) == [("create", "x")]
+def test_the_wire_format_may_be_left_out(all_versions: Box) -> None:
+    all_versions.put("x")
+    assert operations_of(
+        all_versions.drain({"A-IM": "full-fidelity feed"}, all_versions.etag(0))[0]
+    ) == [("create", "x")]
 
 
-def test_retention(kept: Box, clock: MovableClock) -> None:
+def test_retention(all_versions: Box, clock: MovableClock) -> None:
     """Exact to the second, whether the old records have been removed or not."""
-    start = kept.now(ALL)
-    kept.put("x")
-    middle = kept.now(ALL)
+    start = all_versions.now(ALL_VERSIONS)
+    all_versions.put("x")
+    middle = all_versions.now(ALL_VERSIONS)
     clock.advance(580)  # it runs on meanwhile
-    assert told(kept.drain(ALL, start)[0]) == [("create", "x")]
+    assert operations_of(all_versions.drain(ALL_VERSIONS, start)[0]) == [("create", "x")]
     clock.advance(21)
-    reply = kept.get(ALL, start)
+    reply = all_versions.get(ALL_VERSIONS, start)
     assert reply.status == 400
     assert OUTSIDE in reply.json["message"]
     # Behind the lost change nothing is missing.
-    assert kept.drain(ALL, middle)[0] == []
-    kept.put("y")
-    assert told(kept.drain(ALL, middle)[0]) == [("create", "y")]
-    assert kept.ids() == ["x", "y"]  # latest versions know no retention
+    assert all_versions.drain(ALL_VERSIONS, middle)[0] == []
+    all_versions.put("y")
+    assert operations_of(all_versions.drain(ALL_VERSIONS, middle)[0]) == [("create", "y")]
+    assert all_versions.ids() == ["x", "y"]  # latest versions know no retention
 
 
 @pytest.mark.parametrize(
@@ -476,17 +470,19 @@ def test_retention(kept: Box, clock: MovableClock) -> None:
     [{}, {"if_modified_since": "Tue, 01 Jan 2030 00:00:00 GMT"}],
     ids=["beginning", "time"],
 )
-def test_all_versions_start_now_or_from_a_position(kept: Box, headers: dict[str, str]) -> None:
-    reply = kept.get(ALL, None, **headers)
+def test_all_versions_start_now_or_from_a_position(
+    all_versions: Box, headers: dict[str, str]
+) -> None:
+    reply = all_versions.get(ALL_VERSIONS, None, **headers)
     assert reply.status == 400
     assert OUTSIDE in reply.json["message"]
 
 
 @pytest.mark.parametrize("policy", [{}, {"changeFeedPolicy": {"retentionDuration": 0}}])
 def test_all_versions_must_be_enabled(raw: RawClient, database: str, policy: Any) -> None:
-    box = make(raw, database, **policy)
+    box = make_box(raw, database, **policy)
     for etag in (None, "*", '"0"'):
-        reply = box.get(ALL, etag)
+        reply = box.get(ALL_VERSIONS, etag)
         assert reply.status == 400
         assert "All Versions and Deletes" in reply.json["message"]
         assert "must be enabled" in reply.json["message"]
@@ -502,46 +498,46 @@ def test_switching_on_keeps_what_comes_then(box: Box) -> None:
     box.put("before")
     before = box.etag(0)
     replace_policy(box, changeFeedPolicy={"retentionDuration": 5})
-    etag = box.now(ALL)
+    etag = box.now(ALL_VERSIONS)
     box.put("after")
-    assert told(box.drain(ALL, etag)[0]) == [("create", "after")]
-    reply = box.get(ALL, before)
+    assert operations_of(box.drain(ALL_VERSIONS, etag)[0]) == [("create", "after")]
+    reply = box.get(ALL_VERSIONS, before)
     assert reply.status == 400
     assert OUTSIDE in reply.json["message"]
 
 
-def test_switching_off_and_on_again_leaves_no_gap_unseen(kept: Box) -> None:
-    etag = kept.now(ALL)
-    kept.put("x")
-    replace_policy(kept)
-    assert kept.get(ALL, etag).status == 400
-    kept.put("unseen")
-    replace_policy(kept, changeFeedPolicy={"retentionDuration": 10})
-    reply = kept.get(ALL, etag)
+def test_switching_off_and_on_again_leaves_no_gap_unseen(all_versions: Box) -> None:
+    etag = all_versions.now(ALL_VERSIONS)
+    all_versions.put("x")
+    replace_policy(all_versions)
+    assert all_versions.get(ALL_VERSIONS, etag).status == 400
+    all_versions.put("unseen")
+    replace_policy(all_versions, changeFeedPolicy={"retentionDuration": 10})
+    reply = all_versions.get(ALL_VERSIONS, etag)
     assert reply.status == 400
     assert OUTSIDE in reply.json["message"]
-    now = kept.now(ALL)
-    kept.put("y")
-    assert told(kept.drain(ALL, now)[0]) == [("create", "y")]
+    now = all_versions.now(ALL_VERSIONS)
+    all_versions.put("y")
+    assert operations_of(all_versions.drain(ALL_VERSIONS, now)[0]) == [("create", "y")]
 
 
 def test_a_longer_retention_brings_back_nothing_that_was_lost(
-    kept: Box, clock: MovableClock
+    all_versions: Box, clock: MovableClock
 ) -> None:
-    start = kept.now(ALL)
-    kept.put("x")
-    middle = kept.now(ALL)
+    start = all_versions.now(ALL_VERSIONS)
+    all_versions.put("x")
+    middle = all_versions.now(ALL_VERSIONS)
     clock.advance(540)
-    kept.put("y")
-    replace_policy(kept, changeFeedPolicy={"retentionDuration": 1})
-    assert kept.get(ALL, start).status == 400
-    replace_policy(kept, changeFeedPolicy={"retentionDuration": 100})
-    assert kept.get(ALL, start).status == 400
-    assert told(kept.drain(ALL, middle)[0]) == [("create", "y")]
+    all_versions.put("y")
+    replace_policy(all_versions, changeFeedPolicy={"retentionDuration": 1})
+    assert all_versions.get(ALL_VERSIONS, start).status == 400
+    replace_policy(all_versions, changeFeedPolicy={"retentionDuration": 100})
+    assert all_versions.get(ALL_VERSIONS, start).status == 400
+    assert operations_of(all_versions.drain(ALL_VERSIONS, middle)[0]) == [("create", "y")]
     clock.advance(5990)
-    assert told(kept.drain(ALL, middle)[0]) == [("create", "y")]
+    assert operations_of(all_versions.drain(ALL_VERSIONS, middle)[0]) == [("create", "y")]
     clock.advance(15)
-    assert kept.get(ALL, middle).status == 400
+    assert all_versions.get(ALL_VERSIONS, middle).status == 400
 
 
 # Refusals
@@ -551,7 +547,12 @@ def test_a_longer_retention_brings_back_nothing_that_was_lost(
     ("mode", "etag", "more", "text"),
     [
         ({"A-IM": "Whole Feed"}, None, {}, "A-IM must be"),
-        (ALL | {"x-ms-cosmos-changefeed-wire-format-version": "1999"}, "*", {}, "2021-09-15"),
+        (
+            ALL_VERSIONS | {"x-ms-cosmos-changefeed-wire-format-version": "1999"},
+            "*",
+            {},
+            "2021-09-15",
+        ),
         (LATEST, '"12x"', {}, "malformed"),
         (LATEST, '"', {}, "malformed"),
         (LATEST, "W/12", {}, "malformed"),
@@ -559,7 +560,7 @@ def test_a_longer_retention_brings_back_nothing_that_was_lost(
         (LATEST, '"99999999"', {}, "ahead"),
         (LATEST, '"999999999999999999"', {}, "ahead"),
         (LATEST, '"9999999999999999999999"', {}, "malformed"),
-        (ALL, '"99999999"', {}, "ahead"),
+        (ALL_VERSIONS, '"99999999"', {}, "ahead"),
         (LATEST, None, {"if_modified_since": "yesterday"}, "If-Modified-Since must be"),
         (LATEST, None, {"x_ms_max_item_count": "0"}, "x-ms-max-item-count"),
         (LATEST, None, {"x_ms_max_item_count": "many"}, "x-ms-max-item-count"),
@@ -572,10 +573,10 @@ def test_a_longer_retention_brings_back_nothing_that_was_lost(
     ],
 )
 def test_refusals(
-    kept: Box, mode: dict[str, str], etag: str | None, more: dict[str, str], text: str
+    all_versions: Box, mode: dict[str, str], etag: str | None, more: dict[str, str], text: str
 ) -> None:
-    kept.put("x")
-    reply = kept.get(mode, etag, **more)
+    all_versions.put("x")
+    reply = all_versions.get(mode, etag, **more)
     assert (reply.status, reply.json["code"]) == (400, "BadRequest"), reply
     assert text in reply.json["message"]
 
@@ -588,12 +589,12 @@ def test_a_range_that_is_none(box: Box) -> None:
 def test_a_sealed_position_cannot_be_changed_or_moved(
     raw: RawClient, database: str, wide: Box
 ) -> None:
-    fill(wide)
+    put_each_key(wide)
     etag = wide.drain()[1]
     for at in (1, len(etag) // 2, len(etag) - 2):
         flipped = etag[:at] + ("A" if etag[at] != "A" else "B") + etag[at + 1 :]
         assert wide.get(LATEST, flipped).status == 400
-    other = make(raw, database, "other", throughput=FOUR_RANGES)
+    other = make_box(raw, database, "other", throughput=FOUR_RANGES)
     assert other.get(LATEST, etag).status == 400
     assert wide.get(LATEST, etag.strip('"')).status == 304
 
@@ -628,18 +629,20 @@ def test_positions_survive_a_restart(place: Place, throughput: str | None) -> No
     settings = place.lasting()
     with serving(settings) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        box = make(raw, "/dbs/d", throughput=throughput, changeFeedPolicy={"retentionDuration": 10})
-        start = box.now(ALL)
-        fill(box)
+        box = make_box(
+            raw, "/dbs/d", throughput=throughput, changeFeedPolicy={"retentionDuration": 10}
+        )
+        start = box.now(ALL_VERSIONS)
+        put_each_key(box)
         first = box.get(LATEST, None, x_ms_max_item_count="2")
         seen = fields(first.json["Documents"], "pk")
-        all_first = box.get(ALL, start, x_ms_max_item_count="2")
-        told_first = told(all_first.json["Documents"])
+        all_first = box.get(ALL_VERSIONS, start, x_ms_max_item_count="2")
+        told_first = operations_of(all_first.json["Documents"])
     with serving(settings) as raw:
         box = Box(raw, "/dbs/d/colls/c")
         rest, _ = box.drain(LATEST, first.headers["etag"])
         assert sorted(seen + fields(rest, "pk")) == sorted((pk,) for pk in SCOPE_KEYS)
-        changes, _ = box.drain(ALL, all_first.headers["etag"])
+        changes, _ = box.drain(ALL_VERSIONS, all_first.headers["etag"])
         assert len(told_first) + len(changes) == len(SCOPE_KEYS)
 
 
@@ -650,24 +653,24 @@ def test_a_default_for_all_containers(place: Place) -> None:
     with serving(off) as raw:
         assert "continuousBackupEnabled" not in raw.get("/").json
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        box = make(raw, "/dbs/d")
-        make(raw, "/dbs/d", "never", changeFeedPolicy={"retentionDuration": 0})
+        box = make_box(raw, "/dbs/d")
+        make_box(raw, "/dbs/d", "never", changeFeedPolicy={"retentionDuration": 0})
         box.put("before")
-        assert box.get(ALL, "*").status == 400
+        assert box.get(ALL_VERSIONS, "*").status == 400
     with serving(on) as raw:
         assert raw.get("/").json["continuousBackupEnabled"] is True
         box = Box(raw, "/dbs/d/colls/c")
-        etag = box.now(ALL)
+        etag = box.now(ALL_VERSIONS)
         box.put("x")
-        assert told(box.drain(ALL, etag)[0]) == [("create", "x")]
-        assert box.get(ALL, '"0"').status == 400
-        assert Box(raw, "/dbs/d/colls/never").get(ALL, "*").status == 400
+        assert operations_of(box.drain(ALL_VERSIONS, etag)[0]) == [("create", "x")]
+        assert box.get(ALL_VERSIONS, '"0"').status == 400
+        assert Box(raw, "/dbs/d/colls/never").get(ALL_VERSIONS, "*").status == 400
         assert "changeFeedPolicy" not in raw.get(box.path).json
     with serving(off) as raw:
         box = Box(raw, "/dbs/d/colls/c")
-        assert box.get(ALL, etag).status == 400
+        assert box.get(ALL_VERSIONS, etag).status == 400
         box.put("unseen")
     with serving(on) as raw:
-        reply = Box(raw, "/dbs/d/colls/c").get(ALL, etag)
+        reply = Box(raw, "/dbs/d/colls/c").get(ALL_VERSIONS, etag)
         assert reply.status == 400
         assert OUTSIDE in reply.json["message"]

@@ -22,7 +22,7 @@ NOT_MET = "Operation cannot be performed because one of the specified preconditi
 
 
 @pytest.fixture
-def made(raw: RawClient) -> Iterator[list[str]]:
+def names_to_delete(raw: RawClient) -> Iterator[list[str]]:
     """Names to delete after the test."""
     names: list[str] = []
     yield names
@@ -30,8 +30,8 @@ def made(raw: RawClient) -> Iterator[list[str]]:
         raw.delete(f"/dbs/{name}")
 
 
-def test_create(raw: RawClient, made: list[str], name: str, clock: MovableClock) -> None:
-    made.append(name)
+def test_create(raw: RawClient, names_to_delete: list[str], name: str, clock: MovableClock) -> None:
+    names_to_delete.append(name)
     before = int(clock.now())
     reply = raw.post("/dbs", {"id": name})
     body = reply.json
@@ -67,8 +67,8 @@ def test_read(raw: RawClient, database: str) -> None:
     assert raw.get(database).json == reply.json
 
 
-def test_delete(raw: RawClient, made: list[str], name: str) -> None:
-    made.append(name)
+def test_delete(raw: RawClient, names_to_delete: list[str], name: str) -> None:
+    names_to_delete.append(name)
     raw.post("/dbs", {"id": name})
     reply = raw.delete(f"/dbs/{name}")
     assert (reply.status, reply.body) == (204, b"")
@@ -77,8 +77,10 @@ def test_delete(raw: RawClient, made: list[str], name: str) -> None:
     assert outcome(raw.delete(f"/dbs/{name}")) == (404, 0, "NotFound")
 
 
-def test_delete_takes_everything_along(raw: RawClient, made: list[str], name: str) -> None:
-    made.append(name)
+def test_delete_takes_everything_along(
+    raw: RawClient, names_to_delete: list[str], name: str
+) -> None:
+    names_to_delete.append(name)
     old = raw.request("POST", "/dbs", {"id": name}, {"x-ms-offer-throughput": "500"}).json
     coll = {"id": "c", "partitionKey": PARTITION_KEY}
     own = raw.request("POST", f"/dbs/{name}/colls", coll, {"x-ms-offer-throughput": "600"}).json
@@ -105,9 +107,11 @@ def test_taken_name(raw: RawClient, database: str) -> None:
     assert raw.get(database).json == before
 
 
-def test_names_are_case_sensitive(raw: RawClient, made: list[str], database: str) -> None:
+def test_names_are_case_sensitive(
+    raw: RawClient, names_to_delete: list[str], database: str
+) -> None:
     upper = database[5:].upper()
-    made.append(upper)
+    names_to_delete.append(upper)
     assert raw.get(f"/dbs/{upper}").status == 404
     assert raw.post("/dbs", {"id": upper}).status == 201
     assert raw.get(f"/dbs/{upper}").json["_rid"] != raw.get(database).json["_rid"]
@@ -135,9 +139,11 @@ def test_names_are_case_sensitive(raw: RawClient, made: list[str], database: str
     ],
 )
 @pytest.mark.parametrize("safe", ["/", "/;,?:@&=+$-_.!~*'()"], ids=["python", "javascript"])
-def test_names_round_trip(raw: RawClient, made: list[str], name: str, tail: str, safe: str) -> None:
+def test_names_round_trip(
+    raw: RawClient, names_to_delete: list[str], name: str, tail: str, safe: str
+) -> None:
     chosen = f" {name}{tail}"
-    made.append(chosen)
+    names_to_delete.append(chosen)
     path = f"/dbs/{chosen}"
     wire = quote(path, safe=safe)
     created = raw.post("/dbs", {"id": chosen})
@@ -157,17 +163,19 @@ def test_names_round_trip(raw: RawClient, made: list[str], name: str, tail: str,
 
 
 @pytest.mark.parametrize("chosen", [".", "..", "dbs", "colls", "docs", "offers", "_perseid", "-"])
-def test_names_that_look_like_paths(raw: RawClient, made: list[str], chosen: str) -> None:
-    made.append(chosen)
+def test_names_that_look_like_paths(
+    raw: RawClient, names_to_delete: list[str], chosen: str
+) -> None:
+    names_to_delete.append(chosen)
     assert raw.post("/dbs", {"id": chosen}).status == 201
     assert raw.get(f"/dbs/{chosen}").json["id"] == chosen
     assert raw.get(f"/dbs/{chosen}/colls").json["DocumentCollections"] == []
     assert raw.delete(f"/dbs/{chosen}").status == 204
 
 
-def test_longest_name(raw: RawClient, made: list[str], name: str) -> None:
+def test_longest_name(raw: RawClient, names_to_delete: list[str], name: str) -> None:
     for chosen in (name.ljust(255, "x"), name.ljust(255, "é")):
-        made.append(chosen)
+        names_to_delete.append(chosen)
         assert raw.post("/dbs", {"id": chosen}).status == 201
         assert raw.get(f"/dbs/{chosen}").json["id"] == chosen
 
@@ -197,8 +205,10 @@ def test_names_that_will_not_do(raw: RawClient, body: dict[str, Any], fragment: 
     assert fragment in reply.json["message"]
 
 
-def test_unknown_properties_are_ignored(raw: RawClient, made: list[str], name: str) -> None:
-    made.append(name)
+def test_unknown_properties_are_ignored(
+    raw: RawClient, names_to_delete: list[str], name: str
+) -> None:
+    names_to_delete.append(name)
     sent = {"id": name, "_rid": "x", "_self": "y", "_etag": "z", "_ts": 1, "colour": "red"}
     body = raw.post("/dbs", sent).json
     assert "colour" not in body
@@ -216,8 +226,8 @@ def test_databases_cannot_be_replaced(raw: RawClient, database: str) -> None:
 
 
 @pytest.mark.parametrize("quotes", ['"', ""], ids=["quoted", "bare"])
-def test_if_match(raw: RawClient, made: list[str], name: str, quotes: str) -> None:
-    made.append(name)
+def test_if_match(raw: RawClient, names_to_delete: list[str], name: str, quotes: str) -> None:
+    names_to_delete.append(name)
     path = f"/dbs/{name}"
     etag = raw.post("/dbs", {"id": name}).json["_etag"]
     refused = raw.delete(path, if_match='"00000000-0000-0000-0000-000000000000"')
@@ -227,8 +237,8 @@ def test_if_match(raw: RawClient, made: list[str], name: str, quotes: str) -> No
     assert raw.delete(path, if_match=etag.replace('"', quotes)).status == 204
 
 
-def test_if_match_any(raw: RawClient, made: list[str], name: str) -> None:
-    made.append(name)
+def test_if_match_any(raw: RawClient, names_to_delete: list[str], name: str) -> None:
+    names_to_delete.append(name)
     assert outcome(raw.delete(f"/dbs/{name}", if_match="*")) == (404, 0, "NotFound")
     raw.post("/dbs", {"id": name})
     assert raw.delete(f"/dbs/{name}", if_match="*").status == 204
@@ -247,8 +257,8 @@ def test_if_none_match(raw: RawClient, database: str) -> None:
 # Rids --------------------------------------------------------------------------------------------
 
 
-def test_rid_addresses(raw: RawClient, made: list[str], name: str) -> None:
-    made.append(name)
+def test_rid_addresses(raw: RawClient, names_to_delete: list[str], name: str) -> None:
+    names_to_delete.append(name)
     body = raw.post("/dbs", {"id": name}).json
     for path in (f"/dbs/{body['_rid']}", f"/{body['_self']}"):
         assert raw.get(path).json == body
@@ -258,9 +268,9 @@ def test_rid_addresses(raw: RawClient, made: list[str], name: str) -> None:
     assert raw.get(f"/dbs/{name}").status == 404
 
 
-def test_a_name_wins_over_a_rid(raw: RawClient, made: list[str], database: str) -> None:
+def test_a_name_wins_over_a_rid(raw: RawClient, names_to_delete: list[str], database: str) -> None:
     first = raw.get(database).json
-    made.append(first["_rid"])
+    names_to_delete.append(first["_rid"])
     second = raw.post("/dbs", {"id": first["_rid"]}).json
     assert raw.get(f"/dbs/{first['_rid']}").json == second
     assert raw.delete(f"/dbs/{first['_rid']}").status == 204
@@ -332,7 +342,7 @@ def test_query_without_parameters_or_envelope(raw: RawClient, database: str) -> 
 
 
 def test_query_that_finds_nothing(raw: RawClient) -> None:
-    reply = raw.query("/dbs", "SELECT * FROM root r WHERE r.id = 'nobody has this name'")
+    reply = raw.query("/dbs", "SELECT * FROM root r WHERE r.id = 'no database has this name'")
     assert (reply.status, reply.json) == (200, {"_rid": "", "Databases": [], "_count": 0})
 
 

@@ -36,7 +36,7 @@ ONCE = pytest.mark.only_on("sqlite", reason="which signal it was is not the stor
 
 
 @pytest.fixture
-def data(place: Place) -> Settings:
+def settings_with_container(place: Place) -> Settings:
     """Says where the database `d` and its container `c` are kept."""
     kept = place.lasting()
     with serving(kept) as raw:
@@ -106,7 +106,7 @@ class Stream:
     def check(self, client: RawClient) -> None:
         """Every acknowledged item exists, and every item that exists is complete."""
         assert self.surprises == []
-        found = {item["id"]: item for item in feed(client, DOCS)}
+        found = {item["id"]: item for item in items_of_feed(client, DOCS)}
         lost = self.acknowledged.keys() - found.keys()
         assert not lost
         for item_id, item in found.items():
@@ -119,7 +119,7 @@ class Stream:
         assert int(reply.headers["lsn"]) >= highest
 
 
-def feed(client: RawClient, path: str, **headers: str) -> Iterator[Any]:
+def items_of_feed(client: RawClient, path: str, **headers: str) -> Iterator[Any]:
     """The items of a feed, page by page; no item twice."""
     seen = set()
     headers["count"] = "200"
@@ -136,22 +136,22 @@ def feed(client: RawClient, path: str, **headers: str) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_kill_9(stores: Stores, data: Settings) -> None:
+def test_kill_9(stores: Stores, settings_with_container: Settings) -> None:
     """Twenty times on the same data; each start must find all that was ever acknowledged."""
     random = Random(9)
     stream = Stream(random)
     for _ in range(KILLS[stores.name]):
-        with server_process(data, "--durability", "full") as server:
+        with server_process(settings_with_container, "--durability", "full") as server:
             if stream.acknowledged:
                 stream.check(server.raw)
             stream.run(server, random.randint(1, 150), signal.SIGKILL)
             assert server.child.wait(timeout=60) == -signal.SIGKILL
-    with serving(data) as raw:
+    with serving(settings_with_container) as raw:
         stream.check(raw)
     assert len(stream.acknowledged) >= KILLS[stores.name]
 
 
-def test_a_batch_is_whole_or_absent_after_a_kill(data: Settings) -> None:
+def test_a_batch_is_whole_or_absent_after_a_kill(settings_with_container: Settings) -> None:
     """Whatever was acknowledged is there; of the others all items are, or none."""
     members, random = 40, Random(5)
     sent: list[str] = []
@@ -181,49 +181,49 @@ def test_a_batch_is_whole_or_absent_after_a_kill(data: Settings) -> None:
             client.close()
 
     for _ in range(4):
-        with server_process(data, "--durability", "full") as server:
+        with server_process(settings_with_container, "--durability", "full") as server:
             target = len(acknowledged) + random.randint(1, 40)
             writers = [threading.Thread(target=write, args=(server, target)) for _ in range(4)]
             for writer in writers:
                 writer.start()
             for writer in writers:
                 writer.join()
-    with serving(data) as raw:
-        found = Counter(item["id"].partition("-")[0] for item in feed(raw, DOCS))
+    with serving(settings_with_container) as raw:
+        found = Counter(item["id"].partition("-")[0] for item in items_of_feed(raw, DOCS))
     assert acknowledged <= found.keys() <= set(sent)
     assert set(found.values()) == {members}
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=ONCE)])
-def test_graceful_stop(data: Settings, how: signal.Signals) -> None:
+def test_graceful_stop(settings_with_container: Settings, how: signal.Signals) -> None:
     """It finishes what it took, says so, and leaves one tidy file."""
     stream = Stream(Random(int(how)))
     for target in (1, 40, 120):
-        with server_process(data) as server:
+        with server_process(settings_with_container) as server:
             stream.run(server, target, how)
             said, _ = server.child.communicate(timeout=60)
             assert server.child.returncode == 0, said
             assert "Stopped" in said
             assert "Traceback" not in said
-        assert not list(data.data.glob("*-wal"))
-        assert not list(data.data.glob("*-shm"))
-        with serving(data) as raw:
+        assert not list(settings_with_container.data.glob("*-wal"))
+        assert not list(settings_with_container.data.glob("*-shm"))
+        with serving(settings_with_container) as raw:
             stream.check(raw)
 
 
-def test_stop_without_clients(data: Settings) -> None:
-    with server_process(data) as server:
+def test_stop_without_clients(settings_with_container: Settings) -> None:
+    with server_process(settings_with_container) as server:
         code, said = server.stop(signal.SIGTERM)
     assert (code, "Stopped" in said) == (0, True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="takes another process the right to write")
 @pytest.mark.only_on("sqlite", reason="about the file")
-def test_stop_when_nothing_can_be_written(data: Settings) -> None:
+def test_stop_when_nothing_can_be_written(settings_with_container: Settings) -> None:
     """As on a full disk: what is acknowledged is there, the rest can wait for the next start."""
     import resource
 
-    with server_process(data) as server:
+    with server_process(settings_with_container) as server:
         for each in ("kept", "gone"):
             body = {"id": each, "pk": 1, "text": "x" * 1_000_000}
             assert server.raw.post(DOCS, body, pk="[1]").status == 201
@@ -231,17 +231,17 @@ def test_stop_when_nothing_can_be_written(data: Settings) -> None:
             server.raw.delete(f"{DOCS}/gone", pk="[1]").status == 204
         )  # leaves space to give back
         resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        assert server.raw.delete(f"{DOCS}/kept", pk="[1]").status == 503
+        assert server.raw.delete(f"{DOCS}/kept", pk="[1]").status == 507
         code, said = server.stop(signal.SIGTERM)
     assert (code, "Stopped" in said, "Traceback" in said) == (0, True, False), said
-    with serving(data) as raw:
-        assert [item["id"] for item in feed(raw, DOCS)] == ["kept"]
+    with serving(settings_with_container) as raw:
+        assert [item["id"] for item in items_of_feed(raw, DOCS)] == ["kept"]
 
 
 @pytest.mark.only_on("sqlite", reason="about the directory")
-def test_one_server_for_a_directory(data: Settings) -> None:
+def test_one_server_for_a_directory(settings_with_container: Settings) -> None:
     """The second one says who has it; the first one does not notice."""
-    with server_process(data) as server:
+    with server_process(settings_with_container) as server:
         second = subprocess.run(
             [*server.child.args[:-1], str(free_port())],  # type: ignore[index]
             capture_output=True,
@@ -259,7 +259,7 @@ def test_one_server_for_a_directory(data: Settings) -> None:
 # A restart --------------------------------------------------------------------------------------
 
 
-def furnish(client: RawClient) -> None:
+def create_all_kinds(client: RawClient) -> None:
     """Databases, containers with every kind of property, offers, and items with a past."""
     assert client.post("/dbs", {"id": "shared é"}, throughput="500").status == 201
     assert (
@@ -331,24 +331,24 @@ def photograph(client: RawClient) -> dict[str, tuple[bytes, str | None, str | No
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_restart_keeps_everything(data: Settings, how: signal.Signals) -> None:
+def test_restart_keeps_everything(settings_with_container: Settings, how: signal.Signals) -> None:
     rich = "/dbs/d/colls/rich/docs"
-    with server_process(data) as server:
+    with server_process(settings_with_container) as server:
         client = server.raw
-        furnish(client)
+        create_all_kinds(client)
         before = photograph(client)
-        items = list(feed(client, rich))
+        items = list(items_of_feed(client, rich))
         first = client.get(rich, count="7")
         point = client.get(f"{rich}/3", pk='["x",3]')
         server.stop(how)
 
-    with serving(data) as client:
+    with serving(settings_with_container) as client:
         assert photograph(client) == before
-        assert list(feed(client, rich)) == items
+        assert list(items_of_feed(client, rich)) == items
 
         # a continuation goes on where it was
         token = first.headers["x-ms-continuation"]
-        rest = list(feed(client, rich, continuation=token))
+        rest = list(items_of_feed(client, rich, continuation=token))
         assert first.json["Documents"] + rest == items
 
         # etags are still good

@@ -31,7 +31,7 @@ def started(stores: Stores) -> Iterator[RawClient]:
     """A server with seven databases and seven containers in the first."""
     with stores.place() as place, running(place.fresh()) as settings:
         client = RawClient(settings.endpoint)
-        fill(client)
+        create_databases_and_containers(client)
         yield client
         client.close()
 
@@ -40,18 +40,18 @@ shelf = pytest.fixture(scope="module", name="shelf")(started)  # to read from
 own = pytest.fixture(name="own")(started)  # to change
 
 
-def fill(client: RawClient) -> None:
+def create_databases_and_containers(client: RawClient) -> None:
     for name in NAMES:
         assert client.post("/dbs", {"id": name}).status == 201
     for name in NAMES:
         create_container(client, "/dbs/d", name)
 
 
-def ids(reply: Reply, feed: Feed) -> list[str]:
+def ids_in_feed(reply: Reply, feed: Feed) -> list[str]:
     return [found["id"] for found in reply.json[feed.plural]]
 
 
-def pages(
+def all_pages(
     ask: Callable[[dict[str, str]], Reply], count: str | None, most: int = 20
 ) -> Iterator[Reply]:
     """Every page, as long as the server says there is another."""
@@ -144,7 +144,7 @@ def test_databases_do_not_show_each_other_s_containers(shelf: RawClient) -> None
 )
 def test_pages(shelf: RawClient, feed: Feed, count: str | None, sizes: list[int]) -> None:
     whole = shelf.get(feed.path).json[feed.plural]
-    found = list(pages(listing(shelf, feed), count))
+    found = list(all_pages(listing(shelf, feed), count))
     assert [reply.json["_count"] for reply in found] == sizes
     assert [reply.headers["x-ms-item-count"] for reply in found] == [str(n) for n in sizes]
     assert [member for reply in found for member in reply.json[feed.plural]] == whole
@@ -173,7 +173,7 @@ def test_pages_of_queries(shelf: RawClient, feed: Feed, count: str | None, text:
     ask = querying(shelf, feed, text)
     whole = ask({}).json[feed.plural]
     assert len(whole) == 7
-    found = list(pages(ask, count))
+    found = list(all_pages(ask, count))
     assert [member for reply in found for member in reply.json[feed.plural]] == whole
     assert len(found) == (1 if count is None else -(-7 // int(count)))
     assert not any("etag" in reply.headers for reply in found)
@@ -205,8 +205,8 @@ def after(client: RawClient, first: Reply) -> list[str]:
     def ask(headers: dict[str, str]) -> Reply:
         return client.request("GET", "/dbs", headers={"x-ms-continuation": token} | headers)
 
-    for reply in pages(ask, "2"):
-        names += ids(reply, DATABASES)
+    for reply in all_pages(ask, "2"):
+        names += ids_in_feed(reply, DATABASES)
     return names
 
 
@@ -217,7 +217,7 @@ def after(client: RawClient, first: Reply) -> list[str]:
 )
 def test_deleting_what_was_shown_hides_nothing(own: RawClient, gone: list[str]) -> None:
     first = own.get("/dbs", count="3")
-    assert ids(first, DATABASES) == ["d", "b", "a"]
+    assert ids_in_feed(first, DATABASES) == ["d", "b", "a"]
     for name in gone:
         assert own.delete(f"/dbs/{name}").status == 204
     assert after(own, first) == ["g", "c", "f", "e"]
@@ -251,21 +251,21 @@ def test_replaced_containers_keep_their_place(own: RawClient) -> None:
         ).status
         == 200
     )
-    assert ids(own.get("/dbs/d/colls"), CONTAINERS) == NAMES
+    assert ids_in_feed(own.get("/dbs/d/colls"), CONTAINERS) == NAMES
 
 
 def test_tokens_survive_a_restart(place: Place) -> None:
     settings = place.lasting()
     with running(settings) as found:
         client = RawClient(found.endpoint)
-        fill(client)
+        create_databases_and_containers(client)
         client.put("/dbs/d/colls/d", {"id": "d", "partitionKey": PARTITION_KEY, "defaultTtl": 5})
         first = client.get("/dbs", count="3")
         client.close()
     with running(settings) as found:
         client = RawClient(found.endpoint)
         assert after(client, first) == ["g", "c", "f", "e"]
-        assert ids(client.get("/dbs/d/colls"), CONTAINERS) == NAMES
+        assert ids_in_feed(client.get("/dbs/d/colls"), CONTAINERS) == NAMES
         client.close()
 
 
@@ -315,7 +315,7 @@ def test_tokens_of_other_feeds(own: RawClient) -> None:
 def test_tokens_of_other_servers(place: Place, shelf: RawClient) -> None:
     with running(place.fresh()) as settings:
         other = RawClient(settings.endpoint)
-        fill(other)
+        create_databases_and_containers(other)
         token = other.get("/dbs", count="2").headers["x-ms-continuation"]
         other.close()
     assert_bad_request(shelf.request("GET", "/dbs", headers={"x-ms-continuation": token}))

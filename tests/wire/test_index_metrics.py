@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import create_container
 from tests.support.raw import RawClient
 
 POLICY = {
@@ -29,14 +29,7 @@ COMPUTED = [
 
 @pytest.fixture
 def indexed(raw: RawClient, database: str) -> str:
-    body = {
-        "id": "i",
-        "partitionKey": PARTITION_KEY,
-        "indexingPolicy": POLICY,
-        "computedProperties": COMPUTED,
-    }
-    assert raw.post(f"{database}/colls", body).status == 201
-    return f"{database}/colls/i"
+    return create_container(raw, database, "i", indexingPolicy=POLICY, computedProperties=COMPUTED)
 
 
 def first_form(raw: RawClient, path: str, text: str, parameters: Any = ()) -> Any:

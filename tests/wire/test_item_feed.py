@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY, create_items
+from tests.support.builders import PARTITION_KEY, create_container, create_items
+from tests.support.figures import physical_ranges
 from tests.support.raw import RawClient, Reply
 from tests.support.replies import assert_bad_request
 from tests.support.running import running
@@ -186,20 +187,20 @@ def test_create_between_pages(raw: RawClient, container: str) -> None:
 # Tokens -----------------------------------------------------------------------------------------
 
 
-def token_of(raw: RawClient, container: str) -> str:
+def token_after_first(raw: RawClient, container: str) -> str:
     create_items(raw, container, 3)
     return raw.get(f"{container}/docs", count="1").headers["x-ms-continuation"]
 
 
 def test_token_goes_with_another_count(raw: RawClient, container: str) -> None:
-    token = token_of(raw, container)
+    token = token_after_first(raw, container)
     assert ids_of(raw.get(f"{container}/docs", continuation=token, count="-1")) == ["a1", "a2"]
     assert ids_of(raw.get(f"{container}/docs", continuation=token)) == ["a1", "a2"]  # not used up
 
 
 def test_tampered_token(raw: RawClient, container: str) -> None:
     """Every single character counts."""
-    token = token_of(raw, container)
+    token = token_after_first(raw, container)
     for position, character in enumerate(token):
         if character == "=":
             continue
@@ -219,7 +220,7 @@ def test_token_that_the_server_did_not_make(raw: RawClient, container: str, toke
 
 @pytest.mark.parametrize("cut", [1, 4, 12])
 def test_truncated_token(raw: RawClient, container: str, cut: int) -> None:
-    token = token_of(raw, container)
+    token = token_after_first(raw, container)
     assert_bad_request(raw.get(f"{container}/docs", continuation=token[:-cut]))
     assert_bad_request(raw.get(f"{container}/docs", continuation=token + "A" * cut))
 
@@ -227,13 +228,15 @@ def test_truncated_token(raw: RawClient, container: str, cut: int) -> None:
 def test_token_of_another_container(raw: RawClient, database: str, container: str) -> None:
     body = {"id": "d", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
-    assert_bad_request(raw.get(f"{database}/colls/d/docs", continuation=token_of(raw, container)))
+    assert_bad_request(
+        raw.get(f"{database}/colls/d/docs", continuation=token_after_first(raw, container))
+    )
 
 
 def test_token_of_an_earlier_container_of_that_name(
     raw: RawClient, database: str, container: str
 ) -> None:
-    token = token_of(raw, container)
+    token = token_after_first(raw, container)
     assert raw.delete(container).status == 204
     body = {"id": "c", "partitionKey": PARTITION_KEY}
     assert raw.post(f"{database}/colls", body).status == 201
@@ -256,7 +259,7 @@ def test_token_of_another_server(place: Place, raw: RawClient, container: str) -
         other.post("/dbs", {"id": "d"})
         body = {"id": "c", "partitionKey": PARTITION_KEY}
         assert other.post("/dbs/d/colls", body).status == 201
-        token = token_of(other, "/dbs/d/colls/c")
+        token = token_after_first(other, "/dbs/d/colls/c")
         other.close()
     assert_bad_request(raw.get(f"{container}/docs", continuation=token))
 
@@ -268,7 +271,7 @@ def test_token_of_another_server(place: Place, raw: RawClient, container: str) -
 @pytest.mark.parametrize("throughput", ["400", "20000"])
 def test_by_key(raw: RawClient, database: str, count: str, throughput: str) -> None:
     """One logical partition, whatever was written in between."""
-    container = hashed(raw, database, throughput)
+    container = container_with_ranges(raw, database, throughput)
     ids: dict[str, list[str]] = {"a": [], "b": [], "ab": []}
     for number in range(5):
         for pk in ids:
@@ -282,16 +285,14 @@ def test_by_key(raw: RawClient, database: str, count: str, throughput: str) -> N
 # By range and by hash ---------------------------------------------------------------------------
 
 
-def hashed(raw: RawClient, database: str, throughput: str) -> str:
+def container_with_ranges(raw: RawClient, database: str, throughput: str) -> str:
     """A container with ranges: one for each started 10,000 RU/s."""
-    body = {"id": "h", "partitionKey": PARTITION_KEY}
-    assert raw.post(f"{database}/colls", body, throughput=throughput).status == 201
-    return f"{database}/colls/h"
+    return create_container(raw, database, "h", headers={"throughput": throughput})
 
 
 def spread(raw: RawClient, database: str, throughput: str) -> str:
     """A container with an item under each of the published hashes, which is its id."""
-    container = hashed(raw, database, throughput)
+    container = container_with_ranges(raw, database, throughput)
     for value, epk in reversed(HASHES.items()):
         body = f'{{"id":"{epk}","pk":{value}}}'.encode()
         assert raw.post(f"{container}/docs", body, pk=f"[{value}]").status == 201
@@ -307,7 +308,7 @@ def collect(raw: RawClient, container: str, **headers: str) -> list[str]:
 @pytest.mark.parametrize("count", ["2", "-1"])
 def test_by_range_id(raw: RawClient, database: str, throughput: str, count: str) -> None:
     container = spread(raw, database, throughput)
-    ranges = raw.get(f"{container}/pkranges").json["PartitionKeyRanges"]
+    ranges = physical_ranges(raw, container)
     tokens = raw.get(container).headers["x-ms-session-token"].split(",")
     for part, token in zip(ranges, tokens, strict=True):
         expected = [

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.builders import PARTITION_KEY, create_container, temporary_database
 from tests.support.raw import RawClient, Reply
+from tests.support.replies import charge
 from tests.support.servers import Servers
 
 KEY = '["a"]'
@@ -43,13 +44,7 @@ def write_cost(*sizes: int, terms: int = 0, unique_keys: int = 0) -> float:
     return round(sum(cost(size, 2) for size in sizes) + 0.2 * terms + 0.2 * unique_keys, 2)
 
 
-def charge(reply: Reply) -> float:
-    text = reply.headers["x-ms-request-charge"]
-    assert re.fullmatch(r"\d+(\.\d{1,2})?", text)
-    return float(text)
-
-
-def create(raw: RawClient, docs: str, size: int, item_id: str = "1") -> Reply:
+def create_item_of_size(raw: RawClient, docs: str, size: int, item_id: str = "1") -> Reply:
     """Creates an item that is stored in exactly `size` bytes; it has two index terms."""
     empty = raw.post(docs, compact(item_id, ""), pk=KEY)
     assert raw.delete(f"{docs}/{item_id}", pk=KEY).status == 204
@@ -62,7 +57,7 @@ def compact(item_id: str, text: str) -> bytes:
     return f'{{"id":"{item_id}","pk":"a","text":"{text}"}}'.encode()
 
 
-def make(raw: RawClient, database: str, **properties: Any) -> str:
+def make_container(raw: RawClient, database: str, **properties: Any) -> str:
     headers = {"throughput": properties.pop("throughput", "400")}
     return create_container(raw, database, "h", headers=headers, **properties)
 
@@ -79,7 +74,7 @@ def test_charges_at_the_anchors(
     raw: RawClient, container: str, size: int, read: float, write: float
 ) -> None:
     docs = f"{container}/docs"
-    assert charge(create(raw, docs, size)) == round(write + 0.4, 2)
+    assert charge(create_item_of_size(raw, docs, size)) == round(write + 0.4, 2)
     assert charge(raw.get(f"{docs}/1", pk=KEY)) == read
     assert charge(raw.get(docs)) == read
     assert charge(raw.delete(f"{docs}/1", pk=KEY)) == round(write + 0.4, 2)
@@ -91,7 +86,7 @@ def test_charges_at_the_anchors(
 )
 def test_charges_between_the_anchors(raw: RawClient, container: str, size: int) -> None:
     docs = f"{container}/docs"
-    assert charge(create(raw, docs, size)) == write_cost(size, terms=2)
+    assert charge(create_item_of_size(raw, docs, size)) == write_cost(size, terms=2)
     assert charge(raw.get(f"{docs}/1", pk=KEY)) == read_cost(size)
     assert charge(raw.get(docs)) == read_cost(size)
     again = raw.put(f"{docs}/1", raw.get(f"{docs}/1", pk=KEY).body, pk=KEY)
@@ -159,7 +154,7 @@ def test_charge_of_an_update(
 
 def test_charge_of_an_update_has_both_sizes(raw: RawClient, container: str) -> None:
     docs = f"{container}/docs"
-    create(raw, docs, 40_000)
+    create_item_of_size(raw, docs, 40_000)
     small = compact("1", "x")
     assert charge(raw.put(f"{docs}/1", small, pk=KEY)) == write_cost(40_000, 1024, terms=2)
     large = raw.put(f"{docs}/1", compact("1", "y" * 5000), pk=KEY)
@@ -183,14 +178,14 @@ def test_charge_of_an_upsert_that_inserts(raw: RawClient, container: str) -> Non
 def test_charge_follows_the_indexing_policy(
     raw: RawClient, database: str, policy: dict[str, Any], terms: int
 ) -> None:
-    docs = f"{make(raw, database, indexingPolicy=policy)}/docs"
+    docs = f"{make_container(raw, database, indexingPolicy=policy)}/docs"
     assert charge(raw.post(docs, compact("1", ""), pk=KEY)) == write_cost(1024, terms=terms)
     assert charge(raw.delete(f"{docs}/1", pk=KEY)) == write_cost(1024, terms=terms)
 
 
 def test_charge_of_unique_keys(raw: RawClient, database: str) -> None:
     policy = {"uniqueKeys": [{"paths": ["/e"]}, {"paths": ["/f", "/g"]}]}
-    docs = f"{make(raw, database, uniqueKeyPolicy=policy)}/docs"
+    docs = f"{make_container(raw, database, uniqueKeyPolicy=policy)}/docs"
     made = raw.post(docs, compact("1", ""), pk=KEY)
     assert charge(made) == write_cost(1024, terms=2, unique_keys=2)
     assert charge(raw.put(f"{docs}/1", compact("1", ""), pk=KEY)) == write_cost(1024, 1024)
@@ -236,7 +231,7 @@ def test_charge_of_pages(raw: RawClient, container: str) -> None:
     assert charge(raw.get(docs)) == 1.0
     sizes = [1024, 5000, 20_000, 1024, 300]
     for number, size in enumerate(sizes):
-        create(raw, docs, size, str(number))
+        create_item_of_size(raw, docs, size, str(number))
     assert charge(raw.get(docs)) == round(sum(cost(size, 1) for size in sizes), 2)
     assert charge(raw.get(docs, count="2")) == round(cost(1024, 1) + cost(5000, 1), 2)
     assert charge(raw.get(docs, pk='["none"]')) == 1.0
@@ -352,7 +347,7 @@ def test_item_lsn_is_of_its_last_write(raw: RawClient, container: str) -> None:
 
 
 def test_each_range_counts_alone(raw: RawClient, database: str) -> None:
-    container = make(raw, database, throughput="11000")
+    container = make_container(raw, database, throughput="11000")
     docs = f"{container}/docs"
     zero, one = positions(raw, container)
     # "redmond" hashes into range 1, "partitionKey" into range 0
@@ -418,7 +413,7 @@ def test_malformed_token(raw: RawClient, container: str, token: str) -> None:
 
 def test_tokens_of_all_ranges_together(raw: RawClient, database: str) -> None:
     """Each range is held against its own part of the list, a point read against one."""
-    container = make(raw, database, throughput="11000")
+    container = make_container(raw, database, throughput="11000")
     docs = f"{container}/docs"
     for number, pk in enumerate(["redmond", "partitionKey", "redmond"]):
         raw.post(docs, {"id": str(number), "pk": pk}, pk=json.dumps([pk]))
@@ -471,7 +466,7 @@ def test_a_stale_container_is_reported_before_a_token_of_the_future(
 # Paths and other constants ----------------------------------------------------------------------
 
 
-def answers(raw: RawClient, container: str) -> list[Reply]:
+def one_answer_of_each_kind(raw: RawClient, container: str) -> list[Reply]:
     """One answer of each kind that is no error."""
     docs = f"{container}/docs"
     return [
@@ -489,7 +484,7 @@ def answers(raw: RawClient, container: str) -> list[Reply]:
 
 def test_every_answer_says_where_it_is_from(raw: RawClient, container: str) -> None:
     rid = raw.get(container).json["_rid"]
-    for reply in answers(raw, container):
+    for reply in one_answer_of_each_kind(raw, container):
         assert reply.status < 400
         assert reply.headers["x-ms-alt-content-path"] == container.removeprefix("/")
         assert reply.headers["x-ms-content-path"] == rid

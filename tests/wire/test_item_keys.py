@@ -23,13 +23,15 @@ LEVELS: dict[str, Any] = {"paths": ["/a", "/b", "/c"], "kind": "MultiHash", "ver
 BOTH = pytest.mark.parametrize("definition", [HASH_1, HASH_2], ids=["v1", "v2"])
 
 
-def make(raw: RawClient, database: str, definition: dict[str, Any], **headers: str) -> str:
+def make_keyed_docs(
+    raw: RawClient, database: str, definition: dict[str, Any], **headers: str
+) -> str:
     """A container with this key; returns the path of its items."""
     path = create_container(raw, database, "k", headers=headers, partitionKey=definition)
     return f"{path}/docs"
 
 
-def check(reply: Reply, sub_status: int = 0) -> str:
+def bad_request_message(reply: Reply, sub_status: int = 0) -> str:
     """A 400; returns its message."""
     assert (reply.status, reply.sub_status) == (400, sub_status), reply
     assert reply.json["code"] == "BadRequest"
@@ -37,7 +39,7 @@ def check(reply: Reply, sub_status: int = 0) -> str:
     return message
 
 
-def document(member: str, item_id: str = "1") -> bytes:
+def item_text(member: str, item_id: str = "1") -> bytes:
     """An item with one more member, or with none."""
     return f'{{"id":"{item_id}"{"," if member else ""}{member}}}'.encode()
 
@@ -77,8 +79,8 @@ def document(member: str, item_id: str = "1") -> bytes:
 def test_key_forms(
     raw: RawClient, database: str, definition: dict[str, Any], member: str, header: str
 ) -> None:
-    docs = make(raw, database, definition)
-    body = document(member)
+    docs = make_keyed_docs(raw, database, definition)
+    body = item_text(member)
     created = raw.post(docs, body, pk=header)
     assert created.status == 201, created
     assert raw.get(f"{docs}/1", pk=header).body == created.body
@@ -105,8 +107,8 @@ def test_key_forms(
 def test_numbers_are_doubles(
     raw: RawClient, database: str, definition: dict[str, Any], stored: str, headers: list[str]
 ) -> None:
-    docs = make(raw, database, definition)
-    body = document(f'"pk":{stored}')
+    docs = make_keyed_docs(raw, database, definition)
+    body = item_text(f'"pk":{stored}')
     assert raw.post(docs, body, pk=headers[0]).status == 201
     for header in headers:
         read = raw.get(f"{docs}/1", pk=header)
@@ -119,10 +121,10 @@ def test_numbers_are_doubles(
 def test_types_are_distinguished(raw: RawClient, database: str, definition: dict[str, Any]) -> None:
     """The same id under keys that differ in type only: each is its own item."""
     keys = ["1", "true", "0", "false", '""', "null", '"1"', '"true"', '"null"', '"{}"', '"0"']
-    docs = make(raw, database, definition)
+    docs = make_keyed_docs(raw, database, definition)
     for value in keys:
-        assert raw.post(docs, document(f'"pk":{value}'), pk=f"[{value}]").status == 201
-    assert raw.post(docs, document(""), pk="[{}]").status == 201
+        assert raw.post(docs, item_text(f'"pk":{value}'), pk=f"[{value}]").status == 201
+    assert raw.post(docs, item_text(""), pk="[{}]").status == 201
     for value in keys:
         read = raw.get(f"{docs}/1", pk=f"[{value}]")
         assert b'"pk":%b,' % value.encode() in read.body
@@ -139,7 +141,7 @@ def test_types_are_distinguished(raw: RawClient, database: str, definition: dict
 def test_strings_are_compared_exactly(
     raw: RawClient, database: str, definition: dict[str, Any], text: str
 ) -> None:
-    docs = make(raw, database, definition)
+    docs = make_keyed_docs(raw, database, definition)
     for value in ("a", text):
         assert raw.post(docs, {"id": "1", "pk": value}, pk=json.dumps([value])).status == 201
     assert raw.get(f"{docs}/1", pk=json.dumps([text])).json["pk"] == text
@@ -169,12 +171,12 @@ def test_strings_are_compared_exactly(
     ],
 )
 def test_paths(raw: RawClient, database: str, path: str, member: str, header: str) -> None:
-    docs = make(raw, database, {"paths": [path], "kind": "Hash", "version": 2})
-    assert raw.post(docs, document(member), pk=header).status == 201
+    docs = make_keyed_docs(raw, database, {"paths": [path], "kind": "Hash", "version": 2})
+    assert raw.post(docs, item_text(member), pk=header).status == 201
     assert raw.get(f"{docs}/1", pk=header).status == 200
     wrong = '["other"]'
     assert raw.get(f"{docs}/1", pk=wrong).status == 404
-    check(raw.post(docs, document(member), pk=wrong), 1001)
+    bad_request_message(raw.post(docs, item_text(member), pk=wrong), 1001)
 
 
 # Header and body --------------------------------------------------------------------------------
@@ -208,19 +210,21 @@ def test_header_and_body_disagree(
     member: str,
     header: str,
 ) -> None:
-    docs = make(raw, database, definition)
-    body = document(member)
+    docs = make_keyed_docs(raw, database, definition)
+    body = item_text(member)
     if operation == "replace":
         reply = raw.put(f"{docs}/1", body, pk=header)
     else:
         reply = raw.post(docs, body, pk=header, upsert=str(operation == "upsert"))
-    assert MISFIT in check(reply, 1001)
+    assert MISFIT in bad_request_message(reply, 1001)
     assert raw.get(docs).json["_count"] == 0
 
 
 def test_disagreement_has_both_texts(raw: RawClient, database: str) -> None:
     """Clients search for one or the other."""
-    message = check(raw.post(make(raw, database, HASH_2), document('"pk":"a"'), pk='["b"]'), 1001)
+    message = bad_request_message(
+        raw.post(make_keyed_docs(raw, database, HASH_2), item_text('"pk":"a"'), pk='["b"]'), 1001
+    )
     assert MISMATCH in message
     assert MISFIT in message
 
@@ -231,9 +235,9 @@ def test_arrays_and_objects_count_as_absent(
     raw: RawClient, database: str, value: str, header: str | None
 ) -> None:
     """Both clients take the key from a document that way."""
-    docs = make(raw, database, HASH_2)
+    docs = make_keyed_docs(raw, database, HASH_2)
     headers = {} if header is None else {PK: header}
-    reply = raw.request("POST", docs, document(f'"pk":{value}'), headers)
+    reply = raw.request("POST", docs, item_text(f'"pk":{value}'), headers)
     assert reply.status == 201
     assert raw.get(f"{docs}/{reply.json['id']}", pk="[{}]").json == reply.json
 
@@ -259,14 +263,14 @@ def test_header_is_no_json_array(
         "delete": lambda: raw.delete(f"{docs}/1", pk=header),
         "feed": lambda: raw.get(docs, pk=header),
     }[operation]()
-    check(reply)
+    bad_request_message(reply)
     assert raw.get(docs).json["_count"] == 1
 
 
 @pytest.mark.parametrize("header", ["[[]]", '[["a"]]', '[{"a":1}]', '[{"":""}]'])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_header_holds_no_scalar(raw: RawClient, container: str, header: str, method: str) -> None:
-    check(raw.request(method, f"{container}/docs/1", headers={PK: header}))
+    bad_request_message(raw.request(method, f"{container}/docs/1", headers={PK: header}))
 
 
 @pytest.mark.parametrize("header", ["[]", '["a","b"]', '["a",{}]', '["a","b","c","d"]'])
@@ -275,14 +279,14 @@ def test_wrong_number_of_components(
     raw: RawClient, container: str, header: str, method: str
 ) -> None:
     raw.post(f"{container}/docs", b'{"id":"1","pk":"a"}', pk='["a"]')
-    check(raw.request(method, f"{container}/docs/1", headers={PK: header}), 1001)
+    bad_request_message(raw.request(method, f"{container}/docs/1", headers={PK: header}), 1001)
     assert raw.get(f"{container}/docs/1", pk='["a"]').status == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_header_missing(raw: RawClient, container: str, method: str) -> None:
     raw.post(f"{container}/docs", b'{"id":"1","pk":"a"}', pk='["a"]')
-    message = check(raw.request(method, f"{container}/docs/1"))
+    message = bad_request_message(raw.request(method, f"{container}/docs/1"))
     assert message.startswith("PartitionKey value must be supplied for this operation.")
     assert raw.get(f"{container}/docs/1", pk='["a"]').status == 200
 
@@ -295,8 +299,8 @@ def test_header_missing(raw: RawClient, container: str, method: str) -> None:
 def test_writes_take_a_missing_header_from_the_body(
     raw: RawClient, database: str, definition: dict[str, Any], member: str, header: str
 ) -> None:
-    docs = make(raw, database, definition)
-    body = document(member)
+    docs = make_keyed_docs(raw, database, definition)
+    body = item_text(member)
     assert raw.post(docs, body).status == 201
     assert raw.get(f"{docs}/1", pk=header).status == 200
     assert raw.put(f"{docs}/1", body).status == 200
@@ -322,12 +326,12 @@ def test_writes_take_a_missing_header_from_the_body(
     ],
 )
 def test_hierarchical_forms(raw: RawClient, database: str, member: str, header: str) -> None:
-    docs = make(raw, database, LEVELS)
-    created = raw.post(docs, document(member), pk=header)
+    docs = make_keyed_docs(raw, database, LEVELS)
+    created = raw.post(docs, item_text(member), pk=header)
     assert created.status == 201
     assert raw.get(f"{docs}/1", pk=header).body == created.body
     assert raw.get(docs, pk=header).json["Documents"] == [created.json]
-    assert raw.put(f"{docs}/1", document(member), pk=header).status == 200
+    assert raw.put(f"{docs}/1", item_text(member), pk=header).status == 200
     assert raw.delete(f"{docs}/1", pk=header).status == 204
 
 
@@ -340,19 +344,19 @@ def test_hierarchical_forms(raw: RawClient, database: str, member: str, header: 
 def test_hierarchical_header_and_body_disagree(
     raw: RawClient, database: str, header: str, operation: str
 ) -> None:
-    docs = make(raw, database, LEVELS)
-    body = document('"a":"WA","b":"Redmond","c":5')
+    docs = make_keyed_docs(raw, database, LEVELS)
+    body = item_text('"a":"WA","b":"Redmond","c":5')
     if operation == "replace":
         reply = raw.put(f"{docs}/1", body, pk=header)
     else:
         reply = raw.post(docs, body, pk=header, upsert=str(operation == "upsert"))
-    assert MISFIT in check(reply, 1001)
+    assert MISFIT in bad_request_message(reply, 1001)
 
 
 def test_absent_level_is_not_null(raw: RawClient, database: str) -> None:
     """Python extracts an absent level as null; the service does not take that."""
-    docs = make(raw, database, LEVELS)
-    check(raw.post(docs, document('"a":"WA","b":"x"'), pk='["WA","x",null]'), 1001)
+    docs = make_keyed_docs(raw, database, LEVELS)
+    bad_request_message(raw.post(docs, item_text('"a":"WA","b":"x"'), pk='["WA","x",null]'), 1001)
 
 
 @pytest.mark.parametrize("header", ["[]", '["WA"]', '["WA","Redmond"]', '["WA","Redmond",5,6]'])
@@ -360,10 +364,10 @@ def test_absent_level_is_not_null(raw: RawClient, database: str) -> None:
 def test_hierarchical_point_operations_need_the_full_key(
     raw: RawClient, database: str, header: str, method: str
 ) -> None:
-    docs = make(raw, database, LEVELS)
-    body = document('"a":"WA","b":"Redmond","c":5')
+    docs = make_keyed_docs(raw, database, LEVELS)
+    body = item_text('"a":"WA","b":"Redmond","c":5')
     assert raw.post(docs, body, pk='["WA","Redmond",5]').status == 201
-    message = check(raw.request(method, f"{docs}/1", headers={PK: header}), 1001)
+    message = bad_request_message(raw.request(method, f"{docs}/1", headers={PK: header}), 1001)
     assert message.startswith(MISFIT[: MISFIT.index(" match")])
     assert raw.get(f"{docs}/1", pk='["WA","Redmond",5]').status == 200
 
@@ -387,7 +391,7 @@ def test_feed_by_hierarchical_prefix(
     raw: RawClient, database: str, throughput: str, header: str, expected: list[str]
 ) -> None:
     """Whole components only, whichever ranges hold them."""
-    docs = make(raw, database, LEVELS, throughput=throughput)
+    docs = make_keyed_docs(raw, database, LEVELS, throughput=throughput)
     keys: list[list[Any]] = [
         ["WA", "Redmond", 1],
         ["WA", "Redmond", 2],
@@ -408,7 +412,7 @@ def test_feed_by_hierarchical_prefix(
 
 @pytest.mark.parametrize("header", ['["WA","Redmond",5,6]', '["WA","Redmond",5,{}]'])
 def test_feed_by_too_long_a_key(raw: RawClient, database: str, header: str) -> None:
-    check(raw.get(make(raw, database, LEVELS), pk=header), 1001)
+    bad_request_message(raw.get(make_keyed_docs(raw, database, LEVELS), pk=header), 1001)
 
 
 # Length -----------------------------------------------------------------------------------------
@@ -421,7 +425,7 @@ def test_long_keys(
     raw: RawClient, database: str, definition: dict[str, Any], filler: str, length: int
 ) -> None:
     """Keys that begin alike stay apart, however long that beginning is."""
-    docs = make(raw, database, definition)
+    docs = make_keyed_docs(raw, database, definition)
     width = len(filler.encode())
     stem = filler * ((length - 1) // width)
     stem += "x" * (length - 1 - len(stem.encode()))
@@ -437,8 +441,8 @@ def test_long_keys(
 def test_key_too_long(
     raw: RawClient, database: str, definition: dict[str, Any], value: str
 ) -> None:
-    docs = make(raw, database, definition)
-    check(raw.post(docs, {"id": "1", "pk": value}, pk=json.dumps([value])))
+    docs = make_keyed_docs(raw, database, definition)
+    bad_request_message(raw.post(docs, {"id": "1", "pk": value}, pk=json.dumps([value])))
     assert raw.get(docs).json["_count"] == 0
 
 
@@ -463,9 +467,9 @@ def test_items_lie_in_the_range_of_their_hash(
     raw: RawClient, database: str, value: str, part: str
 ) -> None:
     """Two ranges meet at 1FFF…F; the published hashes say on which side a key falls."""
-    docs = make(raw, database, HASH_2, throughput="11000")
+    docs = make_keyed_docs(raw, database, HASH_2, throughput="11000")
     header = f"[{value}]"
-    body = document(f'"pk":{value}')
+    body = item_text(f'"pk":{value}')
     replies = [
         raw.post(docs, body, pk=header),
         raw.get(f"{docs}/1", pk=header),

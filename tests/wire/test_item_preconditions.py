@@ -17,7 +17,7 @@ BODY = b'{"id":"1","pk":"a","v":2}'
 FAILED = "Operation cannot be performed because one of the specified precondition is not met."
 
 
-def write(raw: RawClient, container: str, operation: str, **headers: str) -> Reply:
+def write_item(raw: RawClient, container: str, operation: str, **headers: str) -> Reply:
     """A write of the item `1`."""
     docs = f"{container}/docs"
     if operation == "replace":
@@ -27,7 +27,7 @@ def write(raw: RawClient, container: str, operation: str, **headers: str) -> Rep
     return raw.post(docs, BODY, pk=KEY, upsert=str(operation == "upsert"), **headers)
 
 
-def read(raw: RawClient, container: str, **headers: str) -> Reply:
+def read_item(raw: RawClient, container: str, **headers: str) -> Reply:
     return raw.get(f"{container}/docs/1", pk=KEY, **headers)
 
 
@@ -76,9 +76,9 @@ def test_if_match(
     etag: str,
     is_met: bool,
 ) -> None:
-    before = read(raw, container)
-    reply = write(raw, container, operation, if_match=ETAGS[etag](*etags))
-    after = read(raw, container)
+    before = read_item(raw, container)
+    reply = write_item(raw, container, operation, if_match=ETAGS[etag](*etags))
+    after = read_item(raw, container)
     if is_met:
         assert reply.status == done
         assert after.status == 404 if operation == "delete" else after.json["v"] == 2
@@ -95,9 +95,9 @@ def test_an_unreadable_if_match_is_not_ignored(
     raw: RawClient, container: str, etags: tuple[str, str], operation: str
 ) -> None:
     """Bytes that are no ASCII cannot be an etag; the write they guard must not happen."""
-    before = read(raw, container)
-    assert write(raw, container, operation, if_match='"é"').status in (400, 412)
-    assert read(raw, container).body == before.body
+    before = read_item(raw, container)
+    assert write_item(raw, container, operation, if_match='"é"').status in (400, 412)
+    assert read_item(raw, container).body == before.body
 
 
 @pytest.mark.parametrize("value", ["*", '"00000000-0000-0000-0000-000000000000"', "x"])
@@ -108,25 +108,25 @@ def test_if_match_on_a_missing_item(
     raw: RawClient, container: str, value: str, operation: str, status: int
 ) -> None:
     """404 comes before 412; an upsert has nothing to compare and inserts."""
-    reply = write(raw, container, operation, if_match=value)
+    reply = write_item(raw, container, operation, if_match=value)
     assert reply.status == status
-    assert read(raw, container).status == (200 if status == 201 else 404)
+    assert read_item(raw, container).status == (200 if status == 201 else 404)
 
 
 @pytest.mark.parametrize("operation", ["replace", "delete", "upsert"])
 def test_if_match_on_an_expired_item(
     raw: RawClient, database: str, clock: MovableClock, operation: str
 ) -> None:
-    """Dead is missing."""
+    """An expired item is a missing item."""
     definition = {
         "id": "t",
         "partitionKey": PARTITION_KEY,
         "defaultTtl": 10,
     }
     assert raw.post(f"{database}/colls", definition).status == 201
-    created = write(raw, f"{database}/colls/t", "create")
+    created = write_item(raw, f"{database}/colls/t", "create")
     clock.advance(10)
-    reply = write(raw, f"{database}/colls/t", operation, if_match=created.headers["etag"])
+    reply = write_item(raw, f"{database}/colls/t", operation, if_match=created.headers["etag"])
     assert reply.status == (201 if operation == "upsert" else 404)
 
 
@@ -146,7 +146,7 @@ def test_one_of_many_writers_wins(raw: RawClient, container: str, etags: tuple[s
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(replace, range(8)))
     assert sorted(statuses) == [200] + [412] * 7
-    assert read(raw, container).json["v"] == statuses.index(200)
+    assert read_item(raw, container).json["v"] == statuses.index(200)
 
 
 # If-None-Match ----------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def test_one_of_many_writers_wins(raw: RawClient, container: str, etags: tuple[s
 def test_if_none_match_on_read(
     raw: RawClient, container: str, etags: tuple[str, str], etag: str, status: int
 ) -> None:
-    whole = read(raw, container)
-    reply = read(raw, container, if_none_match=ETAGS[etag](*etags))
+    whole = read_item(raw, container)
+    reply = read_item(raw, container, if_none_match=ETAGS[etag](*etags))
     assert reply.status == status
     assert reply.headers["etag"] == etags[1]
     assert reply.body == (b"" if status == 304 else whole.body)
@@ -173,7 +173,7 @@ def test_if_none_match_on_read(
 
 @pytest.mark.parametrize("value", ["*", '"x"'])
 def test_if_none_match_on_a_missing_item(raw: RawClient, container: str, value: str) -> None:
-    reply = read(raw, container, if_none_match=value)
+    reply = read_item(raw, container, if_none_match=value)
     assert (reply.status, reply.json["code"]) == (404, "NotFound")
 
 
@@ -187,25 +187,25 @@ def test_if_none_match_does_not_hinder(
     status: int,
     etag: str,
 ) -> None:
-    assert write(raw, container, operation, if_none_match=ETAGS[etag](*etags)).status == status
+    assert write_item(raw, container, operation, if_none_match=ETAGS[etag](*etags)).status == status
 
 
 @pytest.mark.parametrize("etag", ["current", "old", "other", "star"])
 def test_create_over_an_existing_item_conflicts(
     raw: RawClient, container: str, etags: tuple[str, str], etag: str
 ) -> None:
-    reply = write(raw, container, "create", if_none_match=ETAGS[etag](*etags))
+    reply = write_item(raw, container, "create", if_none_match=ETAGS[etag](*etags))
     assert (reply.status, reply.json["code"]) == (409, "Conflict")
 
 
 def test_upsert_only_if_there_is_nothing(
     raw: RawClient, container: str, etags: tuple[str, str]
 ) -> None:
-    before = read(raw, container)
-    assert write(raw, container, "upsert", if_none_match="*").status in (409, 412)
-    assert read(raw, container).body == before.body
+    before = read_item(raw, container)
+    assert write_item(raw, container, "upsert", if_none_match="*").status in (409, 412)
+    assert read_item(raw, container).body == before.body
 
 
 @pytest.mark.parametrize("operation", ["create", "upsert"])
 def test_insert_if_there_is_nothing(raw: RawClient, container: str, operation: str) -> None:
-    assert write(raw, container, operation, if_none_match="*").status == 201
+    assert write_item(raw, container, operation, if_none_match="*").status == 201

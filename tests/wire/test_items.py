@@ -14,13 +14,13 @@ import pytest
 from perseid.clock import MovableClock
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, Reply, sign
+from tests.support.replies import SYSTEM
 from tests.support.stores import HOLDS_NUL
 
 KEY = '["a"]'
 PK = "x-ms-documentdb-partitionkey"
 LARGEST = 2 * 1024 * 1024
 ETAG = re.compile(r'"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{8})[0-9a-f]{4}"')
-SYSTEM = ["_rid", "_self", "_etag", "_attachments", "_ts"]
 
 
 def pairs(body: bytes) -> list[tuple[str, Any]]:
@@ -143,7 +143,7 @@ def test_created_body(raw: RawClient, container: str, frozen: MovableClock) -> N
 
     found = pairs(reply.body)
     assert found[:-5] == pairs(sent)
-    assert [each for each, _ in found[-5:]] == SYSTEM
+    assert [each for each, _ in found[-5:]] == list(SYSTEM)
     system = dict(found[-5:])
     assert system["_ts"] == int(frozen.now())
     assert type(system["_ts"]) is int

@@ -19,7 +19,9 @@ TO_AUTOSCALE = "x-ms-cosmos-migrate-offer-to-autopilot"
 TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 
 
-def create(raw: RawClient, database: str, name: str = "c", **headers: str) -> dict[str, Any]:
+def create_with_offer(
+    raw: RawClient, database: str, name: str = "c", **headers: str
+) -> dict[str, Any]:
     reply = raw.request(
         "POST", f"{database}/colls", {"id": name, "partitionKey": PARTITION_KEY}, headers
     )
@@ -74,7 +76,7 @@ def shared(raw: RawClient, name: str) -> Iterator[str]:
 
 
 def test_container_without_a_wish(raw: RawClient, database: str) -> None:
-    owner = create(raw, database)
+    owner = create_with_offer(raw, database)
     (offer,) = offers_of(raw, owner)
     rid = offer["_rid"]
     assert offer == {
@@ -120,7 +122,7 @@ def test_container_without_a_wish(raw: RawClient, database: str) -> None:
 def test_container_with_a_wish(
     raw: RawClient, database: str, headers: dict[str, str], content: dict[str, Any]
 ) -> None:
-    (offer,) = offers_of(raw, create(raw, database, **headers))
+    (offer,) = offers_of(raw, create_with_offer(raw, database, **headers))
     assert offer["content"] == content
 
 
@@ -134,19 +136,19 @@ def test_database_has_an_offer_only_when_asked(raw: RawClient, database: str, sh
 
 
 def test_containers_share_the_throughput_of_their_database(raw: RawClient, shared: str) -> None:
-    assert offers_of(raw, create(raw, shared, "sharing")) == []
-    (own,) = offers_of(raw, create(raw, shared, "own", **{THROUGHPUT: "500"}))
+    assert offers_of(raw, create_with_offer(raw, shared, "sharing")) == []
+    (own,) = offers_of(raw, create_with_offer(raw, shared, "own", **{THROUGHPUT: "500"}))
     assert own["content"] == manual(500)
 
 
 def test_many_containers_raise_the_minimum_of_their_database(raw: RawClient, shared: str) -> None:
     for number in range(27):
-        create(raw, shared, f"c{number}")
-    create(raw, shared, "own", **{THROUGHPUT: "500"})
+        create_with_offer(raw, shared, f"c{number}")
+    create_with_offer(raw, shared, "own", **{THROUGHPUT: "500"})
     (offer,) = offers_of(raw, raw.get(shared).json)
-    assert TOO_LOW.format(500, 600) in put(raw, offer, manual(500)).json["message"]
-    assert put(raw, offer, manual(600)).status == 200
-    scaling = put(raw, offer, {}, **{TO_AUTOSCALE: "true"})
+    assert TOO_LOW.format(500, 600) in put_offer(raw, offer, manual(500)).json["message"]
+    assert put_offer(raw, offer, manual(600)).status == 200
+    scaling = put_offer(raw, offer, {}, **{TO_AUTOSCALE: "true"})
     assert scaling.json["content"] == autoscale(3000)
 
 
@@ -190,7 +192,7 @@ def test_wishes_that_will_not_do(
 
 @pytest.fixture
 def owner(raw: RawClient, database: str) -> dict[str, Any]:
-    return create(raw, database)
+    return create_with_offer(raw, database)
 
 
 @pytest.fixture
@@ -258,13 +260,13 @@ def test_offers_are_neither_made_nor_deleted(
 # Changing ----------------------------------------------------------------------------------------
 
 
-def put(raw: RawClient, offer: dict[str, Any], content: Any, **headers: str) -> Reply:
+def put_offer(raw: RawClient, offer: dict[str, Any], content: Any, **headers: str) -> Reply:
     body = offer | {"content": content}
     return raw.request("PUT", f"/offers/{offer['_rid']}", body, headers)
 
 
 def test_replace(raw: RawClient, owner: dict[str, Any], offer: dict[str, Any]) -> None:
-    reply = put(raw, offer, offer["content"] | {"offerThroughput": 600})
+    reply = put_offer(raw, offer, offer["content"] | {"offerThroughput": 600})
     assert reply.status == 200
     changed = reply.json
     assert changed == offer | {
@@ -284,9 +286,9 @@ def test_replace_by_self_link(raw: RawClient, offer: dict[str, Any]) -> None:
 
 
 def test_replace_remembers_the_highest(raw: RawClient, offer: dict[str, Any]) -> None:
-    assert put(raw, offer, {"offerThroughput": 50000}).json["content"] == manual(50000)
-    assert put(raw, offer, {"offerThroughput": 500}).json["content"] == manual(500, 50000)
-    reply = put(raw, offer, {"offerThroughput": 400})
+    assert put_offer(raw, offer, {"offerThroughput": 50000}).json["content"] == manual(50000)
+    assert put_offer(raw, offer, {"offerThroughput": 500}).json["content"] == manual(500, 50000)
+    reply = put_offer(raw, offer, {"offerThroughput": 400})
     assert outcome(reply) == (400, 0, "BadRequest")
     assert TOO_LOW.format(400, 500) in reply.json["message"]
 
@@ -313,7 +315,7 @@ def test_replace_remembers_the_highest(raw: RawClient, offer: dict[str, Any]) ->
 def test_contents_that_will_not_do(
     raw: RawClient, owner: dict[str, Any], offer: dict[str, Any], content: Any
 ) -> None:
-    assert outcome(put(raw, offer, content)) == (400, 0, "BadRequest")
+    assert outcome(put_offer(raw, offer, content)) == (400, 0, "BadRequest")
     assert offers_of(raw, owner) == [offer]
 
 
@@ -330,7 +332,7 @@ def scaling(raw: RawClient, database: str) -> dict[str, Any]:
         "maxThroughput": 4000,
         "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 5}},
     }
-    (found,) = offers_of(raw, create(raw, database, **{AUTOPILOT: json.dumps(settings)}))
+    (found,) = offers_of(raw, create_with_offer(raw, database, **{AUTOPILOT: json.dumps(settings)}))
     return found
 
 
@@ -338,27 +340,27 @@ def test_replace_of_autoscale(raw: RawClient, scaling: dict[str, Any]) -> None:
     settings = scaling["content"]["offerAutopilotSettings"]
     policy = {"throughputPolicy": {"incrementPercent": 0}}
     wish = settings | {"maxThroughput": 8000, "autoUpgradePolicy": policy}
-    reply = put(raw, scaling, scaling["content"] | {"offerAutopilotSettings": wish})
+    reply = put_offer(raw, scaling, scaling["content"] | {"offerAutopilotSettings": wish})
     assert reply.status == 200
     assert reply.json["content"] == autoscale(8000, 0)
     assert raw.get(f"/offers/{scaling['_rid']}").json == reply.json
 
 
 def test_the_policy_of_autoscale_does_not_vanish(raw: RawClient, scaling: dict[str, Any]) -> None:
-    reply = put(raw, scaling, {"offerAutopilotSettings": {"maxThroughput": 5000}})
+    reply = put_offer(raw, scaling, {"offerAutopilotSettings": {"maxThroughput": 5000}})
     assert reply.json["content"] == autoscale(5000, 5)
 
 
 def test_autoscale_that_is_too_low(raw: RawClient, scaling: dict[str, Any]) -> None:
-    reply = put(raw, scaling, {"offerAutopilotSettings": {"maxThroughput": -200}})
+    reply = put_offer(raw, scaling, {"offerAutopilotSettings": {"maxThroughput": -200}})
     assert outcome(reply) == (400, 0, "BadRequest")
     assert TOO_LOW.format(-200, 1000) in reply.json["message"]
 
 
 def test_manual_to_autoscale_and_back(raw: RawClient, offer: dict[str, Any]) -> None:
-    there = put(raw, offer, offer["content"], **{TO_AUTOSCALE: "true"})
+    there = put_offer(raw, offer, offer["content"], **{TO_AUTOSCALE: "true"})
     assert there.json["content"] == autoscale(1000)
-    back = put(raw, offer, there.json["content"], **{TO_MANUAL: "True"})
+    back = put_offer(raw, offer, there.json["content"], **{TO_MANUAL: "True"})
     assert back.json["content"] == manual(1000)
 
 
@@ -366,10 +368,10 @@ def test_modes_change_only_when_asked(
     raw: RawClient, offer: dict[str, Any], scaling_shared: dict[str, Any]
 ) -> None:
     wish = {"offerAutopilotSettings": {"maxThroughput": 4000}}
-    reply = put(raw, offer, wish)
+    reply = put_offer(raw, offer, wish)
     assert outcome(reply) == (400, 0, "BadRequest")
     assert TO_AUTOSCALE in reply.json["message"]
-    reply = put(raw, scaling_shared, {"offerThroughput": 500})
+    reply = put_offer(raw, scaling_shared, {"offerThroughput": 500})
     assert outcome(reply) == (400, 0, "BadRequest")
     assert TO_MANUAL in reply.json["message"]
 
@@ -385,13 +387,13 @@ def scaling_shared(raw: RawClient, name: str) -> Iterator[dict[str, Any]]:
 
 def test_if_match(raw: RawClient, offer: dict[str, Any]) -> None:
     wish = {"offerThroughput": 500}
-    refused = put(raw, offer, wish, **{"if-match": '"other"'})
+    refused = put_offer(raw, offer, wish, **{"if-match": '"other"'})
     assert outcome(refused) == (412, 0, "PreconditionFailed")
     assert raw.get(f"/offers/{offer['_rid']}").json == offer
-    assert put(raw, offer, wish, **{"if-match": offer["_etag"]}).status == 200
-    again = put(raw, offer, wish, **{"if-match": offer["_etag"]})
+    assert put_offer(raw, offer, wish, **{"if-match": offer["_etag"]}).status == 200
+    again = put_offer(raw, offer, wish, **{"if-match": offer["_etag"]})
     assert outcome(again) == (412, 0, "PreconditionFailed")
-    assert put(raw, offer, wish, **{"if-match": "*"}).status == 200
+    assert put_offer(raw, offer, wish, **{"if-match": "*"}).status == 200
 
 
 def test_offer_goes_with_its_container(
@@ -400,7 +402,7 @@ def test_offer_goes_with_its_container(
     assert raw.delete(f"{database}/colls/c").status == 204
     assert offers_of(raw, owner) == []
     assert outcome(raw.get(f"/offers/{offer['_rid']}")) == (404, 0, "NotFound")
-    again = create(raw, database)
+    again = create_with_offer(raw, database)
     (new,) = offers_of(raw, again)
     assert new["_rid"] != offer["_rid"]
 

@@ -22,11 +22,13 @@ def permissions(raw: RawClient, database: str) -> str:
     return f"{database}/users/u/permissions"
 
 
-def body(resource: str = "dbs/d/colls/c", mode: str = "Read", **rest: Any) -> dict[str, Any]:
+def permission_body(
+    resource: str = "dbs/d/colls/c", mode: str = "Read", **rest: Any
+) -> dict[str, Any]:
     return {"id": "p", "permissionMode": mode, "resource": resource, **rest}
 
 
-def read(raw: RawClient, container: str, token: str) -> Reply:
+def read_container(raw: RawClient, container: str, token: str) -> Reply:
     return raw.request("GET", container, token=token)
 
 
@@ -45,24 +47,24 @@ def read(raw: RawClient, container: str, token: str) -> Reply:
     ],
 )
 def test_resources_that_need_not_exist(raw: RawClient, permissions: str, resource: str) -> None:
-    reply = raw.post(permissions, body(resource))
+    reply = raw.post(permissions, permission_body(resource))
     assert (reply.status, reply.json["resource"]) == (201, resource)
 
 
 @pytest.mark.parametrize("mode", ["Read", "All", "read", "ALL"])
 def test_modes_are_kept_as_sent(raw: RawClient, permissions: str, mode: str) -> None:
-    reply = raw.post(permissions, body(mode=mode))
+    reply = raw.post(permissions, permission_body(mode=mode))
     assert (reply.status, reply.json["permissionMode"]) == (201, mode)
 
 
 @pytest.mark.parametrize("sent", [["a"], [1.5], [True], [None], [{}], ["a", 1], ["a", {}, None]])
 def test_keys_are_kept_as_sent(raw: RawClient, permissions: str, sent: list[Any]) -> None:
-    reply = raw.post(permissions, body(resourcePartitionKey=sent))
+    reply = raw.post(permissions, permission_body(resourcePartitionKey=sent))
     assert (reply.status, reply.json["resourcePartitionKey"]) == (201, sent)
 
 
 def test_a_key_of_null_is_none(raw: RawClient, permissions: str) -> None:
-    reply = raw.post(permissions, body(resourcePartitionKey=None))
+    reply = raw.post(permissions, permission_body(resourcePartitionKey=None))
     assert reply.status == 201
     assert "resourcePartitionKey" not in reply.json
 
@@ -96,8 +98,8 @@ def test_bad_permissions(
 ) -> None:
     for path, verb in ((permissions, raw.post), (f"{permissions}/p", raw.put)):
         if verb == raw.put:
-            raw.post(permissions, body())
-        reply = verb(path, body() | change)
+            raw.post(permissions, permission_body())
+        reply = verb(path, permission_body() | change)
         assert (reply.status, reply.json["code"]) == (400, "BadRequest")
         assert text in reply.json["message"]
     assert raw.get(f"{permissions}/p").json["resource"] == "dbs/d/colls/c"
@@ -108,37 +110,37 @@ def test_one_permission_for_each_resource_of_a_user(
 ) -> None:
     """The same one by other names is the same; another key of it, or another user's, is not."""
     link = raw.get(container).json["_self"]
-    assert raw.post(permissions, body(container)).status == 201
+    assert raw.post(permissions, permission_body(container)).status == 201
     for spelling in (container, container.strip("/"), link):
-        reply = raw.post(permissions, body(spelling, "All") | {"id": "q"})
+        reply = raw.post(permissions, permission_body(spelling, "All") | {"id": "q"})
         assert (reply.status, reply.json["code"]) == (409, "Conflict")
         assert "'p'" in reply.json["message"]
-    keyed = body(container, resourcePartitionKey=["a"])
+    keyed = permission_body(container, resourcePartitionKey=["a"])
     assert raw.post(permissions, keyed | {"id": "a"}).status == 201
     assert raw.post(permissions, keyed | {"id": "a2"}).status == 409
-    other = body(container, resourcePartitionKey=["b"])
+    other = permission_body(container, resourcePartitionKey=["b"])
     assert raw.post(permissions, other | {"id": "b"}).status == 201
     assert raw.put(f"{permissions}/b", keyed | {"id": "b"}).status == 409
     assert raw.put(f"{permissions}/b", other | {"id": "b", "permissionMode": "All"}).status == 200
     raw.post(f"{database}/users", {"id": "u2"})
-    assert raw.post(f"{database}/users/u2/permissions", body(container)).status == 201
+    assert raw.post(f"{database}/users/u2/permissions", permission_body(container)).status == 201
 
 
 def test_every_answer_has_a_token_that_works(
     raw: RawClient, permissions: str, container: str
 ) -> None:
-    made = raw.post(permissions, body(container)).json
+    made = raw.post(permissions, permission_body(container)).json
     answers = [
         made,
-        raw.post(permissions, body(container), upsert="true").json,
-        raw.put(f"{permissions}/p", body(container)).json,
+        raw.post(permissions, permission_body(container), upsert="true").json,
+        raw.put(f"{permissions}/p", permission_body(container)).json,
         raw.get(f"{permissions}/p").json,
         raw.get(permissions).json["Permissions"][0],
         raw.query(permissions, "SELECT * FROM p").json["Permissions"][0],
     ]
     for answer in answers:
         assert answer["_token"].startswith("type=resource&ver=1&sig=")
-        assert read(raw, container, answer["_token"]).status == 200
+        assert read_container(raw, container, answer["_token"]).status == 200
 
 
 @pytest.mark.parametrize("seconds", [10, 3600, 86_400])
@@ -149,26 +151,26 @@ def test_lifetime_of_tokens(
     clock.freeze()
     try:
         sent = {} if seconds == 3600 else {"expiry": str(seconds)}
-        token = raw.post(permissions, body(container), **sent).json["_token"]
+        token = raw.post(permissions, permission_body(container), **sent).json["_token"]
         clock.advance(seconds - 1)
-        assert read(raw, container, token).status == 200
+        assert read_container(raw, container, token).status == 200
         clock.advance(1)
-        reply = read(raw, container, token)
+        reply = read_container(raw, container, token)
         assert (reply.status, reply.json["code"]) == (401, "Unauthorized")
         assert "is not valid at the current time" in reply.json["message"]
         # The permission is still there, and gives another.
         fresh = raw.get(f"{permissions}/p", **sent).json["_token"]
-        assert read(raw, container, fresh).status == 200
+        assert read_container(raw, container, fresh).status == 200
     finally:
         clock.resume()
 
 
 @pytest.mark.parametrize("seconds", ["9", "0", "-1", "86401", "ten", "1.5", ""])
 def test_bad_lifetimes(raw: RawClient, permissions: str, seconds: str) -> None:
-    raw.post(permissions, body())
+    raw.post(permissions, permission_body())
     for reply in (
-        raw.post(permissions, body("dbs/d/colls/x") | {"id": "q"}, expiry=seconds),
-        raw.put(f"{permissions}/p", body(mode="All"), expiry=seconds),
+        raw.post(permissions, permission_body("dbs/d/colls/x") | {"id": "q"}, expiry=seconds),
+        raw.put(f"{permissions}/p", permission_body(mode="All"), expiry=seconds),
         raw.get(f"{permissions}/p", expiry=seconds),
         raw.get(permissions, expiry=seconds),
     ):
@@ -178,25 +180,25 @@ def test_bad_lifetimes(raw: RawClient, permissions: str, seconds: str) -> None:
     assert (left["id"], left["permissionMode"]) == ("p", "Read")
 
 
-def test_tokens_die_with_the_permission(raw: RawClient, permissions: str, container: str) -> None:
-    token = raw.post(permissions, body(container)).json["_token"]
+def test_tokens_end_with_the_permission(raw: RawClient, permissions: str, container: str) -> None:
+    token = raw.post(permissions, permission_body(container)).json["_token"]
     raw.delete(f"{permissions}/p")
-    assert read(raw, container, token).status == 401
+    assert read_container(raw, container, token).status == 401
     # One of the same name is another permission.
-    raw.post(permissions, body(container))
-    assert read(raw, container, token).status == 401
+    raw.post(permissions, permission_body(container))
+    assert read_container(raw, container, token).status == 401
 
 
-def test_tokens_die_with_the_user(raw: RawClient, permissions: str, container: str) -> None:
-    token = raw.post(permissions, body(container)).json["_token"]
+def test_tokens_end_with_the_user(raw: RawClient, permissions: str, container: str) -> None:
+    token = raw.post(permissions, permission_body(container)).json["_token"]
     raw.delete(permissions.removesuffix("/permissions"))
-    assert read(raw, container, token).status == 401
+    assert read_container(raw, container, token).status == 401
 
 
 def test_tokens_allow_what_the_permission_says_now(
     raw: RawClient, permissions: str, container: str
 ) -> None:
-    token = raw.post(permissions, body(container, "All")).json["_token"]
+    token = raw.post(permissions, permission_body(container, "All")).json["_token"]
     sent = {"x-ms-documentdb-partitionkey": '["a"]'}
 
     def write(id_: str) -> int:
@@ -204,13 +206,13 @@ def test_tokens_allow_what_the_permission_says_now(
         return raw.request("POST", f"{container}/docs", item, sent, token=token).status
 
     assert write("1") == 201
-    raw.put(f"{permissions}/p", body(container, "Read"))
+    raw.put(f"{permissions}/p", permission_body(container, "Read"))
     assert write("2") == 403
-    assert read(raw, container, token).status == 200
-    raw.put(f"{permissions}/p", body("dbs/d/colls/other", "All"))
-    assert read(raw, container, token).status == 403
+    assert read_container(raw, container, token).status == 200
+    raw.put(f"{permissions}/p", permission_body("dbs/d/colls/other", "All"))
+    assert read_container(raw, container, token).status == 403
     # Renaming user and permission changes nothing.
-    raw.put(f"{permissions}/p", body(container, "All") | {"id": "renamed"})
+    raw.put(f"{permissions}/p", permission_body(container, "All") | {"id": "renamed"})
     raw.put(permissions.removesuffix("/permissions"), {"id": "u-renamed"})
     assert write("3") == 201
 
@@ -221,14 +223,14 @@ def test_tokens_survive_a_restart(place: Place) -> None:
         raw.post("/dbs", {"id": "d"})
         raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
         raw.post("/dbs/d/users", {"id": "u"})
-        token = raw.post("/dbs/d/users/u/permissions", body()).json["_token"]
+        token = raw.post("/dbs/d/users/u/permissions", permission_body()).json["_token"]
         raw.post("/dbs/d/colls/c/sprocs", {"id": "s", "body": "function () {}"})
     with serving(settings) as raw:
-        assert read(raw, "/dbs/d/colls/c", token).status == 200
+        assert read_container(raw, "/dbs/d/colls/c", token).status == 200
         assert raw.get("/dbs/d/colls/c/sprocs/s").status == 200
         assert raw.delete("/dbs/d/users/u").status == 204
     with serving(settings) as raw:
-        assert read(raw, "/dbs/d/colls/c", token).status == 401
+        assert read_container(raw, "/dbs/d/colls/c", token).status == 401
 
 
 def test_tokens_of_another_server_are_refused(place: Place, raw: RawClient, container: str) -> None:
@@ -241,5 +243,5 @@ def test_tokens_of_another_server_are_refused(place: Place, raw: RawClient, cont
             ("/dbs/d/users", {"id": "u"}),
         ):
             other.post(path, made)
-        token = other.post("/dbs/d/users/u/permissions", body(container)).json["_token"]
-    assert read(raw, container, token).status == 401
+        token = other.post("/dbs/d/users/u/permissions", permission_body(container)).json["_token"]
+    assert read_container(raw, container, token).status == 401

@@ -17,7 +17,7 @@ from tests.support.servers import serving
 from tests.support.stores import Place
 
 MORE_SIZES: Final = pytest.mark.only_on("sqlite", reason="two sizes show what the store does")
-LIFETIME: Final = 100_000  # of items that die when a test says so
+LIFETIME: Final = 100_000  # of items that expire when a test says so
 MIXED: Final = [None, True, False, 2, 1.5, "b", "a", [1], {"a": 1}, "", -3, "é"]
 COMPOSITE: Final = [
     [{"path": "/g", "order": first}, {"path": "/n", "order": second}]
@@ -113,19 +113,19 @@ def make_box(raw: RawClient, database: str) -> Box:
 
 
 class Event(NamedTuple):
-    """Items that die and are deleted after the first page, and whether each page brings more."""
+    """Items that expire and are deleted after the first page, and whether each page brings more."""
 
     name: str
-    dying: frozenset[int] = frozenset()
+    expiring: frozenset[int] = frozenset()
     deleted: frozenset[int] = frozenset()
     creates: bool = False
 
 
 EVENTS: Final = [
     Event("nothing"),
-    Event("few deaths", dying=frozenset({0, 1, 5})),
-    Event("many deaths", dying=frozenset({0, 1, 2, 3, 4, 8, 9, 10})),
-    Event("all die", dying=frozenset(range(12))),
+    Event("few expiries", expiring=frozenset({0, 1, 5})),
+    Event("many expiries", expiring=frozenset({0, 1, 2, 3, 4, 8, 9, 10})),
+    Event("all expire", expiring=frozenset(range(12))),
     Event("deletions", deleted=frozenset({0, 2, 4, 6, 11})),
     Event("creations", creates=True),
     Event("all of it", frozenset({1, 5, 10}), frozenset({0, 4, 11}), creates=True),
@@ -204,15 +204,15 @@ SHAPES: Final = [
 def test_nothing_twice_and_nothing_left_out(
     box: Box, clock: MovableClock, shape: Shape, size: int, event: Event
 ) -> None:
-    box.fill(item(n, ttl=LIFETIME) if n in event.dying else item(n) for n in range(12))
+    box.fill(item(n, ttl=LIFETIME) if n in event.expiring else item(n) for n in range(12))
 
     def between(page: int) -> None:
         if page == 1:
             for n in event.deleted:
                 box.delete(n)
-            if event.dying:
+            if event.expiring:
                 clock.advance(LIFETIME)
-                box.gone |= event.dying
+                box.gone |= event.expiring
         if event.creates and page <= 6:
             n = (-1) ** page * (12 + page)  # before and behind all others
             box.create(item(n))
@@ -232,7 +232,7 @@ def test_nothing_twice_and_nothing_left_out(
     if shape.order is not None:
         places = [shape.order(row) for row in rows]
         assert places == sorted(places)
-    if not event.creates and not event.dying | event.deleted:
+    if not event.creates and not event.expiring | event.deleted:
         assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
 
 

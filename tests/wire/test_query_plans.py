@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perseid.partition import effective, parse_definition
-from tests.support.builders import PARTITION_KEY
+from tests.support.builders import PARTITION_KEY, create_container
 from tests.support.raw import RawClient, Reply
 
 FILTER = "{documentdb-formattableorderbyquery-filter}"
@@ -42,9 +42,7 @@ def plan(
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> str:
     """A container with four ranges."""
-    body = {"id": "wide", "partitionKey": PARTITION_KEY}
-    assert raw.post(f"{database}/colls", body, throughput="40000").status == 201
-    return f"{database}/colls/wide"
+    return create_container(raw, database, "wide", headers={"throughput": "40000"})
 
 
 def test_a_plan(raw: RawClient, container: str) -> None:

@@ -20,7 +20,7 @@ KEYS: dict[str, dict[str, Any]] = {
 DRAIN = {"a-im": "Incremental Feed", "x-ms-max-item-count": "-1"}
 
 
-def create(
+def create_keyed_container(
     raw: RawClient, database: str, style: str = "version 2", **headers: str
 ) -> dict[str, Any]:
     body = {"id": "c", "partitionKey": KEYS[style]}
@@ -73,7 +73,7 @@ def test_headers(raw: RawClient, container: str) -> None:
     assert "x-ms-continuation" not in headers
 
 
-def drain(raw: RawClient, container: str) -> list[dict[str, Any]]:
+def drain_ranges(raw: RawClient, container: str) -> list[dict[str, Any]]:
     """As clients do it: on from the last etag until a 304."""
     ranges: list[dict[str, Any]] = []
     headers = dict(DRAIN)
@@ -90,7 +90,7 @@ def drain(raw: RawClient, container: str) -> list[dict[str, Any]]:
 
 
 def test_drain_ends(raw: RawClient, container: str) -> None:
-    assert [found["id"] for found in drain(raw, container)] == ["0"]
+    assert [found["id"] for found in drain_ranges(raw, container)] == ["0"]
 
 
 def test_drained_stays_drained(raw: RawClient, container: str) -> None:
@@ -104,10 +104,10 @@ def test_drained_stays_drained(raw: RawClient, container: str) -> None:
 
 
 def test_a_new_container_of_the_name_is_not_drained(raw: RawClient, database: str) -> None:
-    old = create(raw, database)
+    old = create_keyed_container(raw, database)
     etag = raw.get(f"{database}/colls/c/pkranges").headers["etag"]
     raw.delete(f"{database}/colls/c")
-    new = create(raw, database)
+    new = create_keyed_container(raw, database)
     reply = raw.request(
         "GET", f"{database}/colls/c/pkranges", headers={**DRAIN, "if-none-match": etag}
     )
@@ -137,23 +137,23 @@ def assert_tiled(ranges: list[dict[str, Any]]) -> None:
 def test_one_range_for_each_started_ten_thousand(
     raw: RawClient, database: str, style: str, throughput: str, count: int
 ) -> None:
-    create(raw, database, style, **{"x-ms-offer-throughput": throughput})
-    ranges = drain(raw, f"{database}/colls/c")
+    create_keyed_container(raw, database, style, **{"x-ms-offer-throughput": throughput})
+    ranges = drain_ranges(raw, f"{database}/colls/c")
     assert len(ranges) == count
     assert_tiled(ranges)
 
 
 def test_autoscale_counts_by_its_maximum(raw: RawClient, database: str) -> None:
     settings = {"x-ms-cosmos-offer-autopilot-settings": '{"maxThroughput":20000}'}
-    create(raw, database, **settings)
-    ranges = drain(raw, f"{database}/colls/c")
+    create_keyed_container(raw, database, **settings)
+    ranges = drain_ranges(raw, f"{database}/colls/c")
     assert len(ranges) == 2
     assert_tiled(ranges)
 
 
 def test_boundary_of_two(raw: RawClient, database: str) -> None:
-    create(raw, database, **{"x-ms-offer-throughput": "11000"})
-    low, high = drain(raw, f"{database}/colls/c")
+    create_keyed_container(raw, database, **{"x-ms-offer-throughput": "11000"})
+    low, high = drain_ranges(raw, f"{database}/colls/c")
     assert low["maxExclusive"] == high["minInclusive"] == "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
 
 
@@ -161,23 +161,23 @@ def test_shared_throughput_gives_one_range(raw: RawClient, name: str) -> None:
     shared = f"/dbs/{name}-shared"
     headers = {"x-ms-offer-throughput": "30000"}
     assert raw.request("POST", "/dbs", {"id": shared[5:]}, headers).status == 201
-    create(raw, shared)
-    assert len(drain(raw, f"{shared}/colls/c")) == 1
+    create_keyed_container(raw, shared)
+    assert len(drain_ranges(raw, f"{shared}/colls/c")) == 1
     assert raw.delete(shared).status == 204
 
 
 def test_raising_the_throughput_keeps_the_ranges(raw: RawClient, database: str) -> None:
-    owner = create(raw, database)
+    owner = create_keyed_container(raw, database)
     text = "SELECT * FROM root r WHERE r.resource=@link"
     found = raw.query("/offers", text, [{"name": "@link", "value": owner["_self"]}]).json
     offer = found["Offers"][0]
     offer["content"]["offerThroughput"] = 30000
     assert raw.put(f"/offers/{offer['_rid']}", offer).status == 200
-    assert len(drain(raw, f"{database}/colls/c")) == 1
+    assert len(drain_ranges(raw, f"{database}/colls/c")) == 1
 
 
 def test_each_range_holds_its_own_items(raw: RawClient, database: str) -> None:
-    create(raw, database, **{"x-ms-offer-throughput": "30000"})
+    create_keyed_container(raw, database, **{"x-ms-offer-throughput": "30000"})
     path = f"{database}/colls/c"
     expected: dict[str, set[str]] = {}
     for n in range(20):

@@ -383,6 +383,40 @@ def test_an_item_token_opens_one_item(world: World) -> None:
     assert reply.json["_rid"] != decoy["_rid"]
 
 
+def test_an_item_token_does_not_rename_its_item(world: World) -> None:
+    """Another id would be another item, which the permission does not name."""
+    raw, docs = world.raw, f"{world.container}/docs"
+    item = world.put({"id": "i", "pk": "a"})
+    world.put({"id": "taken", "pk": "a"})
+    sent = {PK: '["a"]'}
+    for resource in (f"{docs}/i", item["_self"]):
+        token = world.grant(resource, "All")
+        for path in (f"{docs}/i", f"/{item['_self']}"):
+            for new_id in ("j", "taken", item["_rid"]):
+                body = {"id": new_id, "pk": "a"}
+                reply = raw.request("PUT", path, body, sent, token=token)
+                assert (reply.status, reply.json["code"]) == (403, "Forbidden")
+            reply = raw.request("PUT", path, {"id": "i", "pk": "a", "n": 1}, sent, token=token)
+            assert reply.status == 200
+        patch = {"operations": [{"op": "set", "path": "/id", "value": "j"}]}
+        assert raw.request("PATCH", f"{docs}/i", patch, sent, token=token).status == 400
+    assert raw.get(f"{docs}/j", pk='["a"]').status == 404
+    # A token of the container may.
+    token = world.grant(world.container, "All")
+    assert raw.request("PUT", f"{docs}/i", {"id": "j", "pk": "a"}, sent, token=token).status == 200
+
+
+@pytest.mark.parametrize("kind", ["sprocs", "triggers", "udfs"])
+def test_a_script_token_does_not_rename_its_script(world: World, kind: str) -> None:
+    script = world.raw.get(f"{world.container}/{kind}/s").json
+    for resource in (f"{world.container}/{kind}/s", script["_self"]):
+        token = world.grant(resource, "All")
+        path = f"{world.container}/{kind}/s"
+        reply = world.raw.request("PUT", path, SCRIPT | {"id": "t"}, token=token)
+        assert (reply.status, reply.json["code"]) == (403, "Forbidden")
+        assert world.raw.request("PUT", path, SCRIPT | {"id": "s"}, token=token).status == 200
+
+
 def test_an_item_token_opens_no_id_that_goes_on(world: World) -> None:
     """An unescaped `?` is part of the id, whether item and permission are named by id or rid."""
     raw = world.raw

@@ -12,6 +12,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from tests.support.builders import PARTITION_KEY, create_container
+from tests.support.figures import container_metrics, physical_ranges
 from tests.support.raw import RawClient, Reply
 from tests.support.replies import charge
 from tests.support.servers import RunningServer, Servers, serving
@@ -29,12 +30,12 @@ def server(servers: Servers) -> RunningServer:
     return servers("frozen", enforce_throughput=True)
 
 
-def read(raw: RawClient, container: str, id_: str = "none", **headers: str) -> Reply:
+def read_item(raw: RawClient, container: str, id_: str = "none", **headers: str) -> Reply:
     """A point read; of something absent it costs exactly 1 RU."""
     return raw.get(f"{container}/docs/{id_}", **({"pk": P} | headers))
 
 
-def create(raw: RawClient, container: str, id_: str, size: int = 0, pk: str = "p") -> Reply:
+def create_item(raw: RawClient, container: str, id_: str, size: int = 0, pk: str = "p") -> Reply:
     body = {"id": id_, "pk": pk, "text": "x" * size}
     return raw.post(f"{container}/docs", body, pk=json.dumps([pk]))
 
@@ -49,19 +50,12 @@ def spend(raw: RawClient, container: str, units: int, **headers: str) -> None:
         assert [each["statusCode"] for each in reply.json] == [404] * count, reply
         assert charge(reply) == count
     for _ in range(single):
-        assert read(raw, container, **headers).status == 404
+        assert read_item(raw, container, **headers).status == 404
 
 
 def retry_after(reply: Reply) -> int:
     assert reply.status == 429, reply
     return int(reply.headers["x-ms-retry-after-ms"])
-
-
-def figures(raw: RawClient, container: str) -> dict[str, Any]:
-    everything = raw.get("/_perseid/metrics.json").json["containers"]
-    (found,) = [each for each in everything if f"/{each['container']}" == container]
-    assert isinstance(found, dict)
-    return found
 
 
 # The refusal
@@ -71,7 +65,7 @@ def test_a_second_grants_what_was_provisioned(
     raw: RawClient, container: str, clock: MovableClock
 ) -> None:
     spend(raw, container, 400)
-    refused = read(raw, container)
+    refused = read_item(raw, container)
     assert (refused.status, refused.sub_status) == (429, 3200)
     assert refused.headers["x-ms-retry-after-ms"] == "1000"
     assert refused.headers["x-ms-request-charge"] == "0.38"
@@ -80,8 +74,8 @@ def test_a_second_grants_what_was_provisioned(
     assert 'Message: {"Errors":["Request rate is large. More Request' in refused.json["message"]
     clock.advance(1)
     for _ in range(400):
-        assert read(raw, container).status == 404
-    assert read(raw, container).status == 429
+        assert read_item(raw, container).status == 404
+    assert read_item(raw, container).status == 429
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.333, 0.9, 0.9994])
@@ -92,29 +86,29 @@ def test_the_time_to_wait_is_true(
     clock.set(second)
     spend(raw, container, 400)
     clock.set(second + fraction)
-    wait = retry_after(read(raw, container))
+    wait = retry_after(read_item(raw, container))
     assert wait == pytest.approx((1 - fraction) * 1000, abs=1)
     clock.set(max(clock.now(), second + fraction + (wait - 1) / 1000 - 0.001))
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
     clock.set(second + fraction + wait / 1000)
-    assert read(raw, container).status == 404
+    assert read_item(raw, container).status == 404
 
 
 def test_an_overdraft_is_paid_by_the_next_seconds(
     raw: RawClient, container: str, clock: MovableClock
 ) -> None:
-    made = create(raw, container, "large", 2 * MEGABYTE - 8192)
+    made = create_item(raw, container, "large", 2 * MEGABYTE - 8192)
     assert made.status == 201
     assert 1200 < charge(made) < 1251  # 400 of it in this second, the rest in the next three
-    assert retry_after(read(raw, container)) == 3000
+    assert retry_after(read_item(raw, container)) == 3000
     clock.advance(1)
-    assert retry_after(read(raw, container)) == 2000
+    assert retry_after(read_item(raw, container)) == 2000
     clock.advance(1)
-    assert retry_after(read(raw, container)) == 1000
+    assert retry_after(read_item(raw, container)) == 1000
     clock.advance(1)
     left = 4 * 400 - charge(made)
     spend(raw, container, math.ceil(left))
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
     clock.advance(1)
     spend(raw, container, 400 - (math.ceil(left) > left))
     clock.advance(1)
@@ -124,13 +118,13 @@ def test_what_is_not_used_is_not_saved(raw: RawClient, container: str, clock: Mo
     spend(raw, container, 1)
     clock.advance(100)
     spend(raw, container, 400)
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
 
 
 Act = Callable[[RawClient, str], Reply]
 PAYING: dict[str, Act] = {
-    "read": lambda raw, path: read(raw, path, "kept"),
-    "create": lambda raw, path: create(raw, path, "new"),
+    "read": lambda raw, path: read_item(raw, path, "kept"),
+    "create": lambda raw, path: create_item(raw, path, "new"),
     "upsert": lambda raw, path: raw.post(
         f"{path}/docs", {"id": "kept", "pk": "p", "changed": True}, pk=P, upsert="true"
     ),
@@ -148,7 +142,7 @@ PAYING: dict[str, Act] = {
 def test_requests_about_items_are_refused_and_change_nothing(
     raw: RawClient, container: str, clock: MovableClock
 ) -> None:
-    kept = create(raw, container, "kept").json
+    kept = create_item(raw, container, "kept").json
     clock.advance(1)
     spend(raw, container, 400)
     token = raw.get(container).headers["x-ms-session-token"]
@@ -183,32 +177,34 @@ def test_requests_about_the_rest_are_free(raw: RawClient, container: str) -> Non
     spend(raw, container, 400)
     statuses = {name: act(raw, container).status for name, act in FREE.items()}
     assert statuses == dict.fromkeys(FREE, 200)
-    assert figures(raw, container)["consumedTotal"] == 400
+    assert container_metrics(raw, container)["consumedTotal"] == 400
 
 
 def test_what_requests_cost_is_booked(raw: RawClient, container: str) -> None:
     """T-157: the sum of the charges that clients see is what was consumed; a 429 costs nothing."""
     replies = [
-        create(raw, container, "a", 5000),
-        create(raw, container, "a"),  # 409
-        read(raw, container, "a"),
-        read(raw, container),  # 404
+        create_item(raw, container, "a", 5000),
+        create_item(raw, container, "a"),  # 409
+        read_item(raw, container, "a"),
+        read_item(raw, container),  # 404
         raw.post(f"{container}/docs", {"id": "b", "pk": "p", "ttl": 0}, pk=P),
         raw.put(f"{container}/docs/a", {"id": "a", "pk": "p"}, pk=P, if_match='"stale"'),  # 412
-        read(raw, container, "a", if_none_match=read(raw, container, "a").headers["etag"]),
+        read_item(
+            raw, container, "a", if_none_match=read_item(raw, container, "a").headers["etag"]
+        ),
         raw.query(f"{container}/docs", "SELECT * FROM c"),
         raw.query(f"{container}/docs", "SELECT nonsense"),  # 400
         raw.get(f"{container}/docs"),
         raw.delete(f"{container}/docs/a", pk=P),
     ]
     paid = sum(map(charge, replies)) + 1.19  # the read whose etag was used
-    consumed = figures(raw, container)["consumedTotal"]
+    consumed = container_metrics(raw, container)["consumedTotal"]
     assert consumed == pytest.approx(paid, abs=0.001)
     spend(raw, container, math.ceil(400 - paid))
-    before = figures(raw, container)
+    before = container_metrics(raw, container)
     for number in range(1, 4):
-        assert read(raw, container).status == 429
-        after = figures(raw, container)
+        assert read_item(raw, container).status == 429
+        after = container_metrics(raw, container)
         assert after["consumedTotal"] == before["consumedTotal"]
         assert after["throttledTotal"] == number
 
@@ -219,7 +215,7 @@ def test_what_requests_cost_is_booked(raw: RawClient, container: str) -> None:
 def test_containers_do_not_share_unless_their_database_does(raw: RawClient, database: str) -> None:
     one, other = (create_container(raw, database, name) for name in ("one", "other"))
     spend(raw, one, 400)
-    assert read(raw, one).status == 429
+    assert read_item(raw, one).status == 429
     spend(raw, other, 400)
 
 
@@ -230,27 +226,31 @@ def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: Mova
     own = create_container(raw, database, "own", headers={"throughput": "400"})
     spend(raw, one, 300)
     spend(raw, other, 200)
-    assert retry_after(read(raw, one)) == retry_after(read(raw, other)) == 1000
+    assert retry_after(read_item(raw, one)) == retry_after(read_item(raw, other)) == 1000
     spend(raw, own, 400)
-    assert read(raw, own).status == 429
+    assert read_item(raw, own).status == 429
     clock.advance(1)
     spend(raw, other, 500)
-    assert [figures(raw, each)["consumedTotal"] for each in (one, other, own)] == [300, 700, 400]
+    assert [container_metrics(raw, each)["consumedTotal"] for each in (one, other, own)] == [
+        300,
+        700,
+        400,
+    ]
     raw.delete(database)
 
 
 def test_a_new_container_of_the_same_name_has_a_new_budget(raw: RawClient, database: str) -> None:
     path = create_container(raw, database)
     spend(raw, path, 400)
-    assert read(raw, path).status == 429
+    assert read_item(raw, path).status == 429
     assert raw.delete(path).status == 204
     create_container(raw, database)
-    assert read(raw, path).status == 404
-    assert figures(raw, path)["consumedTotal"] == 1
+    assert read_item(raw, path).status == 404
+    assert container_metrics(raw, path)["consumedTotal"] == 1
 
 
 @pytest.fixture
-def wide(raw: RawClient, database: str) -> tuple[str, str, str]:
+def exhausted_range(raw: RawClient, database: str) -> tuple[str, str, str]:
     """A container with two ranges of 10,000 RU/s, and a key of each: the first is used up."""
     path = create_container(raw, database, "wide", headers={"throughput": "20000"})
     keys: dict[str, str] = {}
@@ -260,14 +260,16 @@ def wide(raw: RawClient, database: str) -> tuple[str, str, str]:
         if len(keys) == 2:
             break
     number = 0
-    while create(raw, path, str(number), 2 * MEGABYTE - 8192, keys["0"]).status == 201:
+    while create_item(raw, path, str(number), 2 * MEGABYTE - 8192, keys["0"]).status == 201:
         number += 1
     assert number == 9
     return path, keys["0"], keys["1"]
 
 
-def test_ranges_have_budgets_of_their_own(raw: RawClient, wide: tuple[str, str, str]) -> None:
-    path, hot, cold = wide
+def test_ranges_have_budgets_of_their_own(
+    raw: RawClient, exhausted_range: tuple[str, str, str]
+) -> None:
+    path, hot, cold = exhausted_range
     docs = f"{path}/docs"
     text = "SELECT * FROM c"
     busy = {
@@ -282,7 +284,7 @@ def test_ranges_have_budgets_of_their_own(raw: RawClient, wide: tuple[str, str, 
     }
     assert {name: reply.status for name, reply in busy.items()} == dict.fromkeys(busy, 429)
     assert busy["read"].headers["x-ms-documentdb-partitionkeyrangeid"] == "0"
-    _, second = raw.get(f"{path}/pkranges").json["PartitionKeyRanges"]
+    _, second = physical_ranges(raw, path)
     calm = {
         "read": raw.get(f"{docs}/none", pk=json.dumps([cold])),
         "range": raw.get(docs, range="1"),
@@ -302,45 +304,45 @@ def test_ranges_have_budgets_of_their_own(raw: RawClient, wide: tuple[str, str, 
 
 
 def test_a_page_is_booked_where_it_found_its_items(
-    raw: RawClient, wide: tuple[str, str, str], clock: MovableClock
+    raw: RawClient, exhausted_range: tuple[str, str, str], clock: MovableClock
 ) -> None:
-    path, hot, _ = wide
+    path, hot, _ = exhausted_range
     clock.advance(5)
     reply = raw.query(f"{path}/docs", "SELECT * FROM c")  # all of it lies in the first range
     assert charge(reply) > 500
-    busiest = figures(raw, path)["exhaustedSeconds"]
+    busiest = container_metrics(raw, path)["exhaustedSeconds"]
     number = 100
-    while create(raw, path, str(number), 2 * MEGABYTE - 8192, hot).status == 201:
+    while create_item(raw, path, str(number), 2 * MEGABYTE - 8192, hot).status == 201:
         number += 1
     assert number == 108  # one less than fits into a second without the query
     clock.advance(1)
-    assert figures(raw, path)["exhaustedSeconds"] == busiest + 1
+    assert container_metrics(raw, path)["exhaustedSeconds"] == busiest + 1
 
 
 def used_up(raw: RawClient, path: str, pk: str) -> int:
     """How many items of nearly 1250 RU a range takes until it has nothing left."""
     for number in range(20):
-        if create(raw, path, f"{time.time_ns()}", 2 * MEGABYTE - 8192, pk).status == 429:
+        if create_item(raw, path, f"{time.time_ns()}", 2 * MEGABYTE - 8192, pk).status == 429:
             return number
     raise AssertionError("never refused")
 
 
 @pytest.fixture
-def pair(raw: RawClient, database: str) -> tuple[str, str, str]:
+def two_ranges(raw: RawClient, database: str) -> tuple[str, str, str]:
     """A container with two ranges of 5500 RU/s, and a key of each."""
     path = create_container(raw, database, headers={"throughput": "11000"})
     keys: dict[str, str] = {}
     for number in range(20):
-        reply = read(raw, path, pk=f'["{number}"]')
+        reply = read_item(raw, path, pk=f'["{number}"]')
         keys[reply.headers["x-ms-documentdb-partitionkeyrangeid"]] = str(number)
     return path, keys["0"], keys["1"]
 
 
 @pytest.mark.parametrize("mode", ["Incremental feed", "Full-Fidelity Feed"])
 def test_changes_are_booked_where_they_were_made(
-    raw: RawClient, pair: tuple[str, str, str], clock: MovableClock, mode: str
+    raw: RawClient, two_ranges: tuple[str, str, str], clock: MovableClock, mode: str
 ) -> None:
-    path, one, two = pair
+    path, one, two = two_ranges
     policy = {
         "id": "c",
         "partitionKey": PARTITION_KEY,
@@ -349,7 +351,7 @@ def test_changes_are_booked_where_they_were_made(
     assert raw.put(path, policy).status == 200
     start = raw.get(f"{path}/docs", a_im=mode, if_none_match="*").headers["etag"]
     for number in range(8):
-        assert create(raw, path, str(number), MEGABYTE // 2, two).status == 201
+        assert create_item(raw, path, str(number), MEGABYTE // 2, two).status == 201
     clock.advance(100)
     pages = [raw.get(f"{path}/docs", a_im=mode, if_none_match=start) for _ in range(10)]
     assert sum(charge(page) for page in pages if page.status == 200) > 2500
@@ -358,9 +360,9 @@ def test_changes_are_booked_where_they_were_made(
 
 
 def test_a_bulk_request_is_booked_where_it_wrote(
-    raw: RawClient, pair: tuple[str, str, str], clock: MovableClock
+    raw: RawClient, two_ranges: tuple[str, str, str], clock: MovableClock
 ) -> None:
-    path, one, two = pair
+    path, one, two = two_ranges
     clock.advance(100)
 
     def bulk(number: int) -> Reply:
@@ -385,7 +387,7 @@ def test_pages_are_shorter_when_little_is_left(
 ) -> None:
     for number in range(60):
         clock.advance(1)
-        assert create(raw, container, f"a{number}").status == 201
+        assert create_item(raw, container, f"a{number}").status == 201
     clock.advance(1)
 
     def page(**headers: str) -> Reply:
@@ -420,39 +422,39 @@ def test_another_throughput_counts_at_once(
     raw: RawClient, container: str, clock: MovableClock
 ) -> None:
     spend(raw, container, 400)
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
     offer = offer_of(raw, container)
     offer["content"]["offerThroughput"] = 500
     assert raw.put(f"/offers/{offer['_rid']}", offer).status == 200
     spend(raw, container, 100)
-    assert read(raw, container).status == 429
-    assert figures(raw, container)["provisionedThroughput"] == 500
+    assert read_item(raw, container).status == 429
+    assert container_metrics(raw, container)["provisionedThroughput"] == 500
     clock.advance(1)
     spend(raw, container, 450)
     offer["content"]["offerThroughput"] = 400
     assert raw.put(f"/offers/{offer['_rid']}", offer).status == 200
-    assert retry_after(read(raw, container)) == 1000
+    assert retry_after(read_item(raw, container)) == 1000
     clock.advance(1)
     spend(raw, container, 400)
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
 
 
 def test_autoscale_goes_up_to_its_maximum(
     raw: RawClient, database: str, clock: MovableClock
 ) -> None:
     path = create_container(raw, database, headers={AUTOPILOT: '{"maxThroughput":1000}'})
-    assert figures(raw, path)["scaledThroughput"] == 100
+    assert container_metrics(raw, path)["scaledThroughput"] == 100
     spend(raw, path, 700)
-    found = figures(raw, path)
+    found = container_metrics(raw, path)
     assert (found["scaledThroughput"], found["billedThroughput"]) == (700, 700)
     spend(raw, path, 300)
-    assert read(raw, path).status == 429
+    assert read_item(raw, path).status == 429
     clock.advance(1)
-    found = figures(raw, path)
+    found = container_metrics(raw, path)
     assert (found["scaledThroughput"], found["billedThroughput"]) == (100, 1000)
     assert found["provisionedThroughput"] == 1000
     clock.advance(3600)
-    assert figures(raw, path)["billedThroughput"] == 100
+    assert container_metrics(raw, path)["billedThroughput"] == 100
 
 
 # Priorities
@@ -461,32 +463,32 @@ def test_autoscale_goes_up_to_its_maximum(
 def test_low_priority_is_refused_first(raw: RawClient, container: str, clock: MovableClock) -> None:
     spend(raw, container, 180)
     spend(raw, container, 180, **LOW)
-    refused = read(raw, container, **LOW)
+    refused = read_item(raw, container, **LOW)
     assert retry_after(refused) == 1000
     spend(raw, container, 40)
-    assert read(raw, container).status == 429
+    assert read_item(raw, container).status == 429
     clock.advance(1)
     spend(raw, container, 180, **LOW)  # the others took 220 in the second before
-    assert read(raw, container, **LOW).status == 429
+    assert read_item(raw, container, **LOW).status == 429
     spend(raw, container, 220)
 
 
 def test_low_priority_alone_has_everything(raw: RawClient, container: str) -> None:
     spend(raw, container, 400, **LOW)
-    assert read(raw, container, **LOW).status == 429
-    assert read(raw, container).status == 429
+    assert read_item(raw, container, **LOW).status == 429
+    assert read_item(raw, container).status == 429
 
 
 def test_a_saturated_container_makes_low_priority_wait(
     raw: RawClient, container: str, clock: MovableClock
 ) -> None:
     spend(raw, container, 400)
-    assert retry_after(read(raw, container)) == 1000
-    assert retry_after(read(raw, container, **LOW)) == 2000
+    assert retry_after(read_item(raw, container)) == 1000
+    assert retry_after(read_item(raw, container, **LOW)) == 2000
     clock.advance(1)
-    assert retry_after(read(raw, container, **LOW)) == 1000
+    assert retry_after(read_item(raw, container, **LOW)) == 1000
     clock.advance(1)
-    assert read(raw, container, **LOW).status == 404
+    assert read_item(raw, container, **LOW).status == 404
 
 
 # Serverless, and not at all
@@ -507,18 +509,18 @@ def test_a_serverless_account_has_no_offers(place: Place, clock: MovableClock) -
         assert raw.query("/offers", "SELECT * FROM root").json["Offers"] == []
         assert raw.get("/offers/abcd").status == 400
         number = 0
-        while create(raw, path, str(number), 2 * MEGABYTE - 8192).status == 201:
+        while create_item(raw, path, str(number), 2 * MEGABYTE - 8192).status == 201:
             number += 1
         assert number == 5  # of nearly 1250, out of 5000
-        assert figures(raw, path)["billedThroughput"] is None
+        assert container_metrics(raw, path)["billedThroughput"] is None
 
 
 def test_nothing_is_refused_by_default(place: Place, clock: MovableClock) -> None:
     with serving(place.fresh(), clock) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         path = create_container(raw, "/dbs/d")
-        assert create(raw, path, "large", 2 * MEGABYTE - 8192).status == 201
+        assert create_item(raw, path, "large", 2 * MEGABYTE - 8192).status == 201
         spend(raw, path, 500)
-        found_figures = figures(raw, path)
+        found_figures = container_metrics(raw, path)
         assert found_figures["consumedTotal"] is None
         assert found_figures["exhaustedSeconds"] == 0

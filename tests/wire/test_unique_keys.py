@@ -19,7 +19,7 @@ Make = Callable[..., str]
 
 
 @pytest.fixture
-def make(raw: RawClient, database: str) -> Make:
+def make_unique_docs(raw: RawClient, database: str) -> Make:
     """Makes a container from the paths of each of its unique keys; returns its items' path."""
 
     def create(*unique: list[str], **properties: Any) -> str:
@@ -66,8 +66,8 @@ def check_taken(reply: Reply) -> None:
         ('"e":"x","f":1', '"e":"x","f":2'),
     ],
 )
-def test_equal_values_collide(raw: RawClient, make: Make, one: str, other: str) -> None:
-    docs = make(["/e"])
+def test_equal_values_collide(raw: RawClient, make_unique_docs: Make, one: str, other: str) -> None:
+    docs = make_unique_docs(["/e"])
     assert put_in(raw, docs, "1", one).status == 201
     check_taken(put_in(raw, docs, "2", other))
     assert raw.get(docs).json["_count"] == 1
@@ -91,8 +91,10 @@ def test_equal_values_collide(raw: RawClient, make: Make, one: str, other: str) 
         ('"e":"x"', ""),
     ],
 )
-def test_different_values_do_not(raw: RawClient, make: Make, one: str, other: str) -> None:
-    docs = make(["/e"])
+def test_different_values_do_not(
+    raw: RawClient, make_unique_docs: Make, one: str, other: str
+) -> None:
+    docs = make_unique_docs(["/e"])
     assert put_in(raw, docs, "1", one).status == 201
     assert put_in(raw, docs, "2", other).status == 201
 
@@ -109,8 +111,10 @@ def test_different_values_do_not(raw: RawClient, make: Make, one: str, other: st
         ('"a":{"zip":1}', '"a":{"Zip":1}', False),
     ],
 )
-def test_nested_paths(raw: RawClient, make: Make, one: str, other: str, collides: bool) -> None:
-    docs = make(["/a/zip"])
+def test_nested_paths(
+    raw: RawClient, make_unique_docs: Make, one: str, other: str, collides: bool
+) -> None:
+    docs = make_unique_docs(["/a/zip"])
     assert put_in(raw, docs, "1", one).status == 201
     reply = put_in(raw, docs, "2", other)
     if collides:
@@ -137,9 +141,9 @@ def test_nested_paths(raw: RawClient, make: Make, one: str, other: str, collides
     ],
 )
 def test_several_paths_are_one_value(
-    raw: RawClient, make: Make, one: str, other: str, collides: bool
+    raw: RawClient, make_unique_docs: Make, one: str, other: str, collides: bool
 ) -> None:
-    docs = make(["/f", "/l"])
+    docs = make_unique_docs(["/f", "/l"])
     assert put_in(raw, docs, "1", one).status == 201
     reply = put_in(raw, docs, "2", other)
     if collides:
@@ -148,8 +152,8 @@ def test_several_paths_are_one_value(
         assert reply.status == 201
 
 
-def test_each_constraint_counts_alone(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"], ["/f", "/l"])
+def test_each_constraint_counts_alone(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"], ["/f", "/l"])
     assert put_in(raw, docs, "1", '"e":"x","f":"a","l":"b"').status == 201
     check_taken(put_in(raw, docs, "2", '"e":"x","f":"c","l":"d"'))
     check_taken(put_in(raw, docs, "2", '"e":"y","f":"a","l":"b"'))
@@ -158,8 +162,8 @@ def test_each_constraint_counts_alone(raw: RawClient, make: Make) -> None:
     assert put_in(raw, docs, "3", '"e":"z","f":"c","l":"d"').status == 201
 
 
-def test_equal_values_under_different_constraints(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"], ["/f"])
+def test_equal_values_under_different_constraints(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"], ["/f"])
     assert put_in(raw, docs, "1", '"e":"x","f":"y"').status == 201
     assert put_in(raw, docs, "2", '"e":"y","f":"x"').status == 201
 
@@ -167,23 +171,23 @@ def test_equal_values_under_different_constraints(raw: RawClient, make: Make) ->
 # Scope ------------------------------------------------------------------------------------------
 
 
-def test_per_logical_partition(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_per_logical_partition(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     for pk in "abc":
         assert put_in(raw, docs, "1", '"e":"x"', pk).status == 201
     for pk in "abc":
         check_taken(put_in(raw, docs, "2", '"e":"x"', pk))
 
 
-def test_per_container(raw: RawClient, make: Make, container: str) -> None:
-    docs = make(["/e"])
+def test_per_container(raw: RawClient, make_unique_docs: Make, container: str) -> None:
+    docs = make_unique_docs(["/e"])
     for path in (docs, f"{container}/docs", f"{container}/docs"):
         item_id = str(raw.get(path).json["_count"])
         assert put_in(raw, path, item_id, '"e":"x"').status == 201
 
 
-def test_an_existing_id_is_reported_first(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_an_existing_id_is_reported_first(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     reply = put_in(raw, docs, "1", '"e":"x"')
     assert reply.status == 409
@@ -193,8 +197,8 @@ def test_an_existing_id_is_reported_first(raw: RawClient, make: Make) -> None:
 # Freed and kept ---------------------------------------------------------------------------------
 
 
-def test_freed_by_delete(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_freed_by_delete(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     assert raw.delete(f"{docs}/1", pk=KEY).status == 204
     assert put_in(raw, docs, "2", '"e":"x"').status == 201
@@ -202,8 +206,10 @@ def test_freed_by_delete(raw: RawClient, make: Make) -> None:
 
 
 @pytest.mark.parametrize("operation", ["replace", "upsert"])
-def test_freed_and_taken_by_an_update(raw: RawClient, make: Make, operation: str) -> None:
-    docs = make(["/e"])
+def test_freed_and_taken_by_an_update(
+    raw: RawClient, make_unique_docs: Make, operation: str
+) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     body = b'{"id":"1","pk":"a","e":"y"}'
     if operation == "replace":
@@ -216,8 +222,10 @@ def test_freed_and_taken_by_an_update(raw: RawClient, make: Make, operation: str
 
 
 @pytest.mark.parametrize("operation", ["replace", "upsert"])
-def test_kept_by_an_identical_update(raw: RawClient, make: Make, operation: str) -> None:
-    docs = make(["/e"], ["/f"])
+def test_kept_by_an_identical_update(
+    raw: RawClient, make_unique_docs: Make, operation: str
+) -> None:
+    docs = make_unique_docs(["/e"], ["/f"])
     put_in(raw, docs, "1", '"e":"x","f":1')
     for body in (
         b'{"id":"1","pk":"a","e":"x","f":1}',
@@ -232,8 +240,8 @@ def test_kept_by_an_identical_update(raw: RawClient, make: Make, operation: str)
         check_taken(put_in(raw, docs, "2", '"e":"y","f":1'))
 
 
-def test_kept_by_a_rename(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_kept_by_a_rename(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     assert raw.put(f"{docs}/1", b'{"id":"2","pk":"a","e":"x"}', pk=KEY).status == 200
     check_taken(put_in(raw, docs, "1", '"e":"x"'))
@@ -242,8 +250,10 @@ def test_kept_by_a_rename(raw: RawClient, make: Make) -> None:
 
 
 @pytest.mark.parametrize("operation", ["replace", "upsert"])
-def test_a_refused_update_changes_nothing(raw: RawClient, make: Make, operation: str) -> None:
-    docs = make(["/e"])
+def test_a_refused_update_changes_nothing(
+    raw: RawClient, make_unique_docs: Make, operation: str
+) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     before = put_in(raw, docs, "2", '"e":"y"')
     body = b'{"id":"2","pk":"a","e":"x"}'
@@ -256,8 +266,8 @@ def test_a_refused_update_changes_nothing(raw: RawClient, make: Make, operation:
     check_taken(put_in(raw, docs, "3", '"e":"y"'))
 
 
-def test_upsert_that_inserts(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_upsert_that_inserts(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     check_taken(raw.post(docs, b'{"id":"2","pk":"a","e":"x"}', pk=KEY, upsert="true"))
     reply = raw.post(docs, b'{"id":"2","pk":"a","e":"y"}', pk=KEY, upsert="true")
@@ -265,8 +275,8 @@ def test_upsert_that_inserts(raw: RawClient, make: Make) -> None:
     check_taken(put_in(raw, docs, "3", '"e":"y"'))
 
 
-def test_values_swap_through_a_third(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_values_swap_through_a_third(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     put_in(raw, docs, "1", '"e":"x"')
     put_in(raw, docs, "2", '"e":"y"')
     for item_id, value in (("1", "t"), ("2", "x"), ("1", "y")):
@@ -278,9 +288,9 @@ def test_values_swap_through_a_third(raw: RawClient, make: Make) -> None:
 
 @pytest.mark.parametrize("operation", ["create", "upsert", "replace"])
 def test_values_of_expired_items_are_free(
-    raw: RawClient, make: Make, frozen: MovableClock, operation: str
+    raw: RawClient, make_unique_docs: Make, frozen: MovableClock, operation: str
 ) -> None:
-    docs = make(["/e"], defaultTtl=-1)
+    docs = make_unique_docs(["/e"], defaultTtl=-1)
     put_in(raw, docs, "1", '"e":"x","ttl":10')
     put_in(raw, docs, "2", '"e":"y"')
     frozen.advance(9)
@@ -297,8 +307,8 @@ def test_values_of_expired_items_are_free(
     assert raw.get(f"{docs}/1", pk=KEY).status == 404
 
 
-def test_one_of_many_creators_wins(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_one_of_many_creators_wins(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
 
     def create(number: int) -> int:
         with closing(RawClient(raw.endpoint, raw.key)) as client:
@@ -312,8 +322,8 @@ def test_one_of_many_creators_wins(raw: RawClient, make: Make) -> None:
 # Policy -----------------------------------------------------------------------------------------
 
 
-def test_most_constraints(raw: RawClient, make: Make) -> None:
-    docs = make(*[[f"/p{number}"] for number in range(10)])
+def test_most_constraints(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(*[[f"/p{number}"] for number in range(10)])
     members = {f"p{number}": number for number in range(10)}
     assert put_in(raw, docs, "1", json.dumps(members)[1:-1]).status == 201
     for number in range(10):
@@ -322,8 +332,8 @@ def test_most_constraints(raw: RawClient, make: Make) -> None:
         check_taken(put_in(raw, docs, "2", json.dumps(other)[1:-1]))
 
 
-def test_replacing_the_container_keeps_them(raw: RawClient, make: Make) -> None:
-    docs = make(["/e"])
+def test_replacing_the_container_keeps_them(raw: RawClient, make_unique_docs: Make) -> None:
+    docs = make_unique_docs(["/e"])
     path = docs.removesuffix("/docs")
     put_in(raw, docs, "1", '"e":"x"')
     body = {"id": "u", "partitionKey": raw.get(path).json["partitionKey"]}

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from perseid import private_files
 from perseid.commands.arguments import NamedPath
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,8 +95,8 @@ class Checkpoint:
         """Writes a new file next to `path` and returns its path."""
         new_file = path.with_name(path.name + ".new")
         try:
-            with open(new_file, "w") as file:
-                file.write(text)
+            with private_files.create_file(new_file) as file:
+                file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
             return new_file

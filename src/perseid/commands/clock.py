@@ -17,7 +17,7 @@ def clock() -> None:
     """Show and move a server's clock.
 
     The clock determines `_ts` and expiry. It can be moved only forward, and only on a server that
-    was started with --test-clock.
+    was started with --test-clock. After a jump of the system clock, confirm or reject the new time.
 
     \b
     Examples:
@@ -90,6 +90,39 @@ def set_(client: AdminClient, as_json: bool, instant: float) -> None:
     _move(client, as_json, "set", {"to": instant})
 
 
+@clock.command()
+@admin_options
+def confirm(client: AdminClient, as_json: bool) -> None:
+    """Accept a jump of the system clock.
+
+    Purging continues: items that have expired by the new time are removed.
+
+    \b
+    Example:
+      perseid clock confirm
+    """
+    _decide(client, as_json, "confirm-clock")
+
+
+@clock.command()
+@admin_options
+def reject(client: AdminClient, as_json: bool) -> None:
+    """Undo a jump of the system clock, which has been corrected.
+
+    Time continues from the corrected clock. Items that only the jump had expired are live again.
+
+    \b
+    Example:
+      perseid clock reject
+    """
+    _decide(client, as_json, "reject-clock")
+
+
+def _decide(client: AdminClient, as_json: bool, decision: str) -> None:
+    client.post("sweeper", decision)
+    _print(client.get("clock"), as_json)
+
+
 def _move(
     client: AdminClient, as_json: bool, move: str, body: dict[str, Any] | None = None
 ) -> None:
@@ -110,6 +143,8 @@ def _print(answer: Answer, as_json: bool) -> None:
     value = answer.value
     suffix = "" if value["movable"] else ", cannot be moved"
     click.echo(f"{instant_text(value['now'])}, {_state_text(value)}{suffix}")
+    if value.get("alarm"):
+        click.echo(f"{value['alarm']}: `perseid clock confirm` or `perseid clock reject`")
 
 
 def _state_text(value: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import IO, Final, NamedTuple
 
 import click
 
+from perseid import private_files
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.arguments import NamedPath
 from perseid.commands.checkpoint import Checkpoint, resumable
@@ -159,7 +161,7 @@ def export_items(
         if path is None or (path.exists() and not path.is_file()):
             _export_to_stream(source, path, export_format)
             return
-        path = path.resolve() if path.is_symlink() else path  # writes the target, keeps the link
+        path = _target(path)
         if not path.parent.is_dir():
             raise click.ClickException(f"Cannot write {path}: there is no folder {path.parent}.")
         checkpoint_file = Checkpoint(
@@ -204,7 +206,11 @@ def _export_to_file(
     if state is None or not part.exists():
         state = {"token": None, "items": 0, "size": 0}
     earlier_items: int = state["items"]
-    with _open_part(part, earlier_items, state["size"]) as stream, interruptible(True) as stop:
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    with (
+        _open_part(part, earlier_items, state["size"], mode) as stream,
+        interruptible(True) as stop,
+    ):
         writer = ExportWriter(stream, export_format, earlier_items)
 
         def save_progress(page: FeedPage) -> None:
@@ -232,10 +238,29 @@ def _export_to_file(
     return earlier_items, writer.items
 
 
-def _open_part(part: Path, earlier_items: int, size: int) -> IO[bytes]:
-    """The unfinished file, at its end; a page that was written partly is cut off."""
+def _target(path: Path) -> Path:
+    """The file to write: a link is kept, and its target is replaced."""
+    if not path.is_symlink():
+        return path
     try:
-        stream = open(part, "r+b" if earlier_items else "wb")  # noqa: SIM115
+        private_files.check_link(path)
+    except OSError as exc:
+        raise click.ClickException(f"Cannot write {path}: {exc.strerror}.") from exc
+    return path.resolve()
+
+
+def _open_part(part: Path, earlier_items: int, size: int, mode: int | None) -> IO[bytes]:
+    """The unfinished file, at its end; a page that was written partly is cut off.
+
+    It gets the mode of the file that it will replace, otherwise what the umask leaves.
+    """
+    try:
+        if earlier_items:
+            stream = private_files.reopen_file(part)
+        else:
+            stream = private_files.create_file(part, 0o666 if mode is None else mode & 0o600)
+            if mode is not None:
+                os.chmod(part, mode)
     except OSError as exc:
         raise click.ClickException(f"Cannot write {part}: {exc.strerror}.") from exc
     stream.truncate(size)

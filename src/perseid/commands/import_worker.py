@@ -26,7 +26,7 @@ class ImportBatch:
     size: int = 0
 
     def add(self, record: Record) -> None:
-        self.records.append(record)
+        self.records.append(record._replace(value=None))  # it may be much larger than the text
         self.size += len(record.text) + 1
 
     def has_room(self, record: Record) -> bool:

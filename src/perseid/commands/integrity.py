@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import UnionType
 from typing import Any, Final
 
 import orjson
@@ -23,6 +25,11 @@ from perseid.store.sqlite.snapshot import RangeContents, Snapshot, snapshot, sta
 from perseid.store.types import Resource, StoreError
 
 MAX_PROBLEMS: Final = 20
+_NUMBERS: Final = partition.MAX_RANGES << RANGE_SHIFT
+_COLUMN_TYPES: Final[dict[str, type | UnionType]] = {
+    "number": int, "pk": bytes, "id": str, "epk": bytes, "ts": int, "ttl": int | None,
+    "lsn": int, "etag": str, "size": int, "terms": int,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -60,13 +67,12 @@ def _check_snapshot(path: Path, is_quick: bool) -> list[IntegrityCheck]:
     with snapshot(path) as database_snapshot:
         checks = [_file(database_snapshot, is_quick)]
         if checks[0].wrong:
-            return checks  # further results would come from a damaged file
-        resources = database_snapshot.resources()
-        metadata = _metadata(database_snapshot, resources)
+            # Further results would come from a damaged file, except for which items have suffered.
+            return checks if is_quick else [*checks, _damaged_items(database_snapshot)]
+        metadata, containers = _metadata(database_snapshot)
         checks.append(metadata)
         if metadata.wrong:
             return checks
-        containers = Catalog(resources).containers()
         checks.append(_counters(database_snapshot, containers))
         if not is_quick:
             checks.append(_items(database_snapshot, containers))
@@ -82,29 +88,46 @@ def _file(database_snapshot: Snapshot, is_quick: bool) -> IntegrityCheck:
     return result
 
 
-def _metadata(database_snapshot: Snapshot, resources: list[Resource]) -> IntegrityCheck:
+def _metadata(database_snapshot: Snapshot) -> tuple[IntegrityCheck, list[Container]]:
+    """Every definition is valid, and the resources agree with each other and with the tables."""
+    result = IntegrityCheck("databases, containers and other resources")
+    containers: list[Container] = []
+    try:
+        resources = database_snapshot.resources()
+        result.checked = len(resources)
+        _check_resources(result, database_snapshot, resources)
+        if not result.wrong:
+            containers = Catalog(resources).containers()
+    except StoreError as exc:  # a definition that a server would refuse as well
+        result.add(str(exc))
+    return result, containers
+
+
+def _check_resources(
+    result: IntegrityCheck, database_snapshot: Snapshot, resources: list[Resource]
+) -> None:
     """Every resource has an owner, every container its tables, every table a container."""
-    result = IntegrityCheck("databases, containers and other resources", len(resources))
     known = {resource.rid for resource in resources}
     for resource in resources:
         if resource.parent and resource.parent not in known:
             result.add(f"{resource.kind} '{resource.id}' has an owner that does not exist")
         target = resource.state.get("resource_rid") if resource.kind == "offer" else None
-        if target is not None and target not in known:
+        if isinstance(target, str) and target not in known:
             result.add(f"offer '{resource.id}' is for a resource that does not exist")
     numbers = {
         resource.state["number"]: resource.id
         for resource in resources
-        if resource.kind == "container"
+        if resource.kind == "container" and type(resource.state.get("number")) is int
     }
+    if len(numbers) < sum(resource.kind == "container" for resource in resources):
+        return  # a damaged definition; the tables cannot be compared
     for kind in ("items", "unique"):
         tables = database_snapshot.tables(kind)
         for number, name in numbers.items():
             if number not in tables:
                 result.add(f"container '{name}' has no table {kind}_{number}")
-        for number in sorted(tables - set(numbers)):
+        for number in sorted(tables - set(numbers) - database_snapshot.hidden_containers()):
             result.add(f"table {kind}_{number} belongs to no container")
-    return result
 
 
 def _counters(database_snapshot: Snapshot, containers: list[Container]) -> IntegrityCheck:
@@ -130,6 +153,9 @@ def _counters(database_snapshot: Snapshot, containers: list[Container]) -> Integ
 
 
 def _differences(range_state: RangeState, actual: RangeContents) -> Iterator[str]:
+    if not all(type(figure) is int for figure in (*range_state, *actual)):
+        yield "its counters, or columns of its items, are not integers"
+        return
     if range_state.items != actual.items:
         yield f"its counter says {range_state.items} items, it has {actual.items}"
     if range_state.size != actual.size:
@@ -142,13 +168,31 @@ def _items(database_snapshot: Snapshot, containers: list[Container]) -> Integrit
     """The body of each item agrees with the other columns of its row."""
     result = IntegrityCheck("items")
     for container in containers:
-        for id_ in database_snapshot.unreadable(container.number).values():
-            result.checked += 1
-            result.add(f"{container.path}/docs/{id_}: the body cannot be read")
-        for row in database_snapshot.rows(container.number):
-            result.checked += 1
-            for problem in _item_problems(container, row):
-                result.add(f"{container.path}/docs/{row.id}: {problem}")
+        _check_items(database_snapshot, container, result)
+    return result
+
+
+def _check_items(database_snapshot: Snapshot, container: Container, result: IntegrityCheck) -> None:
+    for id_ in database_snapshot.unreadable(container.number).values():
+        result.checked += 1
+        result.add(f"{container.path}/docs/{id_}: the body cannot be read")
+    for row, is_damaged in database_snapshot.rows(container.number):
+        result.checked += 1
+        if is_damaged:
+            result.add(f"{container.path}/docs/{row.id}: its checksum does not match")
+        for problem in _item_problems(container, row):
+            result.add(f"{container.path}/docs/{row.id}: {problem}")
+
+
+def _damaged_items(database_snapshot: Snapshot) -> IntegrityCheck:
+    """The items of a damaged file that can still be read, and are not what was written."""
+    result = IntegrityCheck("items")
+
+    def look() -> None:
+        for container in Catalog(database_snapshot.resources()).containers():
+            database_snapshot.salvage(partial(_check_items, database_snapshot, container, result))
+
+    database_snapshot.salvage(look)
     return result
 
 
@@ -161,7 +205,19 @@ def _decoded(body: bytes) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
+def _column_problem(row: Row) -> str | None:
+    """A column with a value that a server cannot have written; None if there is none."""
+    for name, kinds in _COLUMN_TYPES.items():
+        value = getattr(row, name)
+        if not isinstance(value, kinds):
+            return f"its {name} is {value!r}"
+    return None if 0 <= row.number < _NUMBERS else f"its number is {row.number}"
+
+
 def _item_problems(container: Container, row: Row) -> Iterator[str]:
+    if (problem := _column_problem(row)) is not None:
+        yield problem
+        return
     body = _decoded(row.body)
     if body is None:
         yield "the body cannot be read"
@@ -197,10 +253,11 @@ def _unique_keys(database_snapshot: Snapshot, containers: list[Container]) -> In
         if not container.unique_keys and not entries_by_item:
             continue
         hidden = database_snapshot.hidden(container.number)
-        for row in database_snapshot.rows(container.number):
+        for row, _ in database_snapshot.rows(container.number):
             body = _decoded(row.body)
             stored_entries = entries_by_item.pop(row.number, set())
-            if body is None:  # the check of the items reports it
+            # The check of the items reports these.
+            if body is None or _column_problem(row) is not None:
                 continue
             values = set(unique_keys.entries(container, row.pk, body))
             # A hidden item may have lost an entry to an item that was written since.

@@ -10,6 +10,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -24,7 +25,10 @@ from perseid.limits import MAX_BODY_BYTES
 _CHUNK: Final = 1024 * 1024
 # Room for the largest item with a lot of white space. A longer value cannot be an item.
 _LARGEST_ITEM: Final = 4 * MAX_BODY_BYTES
+# A line that is longer is rejected for its length, so that its value is not needed.
+_LARGEST_DECODED: Final = MAX_BODY_BYTES + 64 * 1024
 _SPACE: Final = " \t\r\n"
+_NOT_SPACE: Final = re.compile(rf"[^{_SPACE}]")
 _MAX_SHOWN: Final = 20  # characters of an invalid line in an error message
 # Numbers stay text: they are not needed as numbers, and Python refuses very long ones.
 _DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
@@ -162,12 +166,10 @@ class TextReader:
     def skip_space(self) -> str:
         """The next character that is not white space, without consuming it; "" at the end."""
         while True:
-            at = self.at
-            while at < len(self.buffer) and self.buffer[at] in _SPACE:
-                at += 1
-            self.move(at)
-            if at < len(self.buffer):
-                return self.buffer[at]
+            match = _NOT_SPACE.search(self.buffer, self.at)
+            self.move(len(self.buffer) if match is None else match.start())
+            if match is not None:
+                return match[0]
             if not self.read_chunk():
                 return ""
 
@@ -192,7 +194,8 @@ def _lines(text: TextReader) -> Iterator[Record]:
         number += 1
         line = text.line
         line_text = text.take_line().rstrip(_SPACE)
-        yield Record(number, line, line_text.encode(), _decoded(line_text))
+        value = _decoded(line_text) if len(line_text) <= _LARGEST_DECODED else None
+        yield Record(number, line, line_text.encode(), value)
 
 
 def _decoded(text: str) -> Any:
@@ -273,7 +276,9 @@ def _element(text: TextReader, name: str, number: int) -> tuple[Any, int]:
             return _DECODER.raw_decode(text.buffer, text.at)
         except (ValueError, RecursionError) as exc:
             # The rest of the object may not have been read yet.
-            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.read_chunk():
+            if len(text.buffer) - text.at > _LARGEST_ITEM:
+                raise _file_error(name, text.line, f"item {number} is too large") from None
+            if not text.read_chunk():
                 reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deeply"
                 raise _file_error(
                     name, text.line, f"item {number} is not valid JSON or is cut off: {reason}"

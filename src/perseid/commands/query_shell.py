@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from perseid import private_files
 from perseid.commands.arguments import parse_key, parse_parameter
 from perseid.commands.connection import Refused
 from perseid.commands.data_client import (
@@ -219,8 +220,7 @@ def history_file() -> Path:
     """PERSEID_HISTORY, otherwise a file in the XDG state directory."""
     if configured := os.environ.get("PERSEID_HISTORY"):
         return Path(configured)
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "perseid" / "history"
+    return private_files.user_path() / "history"
 
 
 @contextlib.contextmanager
@@ -240,9 +240,9 @@ def _history() -> Iterator[None]:
     finally:
         readline.set_history_length(_HISTORY_LINES)
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            private_files.open_file(path, "a+").close()  # queries may contain private data
             readline.write_history_file(path)
-            path.chmod(0o600)  # queries may contain private data
 
 
 def _complete_words(readline: ModuleType) -> None:

@@ -81,6 +81,9 @@ def entry_text(entry: Mapping[str, Any]) -> str:
     if "defaultTtl" in entry:
         old, new = (policy_text(entry["defaultTtl"][side]) for side in ("old", "new"))
         parts.append(f"{old} -> {new}")
+    if "clock" in entry:
+        old, new = (instant_text(entry["clock"][side]) for side in ("old", "new"))
+        parts.append(f"{old} -> {new}")
     for name, text in (("expiredImmediately", "expired immediately"), ("restored", "restored")):
         if name in entry:
             parts.append(f"{text}: {count_text(entry[name])}")

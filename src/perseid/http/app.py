@@ -9,39 +9,39 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import secrets
 import time
 from itertools import chain
 from typing import Any, Final, Protocol
 
-from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
-
 from perseid import charges
-from perseid.documents import TOO_LARGE
 from perseid.errors import (
     BadRequest,
     CosmosError,
     Forbidden,
     HeadersTooLarge,
-    RequestEntityTooLarge,
+    RequestTimeout,
     RetryWith,
     ServiceUnavailable,
     StaleCatalog,
 )
-from perseid.http import metering, portal_files, wire
+from perseid.http import metering, portal_files, wire, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
+from perseid.http.bodies import BodyRules, RequestBody, SmallBodies, has_body, is_small
+from perseid.http.browsers import browser_rules
+from perseid.http.bytes_in_flight import BytesInFlight
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
+    CONNECTION,
     CONTENT_LENGTH,
     CONTENT_TYPE,
     EXPECT,
     PARTITION_KEY,
     SIGNIFICANT_HEADERS,
     SUB_STATUS,
-    TRAILER,
-    TRANSFER_ENCODING,
     check_consistency,
     check_priority,
     check_triggers,
@@ -51,7 +51,7 @@ from perseid.http.resource_tokens import AccessRequest, check_resource_token
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
 from perseid.http.signatures import SignatureVerifier
-from perseid.limits import MAX_BODY_BYTES
+from perseid.http.slow_clients import LARGE_RESPONSE, IdleConnections, UnreadResponses
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
@@ -61,10 +61,10 @@ log = logging.getLogger(__name__)
 
 _STATUSES_WITHOUT_BODY: Final = (204, 304)
 _LARGEST_HEADERS: Final = 64 * 1024
-# A little above the largest item, so that the error for an item slightly too large is exact.
-_LARGEST_READ: Final = MAX_BODY_BYTES + 64 * 1024
-_BODY_INCOMPLETE: Final = "The request body ended before it was complete."
-_LARGEST_DISCARD: Final = 64 * 1024 * 1024
+_LONGEST_METHOD: Final = 32  # characters of a method in the log
+_LONGEST_LOGGED: Final = 1024  # characters of a path
+# Clients send a UUID. What else could be in a log line or a response header is not echoed.
+_ACTIVITY_ID: Final = re.compile(r"[!-~]{1,128}")
 _RETRIES: Final = 20  # of a request whose catalog was out of date
 _CATALOG_CHANGING: Final = (
     "The account's metadata changed during every attempt; the request was not executed."
@@ -86,15 +86,27 @@ class RsgiScope(Protocol):
     scheme: str
     headers: RsgiHeaders
 
+    @property
+    def client(self) -> str: ...
+
 
 class App:
     """The callable that the server calls for each request; one for each account."""
 
-    def __init__(self, account: Account, sweeper: Sweeper) -> None:
+    def __init__(self, account: Account, sweeper: Sweeper, max_connections: int) -> None:
         self._account = account
         self._sweeper = sweeper
         self._verifier = SignatureVerifier(account.settings)
-        self._running = 0
+        self._browsers = browser_rules(account.settings)
+        limits = wire_limits.LIMITS
+        self._in_flight = BytesInFlight(limits.bytes_in_flight)
+        self._body_rules = BodyRules(limits, self._in_flight)
+        self._small_bodies = SmallBodies(limits)
+        port = account.settings.port
+        self._unread = UnreadResponses(limits, self._in_flight, self._body_rules.timer, port)
+        self._running: set[RsgiScope] = set()
+        self.max_connections = max_connections
+        self._idle_connections = IdleConnections(limits, max_connections, port, self._running)
         self._idle: asyncio.Event | None = None
         # Activity ids must be unique, not secret: a random prefix and a counter suffice.
         self._activity = (
@@ -102,54 +114,67 @@ class App:
         )
         self._counter = itertools.count(secrets.randbits(40))
 
-    async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
-        """Reads the request, answers it and sends the response.
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._idle_connections.start(loop)
 
-        One coroutine, because each one around the body or the handler costs a microsecond.
-        """
-        activity_id = scope.headers.get(ACTIVITY_ID) or self._new_activity_id()
+    def __rsgi_del__(self, _loop: asyncio.AbstractEventLoop) -> None:
+        self._idle_connections.stop()
+
+    async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
+        """Reads the request, answers it and sends the response; one coroutine, which is faster."""
+        headers = scope.headers  # once: the server copies them each time it is asked
+        header: HeaderLookup = headers.get
+        activity_id = header(ACTIVITY_ID)
+        if activity_id is None or _ACTIVITY_ID.fullmatch(activity_id) is None:
+            activity_id = self._new_activity_id()
         self._account.requests += 1
-        self._running += 1
-        is_logged = log.isEnabledFor(logging.INFO)
-        started = time.perf_counter() if is_logged else 0.0
+        self._running.add(scope)
+        started = time.perf_counter() if log.isEnabledFor(logging.INFO) else None
         method = scope.method
-        header: HeaderLookup = scope.headers.get
-        body, gone, response = b"", None, None
+        content, gone, body, response = b"", None, None, None
         try:
             try:
-                # The body first: a client that is still sending does not read an error response.
-                if method not in ("GET", "DELETE") or _has_body(header):
-                    if _has_short_body(header):
-                        body = await protocol()
-                    else:
-                        body = await _read_chunks(header, protocol)
-                    gone = protocol.client_disconnect
+                length = header(CONTENT_LENGTH)
+                # A client that waits for permission to send its body is authorized first.
+                if length is not None and is_small(length) and header(EXPECT) is None:
+                    if length != "0":
+                        content = await self._small_bodies.read(protocol)
+                        gone = protocol.client_disconnect
+                elif has_body(header):
+                    body = RequestBody(header, protocol, self._body_rules)
                 # Point reads skip this check: they ignore unreadable headers, or miss the key.
                 if method != "GET" or header(PARTITION_KEY) is None:
-                    header = _header_lookup(scope.headers)
-            except Exception as exc:
-                response = _unreadable_request(exc, method, activity_id)
+                    header = _header_lookup(headers)
+            except CosmosError as exc:
+                response = _unreadable_request(exc, activity_id)
             if response is None:
                 request = Request(
                     method, scope.path, scope.query_string, scope.scheme,
-                    header, body, activity_id, self._account.clock.now(), gone,
+                    header, content, activity_id, self._account.clock.now(), gone,
                 )  # fmt: skip
                 exchange = Exchange()
                 try:
-                    response = await self._answer(request, exchange)
+                    response = await self._answer(request, exchange, body)
                 except StaleCatalog:  # another server process has changed the metadata
-                    response = await self._retry(request)
+                    response = await self._retry(request, body)
                 except asyncio.CancelledError:
                     if not exchange.is_abandoned:
                         raise
             if response is not None:  # else the client has disconnected
-                _send(response, activity_id, protocol)
-                if is_logged:
+                if body is not None and not body.is_complete:
+                    await _finish_body(body, response)
+                self._send(response, activity_id, scope, protocol)
+                if started is not None:
                     _log_request(activity_id, scope, response.status, started)
         finally:
-            self._running -= 1
-            if self._idle is not None and not self._running:
-                self._idle.set()
+            if body is not None and body.counted:
+                body.release()
+            self._end(scope)
+
+    def _end(self, scope: RsgiScope) -> None:
+        self._running.remove(scope)
+        if self._idle is not None and not self._running:
+            self._idle.set()
 
     async def idle(self) -> None:
         """Returns when no request is in progress."""
@@ -157,51 +182,64 @@ class App:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
-    async def _retry(self, request: Request) -> Response | None:
+    async def _retry(self, request: Request, body: RequestBody | None) -> Response | None:
         """Answers a request with the current catalog; None if the client disconnected."""
         for _ in range(_RETRIES):
-            await self._account.reload()
             exchange = Exchange()
             try:
+                await self._account.reload()
                 request = request._replace(now=self._account.clock.now())
-                return await self._answer(request, exchange)
+                return await self._answer(request, exchange, body)
             except StaleCatalog:
                 continue
             except asyncio.CancelledError:
                 if not exchange.is_abandoned:
                     raise
                 return None
+            except CosmosError as error:  # the database does not give the metadata
+                return _build_error_response(error, request.activity_id)
+            except Exception:
+                return _unexpected_error(request.method, request.activity_id)
         return _build_error_response(RetryWith(_CATALOG_CHANGING), request.activity_id)
 
-    async def _answer(self, request: Request, exchange: Exchange) -> Response:
+    async def _answer(
+        self, request: Request, exchange: Exchange, body: RequestBody | None
+    ) -> Response:
+        """The response to a request. A body that is not small is read after authorization."""
         account = self._account
         catalog = account.catalog
         try:
+            if self._browsers is not None:
+                self._browsers.check(request)
             if request.path[:2] == "/_":  # Perseid's own, outside the service's URL space
                 if request.path.startswith(admin_routes.PREFIX):
-                    return await self._administer(request, exchange)
+                    return await self._administer(request, exchange, body)
                 if portal_files.is_portal(request.path):
                     return portal_files.serve(request)
-            if request.now > account.durable_clock_limit:
-                request = await self._persist_clock(request)
             matched_route, link = route(request, exchange)
             token = self._verifier.check(
                 request, exchange, matched_route.kind, link, is_read=matched_route.is_read
             )
             if token is not None:
-                access_request = AccessRequest(
+                access = AccessRequest(
                     matched_route.kind, link, matched_route.is_read, matched_route.is_keyed
                 )
-                await check_resource_token(account, request, exchange, token, access_request)
-                if account.catalog is not catalog:
-                    raise StaleCatalog
+                await self._check_token(request, exchange, token, access, catalog)
             exchange.consistency = check_consistency(request, account.settings.consistency)
             check_priority(request)
             if not matched_route.is_read:
                 check_triggers(request)
+            if body is not None:
+                request = self._with_body(request, body, await body.read())
+                if token is not None and (body.is_slow or account.catalog is not catalog):
+                    await self._check_token(request, exchange, token, access, catalog)
+            if request.now > account.durable_clock_limit:
+                request = await self._persist_clock(request)
             if matched_route.checks_catalog:
                 request = await self._check_catalog_version(request)
             response = await matched_route.handler(account, request, exchange)
+            if matched_route.is_read and len(response.body) > LARGE_RESPONSE:
+                self._unread.make_room(len(response.body))
         except CosmosError as error:
             response = await self._error_response(request, exchange, error, catalog)
         except StaleCatalog:
@@ -212,15 +250,35 @@ class App:
             metering.bill(account, request, exchange, response)
         return response
 
+    async def _check_token(
+        self,
+        request: Request,
+        exchange: Exchange,
+        token: str,
+        access: AccessRequest,
+        catalog: Catalog,
+    ) -> None:
+        """401 or 403 unless the token allows the request; StaleCatalog if that has changed."""
+        await check_resource_token(self._account, request, exchange, token, access)
+        if self._account.catalog is not catalog:
+            raise StaleCatalog
+
+    def _with_body(self, request: Request, body: RequestBody, content: bytes) -> Request:
+        """The request with its body, admitted at the time after that has arrived."""
+        method, path, query_string, scheme, header, _, activity_id, _, _ = request
+        now = self._account.clock.now()
+        gone = body.protocol.client_disconnect
+        return Request(method, path, query_string, scheme, header, content, activity_id, now, gone)
+
     async def _persist_clock(self, request: Request) -> Request:
         """Makes the request's time durable. Returns the request with the time after that."""
         await self._account.persist_clock(request.now)
-        return request._replace(now=self._account.clock.now())
+        return request._replace(now=self._account.durable_now())
 
     async def _check_catalog_version(self, request: Request) -> Request:
         """StaleCatalog unless the catalog is current. Returns the request with the time after."""
         await self._account.check_catalog_version()
-        return request._replace(now=self._account.clock.now())
+        return request._replace(now=self._account.durable_now())
 
     async def _error_response(
         self, request: Request, exchange: Exchange, error: CosmosError, catalog: Catalog
@@ -247,12 +305,12 @@ class App:
         headers = container_headers(container, exchange.range_index, lsns[exchange.range_index], 0)
         return [header for header in headers if header[0] != CHARGE]
 
-    async def _administer(self, request: Request, exchange: Exchange) -> Response:
+    async def _administer(
+        self, request: Request, exchange: Exchange, body: RequestBody | None
+    ) -> Response:
         context = AdminContext(self._account, self._sweeper)
         matched_route = admin_routes.route(context, request, exchange)
         if not matched_route.is_open:
-            if request.now > self._account.durable_clock_limit:
-                request = await self._persist_clock(request)
             link = request.path.strip("/")
             token = self._verifier.check(
                 request, exchange, "_perseid", link, is_read=matched_route.is_read
@@ -261,28 +319,42 @@ class App:
                 raise Forbidden(
                     "Administration requires a key of the account, not a resource token."
                 )
+            if body is not None:
+                request = self._with_body(request, body, await body.read())
+            if request.now > self._account.durable_clock_limit:
+                request = await self._persist_clock(request)
             request = await self._check_catalog_version(request)
         return await matched_route.handler(context, request, exchange)
+
+    def _send(self, response: Response, activity_id: str, scope: RsgiScope, protocol: Any) -> None:
+        # Responses have few headers, because each takes about a microsecond to send.
+        response.headers.append((ACTIVITY_ID, activity_id))
+        response.headers.append((CONTENT_TYPE, response.content_type))
+        body = response.body
+        if body and response.status not in _STATUSES_WITHOUT_BODY:
+            protocol.response_bytes(response.status, response.headers, body)
+            if len(body) > LARGE_RESPONSE:
+                self._unread.add(scope.client, len(body))
+        else:
+            protocol.response_empty(response.status, response.headers)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
         return f"{self._activity}-8{number >> 48 & 0xFFF:03x}-{number & 0xFFFF_FFFF_FFFF:012x}"
 
 
-def _send(response: Response, activity_id: str, protocol: Any) -> None:
-    # Responses have few headers, because each takes about a microsecond to send.
-    response.headers.append((ACTIVITY_ID, activity_id))
-    response.headers.append((CONTENT_TYPE, response.content_type))
-    if response.body and response.status not in _STATUSES_WITHOUT_BODY:
-        protocol.response_bytes(response.status, response.headers, response.body)
-    else:
-        protocol.response_empty(response.status, response.headers)
+async def _finish_body(body: RequestBody, response: Response) -> None:
+    """Discards what a refused request still sends, or closes the connection after the response."""
+    await body.discard()
+    if not body.is_complete:
+        response.headers.append((CONNECTION, "close"))
 
 
 def _log_request(activity_id: str, scope: RsgiScope, status: int, started: float) -> None:
     milliseconds = (time.perf_counter() - started) * 1000
     path = _printable_path(scope.path)
-    log.info("%s %s %s %d %.1f ms", activity_id, scope.method, path, status, milliseconds)
+    method = scope.method[:_LONGEST_METHOD]
+    log.info("%s %s %s %d %.1f ms", activity_id, method, path, status, milliseconds)
 
 
 def _build_error_response(error: CosmosError, activity_id: str) -> Response:
@@ -293,59 +365,25 @@ def _build_error_response(error: CosmosError, activity_id: str) -> Response:
     return Response(error.status, headers, wire.error_body(error, activity_id))
 
 
-def _unreadable_request(exc: Exception, method: str, activity_id: str) -> Response:
+def _unreadable_request(error: CosmosError, activity_id: str) -> Response:
     """The response to a request whose body or headers cannot be read."""
-    if isinstance(exc, ProtocolClosed):
-        exc = BadRequest(_BODY_INCOMPLETE)
-    if isinstance(exc, CosmosError):
-        return _build_error_response(exc, activity_id)
-    return _unexpected_error(method, activity_id)
+    response = _build_error_response(error, activity_id)
+    if isinstance(error, RequestTimeout):  # the rest of the body may still come
+        response.headers.append((CONNECTION, "close"))
+    return response
 
 
 def _unexpected_error(method: str, activity_id: str) -> Response:
     """The response to an exception that is a bug; called where it is caught."""
-    log.exception("%s %s failed", activity_id, method)
+    log.exception("%s %s failed", activity_id, method[:_LONGEST_METHOD])
     return _build_error_response(CosmosError(_UNEXPECTED), activity_id)
 
 
 def _printable_path(path: str) -> str:
     """A path for the log: a line feed or escape in an id must not look like a second entry."""
+    if len(path) > _LONGEST_LOGGED:
+        path = f"{path[:_LONGEST_LOGGED]}…"
     return path if path.isprintable() else path.encode("unicode_escape").decode()
-
-
-def _has_body(header: HeaderLookup) -> bool:
-    return header(CONTENT_LENGTH) not in (None, "0") or header(TRANSFER_ENCODING) is not None
-
-
-def _has_short_body(header: HeaderLookup) -> bool:
-    """True if the length of the body is known and small enough to be read at once."""
-    length = header(CONTENT_LENGTH)
-    return length is not None and length.isdigit() and int(length) <= _LARGEST_READ
-
-
-async def _read_chunks(header: HeaderLookup, protocol: Any) -> bytes:
-    """A body of unknown length, or one that is too large: an error once enough is read."""
-    length = header(CONTENT_LENGTH)
-    known = length is not None and length.isdigit()
-    if known and header(EXPECT) is not None:
-        raise RequestEntityTooLarge(TOO_LARGE)  # before the client sends it
-    chunks: list[bytes] = []
-    size = end_marks = 0
-    async for chunk in protocol:
-        size += len(chunk)
-        end_marks += not chunk
-        if size <= _LARGEST_READ:
-            chunks.append(chunk)
-        elif size > _LARGEST_DISCARD:
-            break
-    # Read to the end, or to the limit: a client that is still sending reads no error response.
-    if size > _LARGEST_READ:
-        raise RequestEntityTooLarge(TOO_LARGE)
-    # The server marks the end of the body with one empty chunk. A second one means that something
-    # was not data: an interrupted transfer, or trailers, which the client announces in a header.
-    if end_marks > 1 and header(TRAILER) is None:
-        raise BadRequest(_BODY_INCOMPLETE)
-    return b"".join(chunks)
 
 
 def _header_lookup(headers: RsgiHeaders) -> HeaderLookup:

@@ -21,7 +21,10 @@ from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
 from perseid.service.items import batches, point_operations
+from perseid.service.items.batch_results import BatchResult
+from perseid.service.items.patch_evaluator import PatchEvaluator
 from perseid.service.operation import Operation, begin
+from perseid.service.queries.disconnects import ClientDisconnected
 
 _MULTI_STATUS = 207
 
@@ -33,43 +36,69 @@ async def run(account: Account, request: Request, exchange: Exchange) -> Respons
     options = batches.BatchOptions(
         container, header, is_indexed(request), with_bodies=not wants_minimal(request)
     )
-    factor = charges.consistency_factor(exchange.consistency)
+    evaluator = PatchEvaluator(account, request.gone)
     is_atomic = request.header(BATCH_ATOMIC) is None or flag(request, BATCH_ATOMIC)
-    if is_atomic:
-        logical_partition = point_operations.logical_partition_of(container, header)
-        reported_range = exchange.range_index = logical_partition.range_index
-        batch_operations = batches.parse(request.body, options)
-        await _check_session(op, request, batch_operations, reported_range)
-        batch_result = await batches.run_atomic(
-            op, logical_partition, batch_operations, options, factor
-        )
-    else:
-        requested_range = range_index(request, container)
-        batch_operations = batches.parse(request.body, options)
-        reported_range = exchange.range_index = batches.range_index_of(
-            batch_operations, requested_range
-        )
-        if account.budgets is not None:
-            metering.narrow_ranges(exchange, batches.ranges_of(batch_operations))
-        await _check_session(op, request, batch_operations, reported_range)
-        continue_on_error = request.header(BATCH_CONTINUE_ON_ERROR) is None or flag(
-            request, BATCH_CONTINUE_ON_ERROR
-        )
-        batch_result = await batches.run_each(
-            op,
-            requested_range,
-            batch_operations,
-            options,
-            factor,
-            continue_on_error=continue_on_error,
-            reparse=lambda container: batches.parse(
-                request.body, options._replace(container=container)
-            ),
-        )
-    headers = container_headers(container, reported_range, batch_result.lsn, batch_result.charge)
+    run_operations = _run_atomic if is_atomic else _run_each
+    try:
+        batch_result = await run_operations(op, request, exchange, options, evaluator)
+    except ClientDisconnected as exc:
+        raise exchange.abandon() from exc
+    headers = container_headers(
+        container, exchange.range_index, batch_result.lsn, batch_result.charge
+    )
     status = 200 if batch_result.is_success else _MULTI_STATUS
     return Response(
         status, headers, wire.encode([wire.batch_entry(each) for each in batch_result.results])
+    )
+
+
+async def _run_atomic(
+    op: Operation,
+    request: Request,
+    exchange: Exchange,
+    options: batches.BatchOptions,
+    evaluator: PatchEvaluator,
+) -> BatchResult:
+    """All operations in one transaction."""
+    header = request.header(PARTITION_KEY)
+    logical_partition = point_operations.logical_partition_of(op.container, header)
+    exchange.range_index = logical_partition.range_index
+    batch_operations = await batches.parse(request.body, options)
+    await _check_session(op, request, batch_operations, exchange.range_index)
+    factor = charges.consistency_factor(exchange.consistency)
+    return await batches.run_atomic(
+        op, logical_partition, batch_operations, options, factor, evaluator
+    )
+
+
+async def _run_each(
+    op: Operation,
+    request: Request,
+    exchange: Exchange,
+    options: batches.BatchOptions,
+    evaluator: PatchEvaluator,
+) -> BatchResult:
+    """Each operation by itself."""
+    requested_range = range_index(request, op.container)
+    batch_operations = await batches.parse(request.body, options)
+    exchange.range_index = batches.range_index_of(batch_operations, requested_range)
+    if op.account.budgets is not None:
+        metering.narrow_ranges(exchange, batches.ranges_of(batch_operations))
+    await _check_session(op, request, batch_operations, exchange.range_index)
+    continue_on_error = request.header(BATCH_CONTINUE_ON_ERROR) is None or flag(
+        request, BATCH_CONTINUE_ON_ERROR
+    )
+    return await batches.run_each(
+        op,
+        requested_range,
+        batch_operations,
+        options,
+        charges.consistency_factor(exchange.consistency),
+        evaluator=evaluator,
+        continue_on_error=continue_on_error,
+        reparse=lambda container: batches.parse(
+            request.body, options._replace(container=container)
+        ),
     )
 
 

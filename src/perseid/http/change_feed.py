@@ -24,6 +24,7 @@ from perseid.http.responses import container_headers
 from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.change_feed import ChangeFeedStart
+from perseid.service.items.one_thread import if_large
 from perseid.service.items.scope import search_of
 from perseid.service.operation import begin
 
@@ -52,11 +53,16 @@ async def _read_changes(
     check_session(request, dict(enumerate(lsns)))
     if is_all_versions:
         changes, etag, page_range = await change_feed.read_versions(op, search, start)
-        bodies = [wire.change(change, container.key) for change in changes]
+        bodies = await if_large(
+            sum(len(change.body or b"") for change in changes),
+            lambda: [wire.change(change, container.key) for change in changes],
+        )
         sizes = [len(body) for body in bodies]
     else:
         rows, etag, page_range = await change_feed.read_latest(op, search, start)
-        bodies = [wire.changed_item(row) for row in rows]
+        bodies = await if_large(
+            sum(row.size for row in rows), lambda: [wire.changed_item(row) for row in rows]
+        )
         sizes = [row.size for row in rows]
     if account.budgets is not None and page_range is not None:
         metering.narrow_ranges(exchange, (page_range,))
@@ -92,6 +98,6 @@ def _since(request: Request) -> int | None:
     if seconds is None:
         raise BadRequest(
             "The header If-Modified-Since must be a date such as"
-            f" 'Tue, 01 Jan 2030 00:00:00 GMT', not '{value}'."
+            f" 'Tue, 01 Jan 2030 00:00:00 GMT', not '{value[:200]}'."
         )
     return int(seconds)

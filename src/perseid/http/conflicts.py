@@ -22,7 +22,7 @@ async def read_feed(account: Account, request: Request, exchange: Exchange) -> R
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = container_of(account, request, exchange)
-    return metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
+    return await metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:

@@ -75,7 +75,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     owner = account.catalog.owner(exchange.names[0])
     bodies = [wire.container(each) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
-    return metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
+    return await metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
 
 async def replace(account: Account, request: Request, exchange: Exchange) -> Response:

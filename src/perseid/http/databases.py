@@ -80,7 +80,7 @@ async def read_feed(account: Account, request: Request, _exchange: Exchange) -> 
 
 async def query(account: Account, request: Request, _exchange: Exchange) -> Response:
     bodies = [wire.database(database) for database in databases.read_all(account)]
-    return metadata_query(account, request, "", "Databases", bodies)
+    return await metadata_query(account, request, "", "Databases", bodies)
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:

@@ -20,17 +20,20 @@ from perseid.service.resources import scripts
 # Standard headers
 A_IM: Final = "a-im"
 AUTHORIZATION: Final = "authorization"
+CONNECTION: Final = "connection"
 CONTENT_LENGTH: Final = "content-length"
 CONTENT_TYPE: Final = "content-type"
 DATE: Final = "date"
 ETAG: Final = "etag"
 EXPECT: Final = "expect"
+FETCH_SITE: Final = "sec-fetch-site"
 FORWARDED_SCHEME: Final = "x-forwarded-proto"
 HOST: Final = "host"
 IF_MATCH: Final = "if-match"
 IF_MODIFIED_SINCE: Final = "if-modified-since"
 IF_NONE_MATCH: Final = "if-none-match"
 LOCATION: Final = "location"
+ORIGIN: Final = "origin"
 PREFER: Final = "prefer"
 TRAILER: Final = "trailer"
 TRANSFER_ENCODING: Final = "transfer-encoding"
@@ -179,7 +182,7 @@ def is_indexed(request: Request) -> bool:
         return _DIRECTIVES[value.lower()]
     except KeyError:
         raise BadRequest(
-            f"The header {INDEXING} must be Default, Include or Exclude, not '{value}'."
+            f"The header {INDEXING} must be Default, Include or Exclude, not '{value[:200]}'."
         ) from None
 
 
@@ -193,7 +196,7 @@ def check_consistency(request: Request, default: str) -> str:
     except StopIteration:
         raise BadRequest(
             f"The header {CONSISTENCY} must be one of {', '.join(CONSISTENCY_LEVELS)},"
-            f" not '{value}'."
+            f" not '{value[:200]}'."
         ) from None
     if CONSISTENCY_LEVELS.index(level) < CONSISTENCY_LEVELS.index(default):
         raise BadRequest(
@@ -209,15 +212,15 @@ def check_container(request: Request, container: Container) -> None:
     rid = request.header(INTENDED_CONTAINER)
     if rid is not None and rid != container.rid:
         raise StaleContainerRid(
-            f"The container '{container.id}' has the resource id {container.rid}, not {rid} as in"
-            " the request: it was deleted and created again."
+            f"The container '{container.id}' has the resource id {container.rid}, not"
+            f" {rid[:200]} as in the request: it was deleted and created again."
         )
 
 
 def check_priority(request: Request) -> None:
     priority = request.header(PRIORITY)
     if priority is not None and priority.lower() not in ("high", "low"):
-        raise BadRequest(f"The header {PRIORITY} must be High or Low, not '{priority}'.")
+        raise BadRequest(f"The header {PRIORITY} must be High or Low, not '{priority[:200]}'.")
 
 
 def check_triggers(request: Request) -> None:
@@ -278,7 +281,7 @@ def range_index(request: Request, container: Container) -> int | None:
     for known in container.ranges:
         if known.id == value:
             return known.index
-    raise RangeGone(f"The partition key range '{value}' does not exist.")
+    raise RangeGone(f"The partition key range '{value[:200]}' does not exist.")
 
 
 def epk_interval(request: Request) -> tuple[bytes | None, bytes | None]:
@@ -298,7 +301,7 @@ def _epk(request: Request, name: str) -> bytes | None:
     try:
         return bytes.fromhex(value)
     except ValueError:
-        raise BadRequest(f"The header {name} must be hexadecimal, not '{value}'.") from None
+        raise BadRequest(f"The header {name} must be hexadecimal, not '{value[:200]}'.") from None
 
 
 def scope_of(request: Request, container: Container, partition_key: str | None) -> Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perseid import charges, documents, ttl
+from perseid import charges, ttl
 from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
@@ -29,9 +29,13 @@ from perseid.http.responses import container_headers
 from perseid.model import Container, Row
 from perseid.service.account import Account
 from perseid.service.items import feed, patches, point_operations
+from perseid.service.items.one_thread import if_large
+from perseid.service.items.patch_evaluator import PatchEvaluator
+from perseid.service.items.patch_operations import patch_operation
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
 from perseid.service.operation import Operation, begin
 from perseid.service.preconditions import is_unchanged
+from perseid.service.queries.disconnects import ClientDisconnected
 
 
 def container_of(account: Account, request: Request, exchange: Exchange) -> Container:
@@ -71,23 +75,25 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
 
 
 async def create(account: Account, request: Request, exchange: Exchange) -> Response:
-    op, checked_item = _checked_item(account, request, exchange)
-    return _written(request, exchange, op, await point_operations.create(op, checked_item))
+    op, checked_item = await _checked_item(account, request, exchange)
+    return await _written(request, exchange, op, await point_operations.create(op, checked_item))
 
 
 async def upsert(account: Account, request: Request, exchange: Exchange) -> Response:
-    op, checked_item = _checked_item(account, request, exchange)
+    op, checked_item = await _checked_item(account, request, exchange)
     written = await point_operations.upsert(
         op, checked_item, request.header(IF_MATCH), request.header(IF_NONE_MATCH)
     )
-    return _written(request, exchange, op, written)
+    return await _written(request, exchange, op, written)
 
 
 async def replace(account: Account, request: Request, exchange: Exchange) -> Response:
-    op, checked_item = _checked_item(account, request, exchange)
+    op, checked_item = await _checked_item(account, request, exchange)
     name = await point_operations.resolve_id(op, checked_item.logical_partition, exchange.names[2])
-    written = await point_operations.replace(op, name, checked_item, request.header(IF_MATCH))
-    return _written(request, exchange, op, written)
+    written = await point_operations.replace(
+        op, name, checked_item, request.header(IF_MATCH), may_rename=exchange.may_rename
+    )
+    return await _written(request, exchange, op, written)
 
 
 async def patch(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -96,13 +102,19 @@ async def patch(account: Account, request: Request, exchange: Exchange) -> Respo
         op.container, request.header(PARTITION_KEY)
     )
     exchange.range_index = logical_partition.range_index
-    item_patch = patches.parse(request.body, op.container.key)
+    body = request.body
+    item_patch = await if_large(len(body), patches.parse, body, op.container.key)
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
     if_match = request.header(IF_MATCH)
-    written = await point_operations.patch(
-        op, logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
+    operation = patch_operation(
+        logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
     )
-    return _written(request, exchange, op, written)
+    evaluator = PatchEvaluator(account, request.gone)
+    try:
+        written = await evaluator.perform(op, operation)
+    except ClientDisconnected as exc:
+        raise exchange.abandon() from exc
+    return await _written(request, exchange, op, written)
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -147,22 +159,28 @@ def partition_key(request: Request, exchange: Exchange) -> str | None:
     return exchange.confined_key if header is None else header
 
 
-def _checked_item(
+async def _checked_item(
     account: Account, request: Request, exchange: Exchange
 ) -> tuple[Operation, CheckedItem]:
     container = container_of(account, request, exchange)
-    document = documents.parse(request.body)
-    header = request.header(PARTITION_KEY)
-    checked_item = point_operations.checked_item(
-        container, document, header, is_indexed=is_indexed(request)
+    checked_item = await if_large(
+        len(request.body),
+        point_operations.check_body,
+        container,
+        request.body,
+        request.header(PARTITION_KEY),
+        is_indexed(request),
     )
     exchange.range_index = checked_item.logical_partition.range_index
     return begin(account, container, request.now), checked_item
 
 
-def _written(request: Request, exchange: Exchange, op: Operation, written: WriteResult) -> Response:
+async def _written(
+    request: Request, exchange: Exchange, op: Operation, written: WriteResult
+) -> Response:
     container = op.container
-    charge = point_operations.charge_of(container, written)
+    size = point_operations.compared_bytes(written)
+    charge = await if_large(size, point_operations.charge_of, container, written)
     headers = container_headers(container, exchange.range_index, written.lsn, charge)
     headers += _item_headers(request, op, written.row)
     if wants_minimal(request):

@@ -44,6 +44,14 @@ def _lines(metrics: dict[str, Any]) -> Iterator[str]:
     for name, kind, text, value in (
         ("requests_total", "counter", "Requests admitted.", metrics["requests"]),
         ("sweeper_paused", "gauge", "1 if purging is paused.", int(metrics["sweeperPaused"])),
+        ("disk_full", "gauge", "1 if creates are refused with 507.", int(metrics["diskFull"])),
+        (
+            "verified_items_total",
+            "counter",
+            "Items compared with their checksums.",
+            metrics["verifiedItems"],
+        ),
+        ("damaged_items", "gauge", "Items whose checksums do not match.", metrics["damagedItems"]),
         ("clock_alarm", "gauge", "1 after a clock jump.", int(metrics["clockAlarm"])),
     ):
         yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")

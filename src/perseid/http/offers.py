@@ -28,7 +28,7 @@ async def read_feed(account: Account, request: Request, _exchange: Exchange) -> 
 
 async def query(account: Account, request: Request, _exchange: Exchange) -> Response:
     bodies = [wire.offer(offer) for offer in offers.read_all(account)]
-    return metadata_query(account, request, "", "Offers", bodies)
+    return await metadata_query(account, request, "", "Offers", bodies)
 
 
 async def read(account: Account, _request: Request, exchange: Exchange) -> Response:

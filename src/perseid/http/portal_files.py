@@ -73,7 +73,7 @@ def is_portal(path: str) -> bool:
 def serve(request: Request) -> Response:
     """The file of a path. The prefix without a slash is redirected, so that relative links work."""
     if request.method not in ("GET", "HEAD"):
-        raise MethodNotAllowed(f"The portal's files take GET and HEAD, not {request.method}.")
+        raise MethodNotAllowed(f"The portal's files take GET and HEAD, not {request.method[:32]}.")
     if request.path == PREFIX:
         return Response(308, [(LOCATION, f"{PREFIX}/"), *_HEADERS])
     name = request.path.removeprefix(f"{PREFIX}/") or _INDEX

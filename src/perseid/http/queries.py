@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from math import inf
 from typing import Final
 
@@ -62,8 +61,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
         try:
             page = await run.run_page(op, bound, search, page_request, request.gone)
         except ClientDisconnected as exc:
-            exchange.is_abandoned = True
-            raise asyncio.CancelledError from exc
+            raise exchange.abandon() from exc
     if page.ranges:
         metering.narrow_ranges(exchange, page.ranges)
     charge = page.charge * charges.consistency_factor(exchange.consistency)

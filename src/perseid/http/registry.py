@@ -91,6 +91,7 @@ class RegistryHandlers:
             exchange.names[-1],
             body,
             if_match=request.header(IF_MATCH),
+            may_rename=exchange.may_rename,
             now=request.now,
         )
         return metadata_written(200, self._show(account, request, changed), *owner.headers)
@@ -115,7 +116,9 @@ class RegistryHandlers:
             self._show(account, request, resource)
             for resource in registry.read_all(account, self._kind, owner.rid)
         ]
-        return metadata_query(account, request, owner.rid, self._plural, bodies, *owner.headers)
+        return await metadata_query(
+            account, request, owner.rid, self._plural, bodies, *owner.headers
+        )
 
     def _begin(self, account: Account, request: Request, exchange: Exchange) -> tuple[Owner, Body]:
         """The owner and the body of a write; headers are checked before anything changes."""

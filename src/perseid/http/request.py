@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
@@ -42,6 +43,7 @@ class Exchange:
         "consistency",
         "container",
         "is_abandoned",
+        "may_rename",
         "names",
         "range_index",
         "ranges",
@@ -55,10 +57,16 @@ class Exchange:
         self.range_index = 0
         # The partition key of a resource token, for lists that name hashes instead of the key.
         self.confined_key: str | None = None
+        self.may_rename = True  # False: a resource token names this resource and no other
         # With throughput enforced: the ranges to bill, and the request units each has left.
         self.ranges: Sequence[int] = ()
         self.allowance = inf
         self.is_abandoned = False  # the client disconnected and the work was cancelled
+
+    def abandon(self) -> asyncio.CancelledError:
+        """What to raise when the client has disconnected: then there is no response."""
+        self.is_abandoned = True
+        return asyncio.CancelledError()
 
 
 class Response:

@@ -69,6 +69,7 @@ async def check_resource_token(
         raise Forbidden(_OTHER_RESOURCE)
     if not access_request.is_read and not grant.may_write:
         raise Forbidden(_READ_PERMISSION)
+    exchange.may_rename = len(grant.path) < _ITEM
     if grant.key is not None:
         _check_partition_key(account, request, exchange, grant.key, access_request)
 

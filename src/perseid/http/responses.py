@@ -83,7 +83,7 @@ def metadata_feed(
     return Response(200, headers, wire.feed(rid, plural, [wire.encode(body) for _, body in page]))
 
 
-def metadata_query(
+async def metadata_query(
     account: Account,
     request: Request,
     rid: str,
@@ -93,7 +93,7 @@ def metadata_query(
 ) -> Response:
     """The rows of a query over a list of resources."""
     query = parse_request(request.body)
-    rows = run_over_metadata(bodies, query, request.now)
+    rows = await run_over_metadata(account, bodies, query, request.now)
     entries = list(enumerate(rows))
     return metadata_feed(account, request, rid, plural, entries, *extra, digest=query.digest)
 

@@ -221,7 +221,8 @@ def _look_up(request: Request, parts: list[str]) -> Route:
     if matched_route is None:
         allowed = ", ".join(sorted(set(routes)))
         raise MethodNotAllowed(
-            f"'{path[:200]}' does not take {_INTENT_NAMES.get(verb, verb)}; it takes {allowed}."
+            f"'{path[:200]}' does not take {_INTENT_NAMES.get(verb, verb[:32])};"
+            f" it takes {allowed}."
         )
     return matched_route
 

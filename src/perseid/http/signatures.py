@@ -39,6 +39,7 @@ _READ_ONLY_KEY: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request."
     " The key used can only read."
 )
+_LONGEST_PAYLOAD: Final = 2000  # characters of a signed text in an error
 _BLOCK: Final = 64  # bytes of one block of SHA-256
 
 
@@ -88,8 +89,8 @@ class SignatureVerifier:
             )
             if text
         )
-        # Dates have whole seconds, so all writes and queries that a client sends to one container
-        # within a second have the same signature.
+        # Dates have whole seconds, so all POST requests that a client sends to one container within
+        # a second have the same signature. Requests for single items have different ones.
         self._last: _VerifiedSignature | None = None
 
     def check(
@@ -128,7 +129,7 @@ class SignatureVerifier:
                     _WRONG_SIGNATURE.format(_printable_payload(request, date, kind, link))
                 )
             key = signing_key
-            if date:
+            if date and request.method == "POST":
                 self._last = _VerifiedSignature(signed_parts, header.encode(), key)
         text = date or request.header(DATE)
         if not _is_within_skew(text):
@@ -154,7 +155,8 @@ def _payload(request: Request, date: str | None, kind: str, link: str) -> str:
 
 
 def _printable_payload(request: Request, date: str | None, kind: str, link: str) -> str:
-    return _payload(request, date, kind, link).replace("\n", "\\n")
+    payload = _payload(request, date, kind, link).replace("\n", "\\n")
+    return payload if len(payload) <= _LONGEST_PAYLOAD else f"{payload[:_LONGEST_PAYLOAD]}…"
 
 
 def _is_within_skew(text: str | None) -> bool:

@@ -50,6 +50,7 @@ function tooltip() {
 function description() {
   if (clock.isUnreachable) return `The server does not respond. ${clock.isKnown ? "This time is an estimate." : "This is the clock of this computer."}`;
   if (!clock.isKnown) return "This is the clock of this computer: this key may not read the server's clock.";
+  if (clock.hasJumped) return "The system clock jumped ahead, so nothing is purged. If the new time is right, confirm it. Otherwise correct the system clock and reject the jump: time continues from there, and items that only the jump had expired are live again.";
   if (clock.isHeld) return "The clock is frozen until the system clock reaches this time: the data was already used at this time. With --test-clock the server lets it run.";
   if (!clock.isMovable) return "The clock follows the system clock. Start the server with --test-clock to freeze it or move it forward.";
   return `The clock is ${clock.isFrozen ? "frozen" : "running"}.${clock.mayMove === false ? " This key can only read the clock." : ""}`;
@@ -62,14 +63,16 @@ function openPanel() {
     const error = errorBox();
     const controls = h("div", { class: "form" });
     const node = h("div", { class: "clock-panel" }, time, state, error.node, controls);
-    const move = async (action, body) => {
+    const attempt = async (change) => {
       error.hide();
       try {
-        await clock.move(action, body);
+        await change();
       } catch (failed) {
         error.show(failed.message);
       }
     };
+    const move = (action, body) => attempt(() => clock.move(action, body));
+    const decide = (decision) => attempt(() => clock.decide(decision));
     let drawn = null;
     followClock(node, () => {
       time.textContent = dateTime(clock.now());
@@ -79,11 +82,17 @@ function openPanel() {
       drawn = next;
       state.textContent = description();
       const hadFocus = controls.contains(document.activeElement);
-      fill(controls, isOffered && moveControls(move));
+      fill(controls, clock.hasJumped && jumpControls(decide), isOffered && moveControls(move));
       if (hadFocus) controls.querySelector("button")?.focus();
     });
     return node;
   });
+}
+
+function jumpControls(decide) {
+  return h("div", { class: "row wrap", role: "group", "aria-label": "Clock jump" },
+    button("Confirm clock change", () => decide("confirm"), { kind: "primary" }),
+    button("Reject clock change", () => decide("reject")));
 }
 
 function moveControls(move) {

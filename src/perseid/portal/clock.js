@@ -12,6 +12,7 @@ class ServerClock extends EventTarget {
   mayMove = null; // whether this key may move it; null until that is known
   isFrozen = false;
   isHeld = false; // frozen until the system clock reaches it
+  hasJumped = false; // the system clock jumped, which is neither confirmed nor rejected
   isKnown = false; // false: this computer's clock is shown, because the server's was not read yet
   isUnreachable = false; // the last poll failed
   #offset = 0; // seconds from performance.now() to the server's time
@@ -28,7 +29,7 @@ class ServerClock extends EventTarget {
   start() {
     this.stop();
     this.#isRunning = true;
-    this.isKnown = this.isMovable = this.isFrozen = this.isHeld = false;
+    this.isKnown = this.isMovable = this.isFrozen = this.isHeld = this.hasJumped = false;
     this.mayMove = null;
     this.#offset = (performance.timeOrigin || Date.now() - performance.now()) / 1000;
     document.addEventListener("visibilitychange", this.#poll);
@@ -72,11 +73,18 @@ class ServerClock extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
+  /** Decision about a jump of the system clock: confirm or reject. */
+  async decide(decision) {
+    await admin("POST", ["sweeper", `${decision}-clock`]);
+    await this.#read();
+  }
+
   #update(state, sentAt) {
     const previous = this.isKnown ? this.now() : null;
     this.isKnown = true;
     this.isMovable = state.movable;
     this.isHeld = state.heldUntil !== null;
+    this.hasJumped = Boolean(state.alarm);
     this.isFrozen = Boolean(state.frozen) || this.isHeld;
     this.#frozenAt = state.now;
     this.#offset = state.now - (sentAt + performance.now()) / 2000;

@@ -134,9 +134,9 @@ def _number(digits: str) -> int | float:
             return whole if whole <= INT64_MAX else float(whole)
         except OverflowError:
             return math.inf
-    # `int` takes quadratic time, so it gets no text longer than a 64-bit integer.
-    if digits.isdigit() and len(digits.lstrip("0")) < 20:
-        whole = int(digits)
+    # `int` takes quadratic time and refuses long text, so it gets none longer than 64 bits need.
+    if digits.isdigit() and len(significant := digits.lstrip("0")) < 20:
+        whole = int(significant or "0")
         return whole if whole <= INT64_MAX else float(whole)
     return float(digits)
 

@@ -36,16 +36,22 @@ def no_limit() -> None:
 
 
 class WorkLimit:
-    """Counts the steps of one run and calls `check` once for every `STEPS` of them."""
+    """Counts the steps of one run and calls `check` once for every `STEPS` of them.
 
-    __slots__ = ("_check", "_remaining")
+    `spent` are the steps up to the last call. It includes those of an operation that begins only
+    after that call, so `check` can also stop what would take long by itself.
+    """
+
+    __slots__ = ("_check", "_remaining", "spent")
 
     def __init__(self, check: Callable[[], None] = no_limit) -> None:
         self._check = check
         self._remaining = STEPS
+        self.spent = 0
 
     def spend(self, steps: int) -> None:
         self._remaining -= steps
         if self._remaining < 0:
+            self.spent += STEPS - self._remaining
             self._remaining = STEPS
             self._check()

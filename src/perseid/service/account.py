@@ -8,20 +8,24 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from perseid.clock import Clock, ClockSetting
+from perseid.clock import Clock, ClockJump, ClockSetting
 from perseid.config import Settings
 from perseid.errors import NOT_WRITTEN_ERRORS, Conflict, StaleCatalog
 from perseid.ids import make_etag
 from perseid.model import Container, StorageUsage
 from perseid.service.catalog import Catalog
 from perseid.service.queries.disconnects import DisconnectWatcher
+from perseid.service.queries.evaluation import Evaluation
 from perseid.service.queries.plan_cache import PlanCache
 from perseid.service.throughput.budgets import Budgets
 from perseid.store.protocol import Stores
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, StaleResource, StoreError
 from perseid.ttl import Cutoff, Policy
+
+if TYPE_CHECKING:
+    from perseid.workers.pool import WorkerPool
 
 T = TypeVar("T")
 
@@ -42,14 +46,40 @@ class Account:
     # The latest time that may be shown without making it durable first: see `persist_clock`.
     # Infinite for a clock that is stored elsewhere.
     durable_clock_limit: float = 0.0
+    exact_clock_limits: int = 0  # how many were stored that do not lie ahead
+    clock_limit_at_start: float = 0.0  # as the last run stored it
+    # While a jump of the system clock is neither confirmed nor rejected: the jump, and what the
+    # clock would show without it.
+    jump: ClockJump | None = None
+    corrected_time: Callable[[], float] | None = None
     requests: int = 0  # admitted so far; background work pauses while this rises
     # Containers, by rid and etag, whose policy change is still being counted for the audit log.
     # They are not purged until then, because purged items would be missing from the count.
     pending_audit_counts: set[tuple[str, str]] = field(default_factory=set)
     background: set[asyncio.Task[None]] = field(default_factory=set)
     plans: PlanCache = field(default_factory=PlanCache)
+    evaluation: Evaluation = field(default_factory=Evaluation)
     disconnects: DisconnectWatcher = field(default_factory=DisconnectWatcher)
+    # What clients have to trust, in PEM, if the server has made its certificate itself.
+    trusted_certificate: bytes | None = None
     budgets: Budgets | None = None  # None: throughput is not enforced
+    _workers: WorkerPool | None = None  # None: none was needed yet
+
+    @property
+    def workers(self) -> WorkerPool:
+        """The worker processes; none is started before the first call."""
+        if self._workers is None:
+            from perseid.workers.pool import WorkerPool  # imported here because many need none
+
+            memory = self.settings.query_memory * 1024 * 1024
+            self._workers = WorkerPool(self.settings.query_workers, memory)
+        return self._workers
+
+    async def close_workers(self) -> None:
+        """Ends the worker processes and the thread for evaluation, if there are any."""
+        self.evaluation.close()
+        if self._workers is not None:
+            await self._workers.close()
 
     def cutoff(self, container: Container, now: float) -> Cutoff:
         """The cutoff of expired items, for the whole of a request admitted at `now`."""
@@ -156,43 +186,58 @@ class Account:
     async def persist_clock(
         self, now: float, ahead: float = CLOCK_LIMIT_AHEAD, *, early: float = 0.0
     ) -> None:
-        """Makes durable that the clock has shown `now`, and may show up to `ahead` seconds more.
+        """Makes durable what the clock shows until `ahead` seconds after `now`.
 
-        After a crash, a system clock that was set back must not make expired items live again. The
-        stored limit lies some seconds ahead, so hardly any request waits for a write; background
-        work calls this `early` seconds before it is due, and then none does. Requests continue if
-        the limit cannot be stored, so that a full disk does not prevent reads.
+        A restart begins at the stored limit, so a system clock that was set back does not make
+        expired items live again, whenever the server was killed. The limit lies some seconds
+        ahead, so hardly any request waits for a write; background work calls this `early` seconds
+        before it is due, and then none does. Requests continue if the limit cannot be stored, so
+        that a full disk does not prevent reads.
         """
         if self.durable_clock_limit == inf or (
             now + early <= self.durable_clock_limit and ahead > 0
         ):
             return
-        limit = now + early + ahead
+        if ahead > 0:
+            limit = max(now, self.clock.latest_within(early + ahead))
+        else:
+            # A lower limit holds at once: no answer may use a time after it from here on.
+            limit = now
+            self.durable_clock_limit = min(self.durable_clock_limit, limit)
+            self.exact_clock_limits += 1
+        exact_limits = self.exact_clock_limits
         try:
             await self.stores.values.put("clock", f"{now!r} {limit!r}")
         except NOT_WRITTEN_ERRORS as exc:
             if ahead == 0:
                 raise
             log.warning("the durable clock limit could not be stored: %s", exc.message)
-        self.durable_clock_limit = limit
+        if exact_limits == self.exact_clock_limits:  # else another one was stored after this one
+            self.durable_clock_limit = max(self.durable_clock_limit, limit)
+
+    def durable_now(self) -> float:
+        """The current time, or the durable clock limit if the clock has passed it."""
+        return min(self.clock.now(), self.durable_clock_limit)
 
     async def new_etag(self, now: float) -> str:
         return make_etag(int(now), await self.stores.metadata.next_number("etag"))
 
 
 async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Account:
-    """Reads the metadata, and starts the clock no earlier than the last run showed."""
+    """Reads the metadata, and starts the clock at or after every time that was shown."""
     secret = await stores.values.get("token_secret")
     if secret is None:
         secret = await stores.values.put_if_absent("token_secret", secrets.token_hex(32))
+    limit = 0.0
     stored = await stores.values.get("clock")
     if stored is not None:
         try:
-            last_time, limit = map(float, stored.split())
+            _last_time, limit = map(float, stored.split())
         except ValueError as exc:
             raise StoreError("the durable clock limit in the database is damaged") from exc
-        # A system clock that was set back starts at the limit, which no request has seen yet.
-        clock.advance_to_at_least(limit if clock.now() < last_time else last_time)
+        # Answers may have used every time up to the limit. After a clean stop it is the last time
+        # shown; after a crash the clock stands still until the system time has passed it.
+        clock.advance_to_at_least(limit)
     resources = await stores.metadata.resources()
     catalog = Catalog(resources, settings.change_feed_retention, stores.metadata.generation)
     budgets = Budgets() if settings.enforce_throughput else None
@@ -201,6 +246,7 @@ async def open_account(settings: Settings, stores: Stores, clock: Clock) -> Acco
     except ValueError as exc:
         raise StoreError("the secret for continuation tokens in the database is damaged") from exc
     account = Account(settings, stores, clock, catalog, key, budgets=budgets)
+    account.clock_limit_at_start = limit
     await account.retry_if_stale(lambda: _follow_retention(account))
     return account
 

@@ -44,6 +44,7 @@ class Catalog:
 
     def _load(self, resource: Resource) -> None:
         try:
+            _check_state(resource)
             self._put(resource)
         except (CosmosError, LookupError, TypeError, ValueError, AttributeError) as exc:
             raise StoreError(
@@ -117,14 +118,20 @@ class Catalog:
 
     def with_descendants(self, rid: str) -> Iterator[Resource]:
         """Everything that is deleted with this resource, itself last."""
-        for (_, parent), siblings in list(self._by_name.items()):
-            if parent == rid:
-                for child in list(siblings.values()):
-                    yield from self.with_descendants(child.rid)
+        owned: dict[str, list[Resource]] = {}  # by rid of the owner, offers after the others
+        for (kind, parent), siblings in self._by_name.items():
+            if kind != "offer":
+                owned.setdefault(parent, []).extend(siblings.values())
         for offer in self.children("offer", ""):
-            if offer.state["resource_rid"] == rid:
-                yield offer
-        yield self._by_rid[rid]
+            owned.setdefault(offer.state["resource_rid"], []).append(offer)
+        yield from self._with_owned(self._by_rid[rid], owned)
+
+    def _with_owned(
+        self, resource: Resource, owned: dict[str, list[Resource]]
+    ) -> Iterator[Resource]:
+        for each in owned.get(resource.rid, ()):
+            yield from self._with_owned(each, owned)
+        yield resource
 
     # Change
 
@@ -165,6 +172,14 @@ class Catalog:
         self._containers[container.rid] = container
         self._by_name_pair[container.database.id, container.id] = container
         self._by_rid_pair[container.database.rid, container.rid] = container
+
+
+def _check_state(resource: Resource) -> None:
+    """ValueError if what all resources have is damaged; `build_container` finds the rest."""
+    if type(resource.state["number"]) is not int:
+        raise ValueError("its number is not an integer")
+    if resource.kind == "offer" and not isinstance(resource.state["resource_rid"], str):
+        raise ValueError("it is not for a resource")
 
 
 def retention_minutes(properties: dict[str, Any], default: int) -> int:

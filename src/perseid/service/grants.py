@@ -32,6 +32,7 @@ from perseid.service.resources.registry import Properties
 MIN_LIFETIME: Final = 10  # seconds
 MAX_LIFETIME: Final = 86_400
 DEFAULT_LIFETIME: Final = 3_600
+_CLOCK_TOLERANCE: Final = 60  # seconds that the clocks of server processes may differ
 
 _PREFIX: Final = "type=resource&ver=1&sig="
 # Derives a key from the secret that differs from that of continuation tokens.
@@ -98,7 +99,8 @@ def open_token(account: Account, header: str, now: float) -> Grant:
     if not payload or not hmac.compare_digest(_mac(account, payload), mac):
         raise Unauthorized(_MALFORMED)
     token = orjson.loads(payload)
-    if now >= token["x"]:
+    # One that is valid for too long was issued at times of a clock jump that was rejected.
+    if not now < token["x"] <= now + MAX_LIFETIME + _CLOCK_TOLERANCE:
         raise Unauthorized(_EXPIRED.format(_http_date(token["x"]), _http_date(now)))
     if not account.catalog.has_resource(token["p"]):
         raise Unauthorized(_REVOKED)

@@ -56,11 +56,9 @@ def rebase_to_now(op: Operation) -> Operation:
     account = op.account
     if account.catalog.container_by_rid(op.container.rid) is not op.container:
         raise StaleCatalog
-    next_second = int(op.now) + 1
-    now = account.clock.now()
-    if now < next_second or account.durable_clock_limit < next_second:
+    now = account.durable_now()
+    if now < int(op.now) + 1:
         return op
-    now = min(now, account.durable_clock_limit)
     return op._replace(now=now, cutoff=account.cutoff(op.container, now))
 
 
@@ -87,4 +85,4 @@ async def retry_if_stale(op: Operation, work: Callable[[Operation], Awaitable[T]
             await op.account.reload()
             database, name = op.container.database.id, op.container.id
             container = op.account.catalog.container_of_items(database, name)
-            op = begin(op.account, container, op.account.clock.now())
+            op = begin(op.account, container, op.account.durable_now())

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from perseid.errors import StartError
 
 _MAX_DEPTH: Final = 100
+_MAX_REPEATED: Final = 100_000
+_MAX_SHOWN: Final = 20
+_TOO_DEEP: Final = f"values are nested deeper than {_MAX_DEPTH} levels"
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -93,7 +98,7 @@ class _JsonReader:
     def _value(self, path: str, depth: int) -> LocatedValue:
         next_character, line = self._next(), self._line()
         if depth > _MAX_DEPTH:
-            raise self._problem(f"values are nested deeper than {_MAX_DEPTH} levels")
+            raise self._problem(_TOO_DEEP)
         if next_character == "{":
             return LocatedValue(dict(self._members(path, depth)), line, path)
         if next_character == "[":
@@ -103,7 +108,7 @@ class _JsonReader:
         number = _NUMBER.match(self._text, self._at)
         if number is not None:
             self._at = number.end()
-            return LocatedValue(json.loads(number[0]), line, path)
+            return LocatedValue(_number(number[0], line), line, path)
         for word, value in _WORDS.items():
             if self._text.startswith(word, self._at):
                 self._at += len(word)
@@ -153,7 +158,7 @@ class _JsonReader:
         except json.JSONDecodeError as exc:
             raise self._problem(exc.msg) from None
         self._at = match.end()
-        return text
+        return _text(text, self._line())
 
     def _next(self) -> str:
         match = _SPACE.match(self._text, self._at)
@@ -187,21 +192,41 @@ def _read_yaml(text: str) -> LocatedValue:
         ) from None
     except yaml.YAMLError as exc:
         raise _SyntaxProblem(1, f"not YAML: {exc}") from None
+    except RecursionError:  # in the library, before the depth can be checked
+        raise _SyntaxProblem(1, _TOO_DEEP) from None
     if root is None:
         return LocatedValue({}, 1)
-    return _from_yaml(root, "", 0)
+    return _YamlReader().value(root, "", 0)
 
 
-def _from_yaml(node: Any, path: str, depth: int) -> LocatedValue:
-    line = node.start_mark.line + 1
-    if depth > _MAX_DEPTH:  # also stops an alias that contains itself
-        raise _SyntaxProblem(line, f"values are nested deeper than {_MAX_DEPTH} levels")
-    if node.id == "mapping":
+class _YamlReader:
+    """Turns the nodes of a YAML file into values, each alias into a copy of what it names."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._repeated = 0  # values and kilobytes that aliases have added
+
+    def value(self, node: Any, path: str, depth: int) -> LocatedValue:
+        line = node.start_mark.line + 1
+        if depth > _MAX_DEPTH:  # also stops an alias that contains itself
+            raise _SyntaxProblem(line, _TOO_DEEP)
+        self._count(node, line)
+        if node.id == "mapping":
+            return LocatedValue(self._members(node, line, path, depth), line, path)
+        if node.id == "sequence":
+            elements = [
+                self.value(element, f"{path}[{index}]", depth + 1)
+                for index, element in enumerate(node.value)
+            ]
+            return LocatedValue(elements, line, path)
+        return LocatedValue(_scalar(node.value, line, is_plain=node.style is None), line, path)
+
+    def _members(self, node: Any, line: int, path: str, depth: int) -> dict[str, LocatedValue]:
         members: dict[str, LocatedValue] = {}
         for key, value in node.value:
-            name = key.value
             if key.id != "scalar":
                 raise _SyntaxProblem(key.start_mark.line + 1, "a name must be a string")
+            name = _text(key.value, key.start_mark.line + 1)
             if name == "<<" and key.style is None:
                 raise _SyntaxProblem(
                     line, "merge keys (<<) are not supported; write out the members"
@@ -210,21 +235,44 @@ def _from_yaml(node: Any, path: str, depth: int) -> LocatedValue:
                 raise _SyntaxProblem(
                     key.start_mark.line + 1, f"'{name}' is defined twice in one object"
                 )
-            members[name] = _from_yaml(value, joined_path(path, name), depth + 1)
-        return LocatedValue(members, line, path)
-    if node.id == "sequence":
-        elements = [
-            _from_yaml(each, f"{path}[{index}]", depth + 1) for index, each in enumerate(node.value)
-        ]
-        return LocatedValue(elements, line, path)
-    return LocatedValue(_scalar(node.value, is_plain=node.style is None), line, path)
+            members[name] = self.value(value, joined_path(path, name), depth + 1)
+        return members
+
+    def _count(self, node: Any, line: int) -> None:
+        """A few nested aliases are enough to describe more values than fit into memory."""
+        if id(node) not in self._seen:
+            self._seen.add(id(node))
+            return
+        self._repeated += 1 + (len(node.value) >> 10 if node.id == "scalar" else 0)
+        if self._repeated > _MAX_REPEATED:
+            raise _SyntaxProblem(
+                line,
+                f"aliases repeat values more than {_MAX_REPEATED:,} times; write fewer of them",
+            )
 
 
-def _scalar(text: str, *, is_plain: bool) -> Any:
+def _scalar(text: str, line: int, *, is_plain: bool) -> Any:
     if not is_plain:
-        return text
+        return _text(text, line)
     if text in _EMPTY:
         return None
     if text in _WORDS:
         return _WORDS[text]
-    return json.loads(text) if _NUMBER.fullmatch(text) else text
+    return _number(text, line) if _NUMBER.fullmatch(text) else text
+
+
+def _text(text: str, line: int) -> str:
+    """The same text; escapes can spell what is not Unicode, and requests refuse it, too."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise _SyntaxProblem(line, "a string contains half of a surrogate pair")
+    return text
+
+
+def _number(text: str, line: int) -> int | float:
+    """The number as requests have it: a double if 64 bits do not hold it."""
+    try:
+        number: int | float = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+        raise _SyntaxProblem(line, f"the number {shown} is too large") from None
+    return number

@@ -32,6 +32,7 @@ from perseid.store.types import (
     Resource,
     Search,
     SearchPage,
+    VerifiedItems,
     View,
 )
 from perseid.ttl import (
@@ -59,6 +60,17 @@ class MetadataStore(Protocol):
 
     async def publish_clock(self, setting: ClockSetting) -> None:
         """Stores a new setting of the clock, which other server processes adopt."""
+        ...
+
+    async def system_time(self) -> float:
+        """The clock of the machine that has the data, also if it has been set back."""
+        ...
+
+    async def restart_clock(self, floor: float) -> None:
+        """Lets the clock of all server processes go back to the database's, but not behind `floor`.
+
+        Does nothing if the store has no clock.
+        """
         ...
 
     async def next_number(self, series: str) -> int:
@@ -253,6 +265,24 @@ class ExpiryStore(Protocol):
         ...
 
 
+class IntegrityStore(Protocol):
+    """The state of the stored data: damaged items, and room on the disk."""
+
+    @property
+    def damaged_items(self) -> int:
+        """How many items are known to be damaged."""
+        ...
+
+    @property
+    def is_disk_full(self) -> bool:
+        """True while writes that grow the data are refused."""
+        ...
+
+    async def verify(self, container: Container, after: int, limit: int, /) -> VerifiedItems:
+        """Compares up to `limit` items after an item number with their checksums."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one account."""
@@ -263,6 +293,7 @@ class Stores:
     queries: QueryStore
     changes: ChangeStore
     expiry: ExpiryStore
+    integrity: IntegrityStore
     closing: Callable[[], Awaitable[None]]
 
     async def close(self) -> None:

@@ -286,6 +286,15 @@ class PurgeResult(NamedTuple):
 NOTHING_PURGED: Final = PurgeResult([], 0, None)
 
 
+class VerifiedItems(NamedTuple):
+    """Items that were compared with their checksums: how many, the ids of damaged ones, and the
+    number to continue after; None at the end of the container."""
+
+    checked: int
+    damaged: tuple[str, ...]
+    next_after: int | None
+
+
 class Cleared(NamedTuple):
     """A cleared logical partition: the LSN, and its live and expired items.
 

@@ -138,7 +138,7 @@ test("an offer goes with its database", async () => {
   }
 });
 
-test("an offer nobody made is not found", async () => {
+test("an offer that was never made is not found", async () => {
   await refused(client.offer("zzzz").read(), 404);
 });
 

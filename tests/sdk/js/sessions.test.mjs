@@ -135,7 +135,7 @@ test("each range has its own token", async (t) => {
   assert.ok(sent.at(-1).headers[TOKEN].includes(","));
 });
 
-test("a container that was made anew is read by the client that knew the old one", async (t) => {
+test("a container that was made again is read by the client that knew the old one", async (t) => {
   const container = await freshContainer(t, {}, connect({ consistencyLevel: "Session" }));
   for (const id of ["1", "2", "3"]) {
     await container.items.create({ id, pk: "a" });

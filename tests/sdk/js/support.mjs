@@ -9,7 +9,7 @@ export const key = process.env.PERSEID_KEY;
 
 let count = 0;
 
-/** A name nobody else uses. */
+/** A name that no other test uses. */
 export function name() {
   count += 1;
   return `js${process.pid}-${count}`;

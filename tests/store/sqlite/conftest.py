@@ -9,7 +9,7 @@ import pytest
 
 from perseid.store.protocol import Stores
 from perseid.store.sqlite.store import open_stores
-from tests.store.rows import (
+from tests.support.rows import (
     Run,
 )
 

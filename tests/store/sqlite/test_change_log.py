@@ -27,7 +27,8 @@ from tests.store.change_logs import (
     versions,
     write,
 )
-from tests.store.rows import DATABASE, Run, container_resource
+from tests.store.sqlite.old_layouts import VERSION_1, WITHOUT_PURGE_COUNTERS
+from tests.support.rows import DATABASE, Run, container_resource
 from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="looks into the file")
@@ -41,61 +42,65 @@ def store(path: Path, run: Run[None]) -> Iterator[Stores]:
 
 
 def test_what_is_passed_over_is_not_looked_at(
-    store: Stores, plain: Container, kept: Container
+    store: Stores, latest_versions: Container, all_versions: Container
 ) -> None:
-    """Other keys, the dead and the old are recognised in the index."""
+    """Other keys, expired items and old versions are recognised in the index."""
     db = sqlite_database(store).write_db
     for index, columns in (
-        (f"items_{plain.number}_changes", {"lsn", "ts", "ttl", "epk"}),
-        (f"changes_{kept.number}_order", {"lsn", "entry", "epk"}),
+        (f"items_{latest_versions.number}_changes", {"lsn", "ts", "ttl", "epk"}),
+        (f"changes_{all_versions.number}_order", {"lsn", "entry", "epk"}),
     ):
         found = {name for _, _, name in db.execute(f"PRAGMA index_info({index})")}
         assert columns <= found
 
 
 def test_only_containers_that_want_one_have_a_log(
-    store: Stores, kept: Container, plain: Container
+    store: Stores, all_versions: Container, latest_versions: Container
 ) -> None:
     tables = {
         name
         for (name,) in sqlite_database(store).write_db.execute("SELECT name FROM sqlite_schema")
         if str(name).startswith("changes_")
     }
-    assert tables == {f"changes_{kept.number}", f"changes_{kept.number}_order"}
+    assert tables == {f"changes_{all_versions.number}", f"changes_{all_versions.number}_order"}
 
 
 def test_a_stale_change_leaves_the_log_as_it_was(
-    store: Stores, kept: Container, run: Run[Any]
+    store: Stores, all_versions: Container, run: Run[Any]
 ) -> None:
     other = resource(9, keeps=True)
-    stale = PutResource(resource(kept.number, keeps=False), replaces='"0"')
+    stale = PutResource(resource(all_versions.number, keeps=False), replaces='"0"')
     with pytest.raises(StaleResource):
         run(store.metadata.change([PutResource(other), stale]))
-    assert sqlite_database(store).logs.logged_containers == {kept.number}
-    run(write(store, kept, new("a")))
-    assert versions(store, run, kept) == [(1, "create", "a")]
+    assert sqlite_database(store).logs.logged_containers == {all_versions.number}
+    run(write(store, all_versions, new("a")))
+    assert versions(store, run, all_versions) == [(1, "create", "a")]
     run(store.metadata.change([PutResource(other)]))
-    assert sqlite_database(store).logs.logged_containers == {kept.number, 9}
+    assert sqlite_database(store).logs.logged_containers == {all_versions.number, 9}
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(
-    store: Stores, kept: Container, run: Run[Any]
+    store: Stores, all_versions: Container, run: Run[Any]
 ) -> None:
-    run(write(store, kept, new("a")))
+    run(write(store, all_versions, new("a")))
     pages = sqlite_database(store).write_db.pragma("page_count")
     sqlite_database(store).write_db.pragma("max_page_count", pages)
     with pytest.raises(InsufficientStorage):
-        run(write(store, kept, new("big", body=b'{"id":"big","t":"%b"}' % (b"x" * 100_000))))
+        run(
+            write(store, all_versions, new("big", body=b'{"id":"big","t":"%b"}' % (b"x" * 100_000)))
+        )
     with pytest.raises(InsufficientStorage):
         run(store.metadata.change([PutResource(resource(9, keeps=True))]))
     sqlite_database(store).write_db.pragma("max_page_count", 1_000_000)
-    assert sqlite_database(store).logs.logged_containers == {kept.number}
-    assert versions(store, run, kept) == [(1, "create", "a")]
+    assert sqlite_database(store).logs.logged_containers == {all_versions.number}
+    assert versions(store, run, all_versions) == [(1, "create", "a")]
 
 
-def test_a_dropped_container_drops_its_log(store: Stores, kept: Container, run: Run[Any]) -> None:
-    run(write(store, kept, new("a")))
-    run(store.metadata.change([RemoveResource(resource(kept.number, keeps=True))]))
+def test_a_dropped_container_drops_its_log(
+    store: Stores, all_versions: Container, run: Run[Any]
+) -> None:
+    run(write(store, all_versions, new("a")))
+    run(store.metadata.change([RemoveResource(resource(all_versions.number, keeps=True))]))
     assert sqlite_database(store).logs.logged_containers == frozenset()
     names = {
         str(name)
@@ -103,34 +108,6 @@ def test_a_dropped_container_drops_its_log(store: Stores, kept: Container, run: 
     }
     assert not any(name.startswith("changes_") for name in names)
     assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM change_logs").get == 0
-
-
-# The layout of version 1, as it was released.
-VERSION_1 = """
-    PRAGMA application_id = 0x50455253;
-    PRAGMA user_version = 1;
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE resources (rid TEXT PRIMARY KEY, kind TEXT NOT NULL, parent TEXT NOT NULL,
-        id TEXT NOT NULL, etag TEXT NOT NULL, ts INTEGER NOT NULL, state TEXT NOT NULL,
-        UNIQUE (kind, parent, id));
-    CREATE TABLE positions (container INTEGER NOT NULL, range INTEGER NOT NULL,
-        lsn INTEGER NOT NULL, items INTEGER NOT NULL, bytes INTEGER NOT NULL,
-        purged_items INTEGER NOT NULL, purged_bytes INTEGER NOT NULL, spared INTEGER NOT NULL,
-        PRIMARY KEY (container, range)) WITHOUT ROWID;
-    CREATE TABLE audit (line INTEGER PRIMARY KEY AUTOINCREMENT, ts INTEGER NOT NULL,
-        container TEXT NOT NULL, entry TEXT NOT NULL);
-    CREATE TABLE items_7 (number INTEGER PRIMARY KEY, pk BLOB NOT NULL, id TEXT NOT NULL,
-        epk BLOB NOT NULL, ts INTEGER NOT NULL, ttl INTEGER, lsn INTEGER NOT NULL,
-        etag TEXT NOT NULL, size INTEGER NOT NULL, terms INTEGER NOT NULL, body BLOB NOT NULL);
-    CREATE UNIQUE INDEX items_7_key ON items_7 (pk, id);
-    CREATE INDEX items_7_partition ON items_7 (pk);
-    CREATE INDEX items_7_inheriting ON items_7 (number >> 48, ts, size, terms) WHERE ttl IS NULL;
-    CREATE INDEX items_7_expiring ON items_7 (number >> 48, ts + ttl, size, terms) WHERE ttl > 0;
-    CREATE INDEX items_7_immortal ON items_7 (number >> 48) WHERE ttl = -1;
-    CREATE TABLE unique_7 (entry BLOB PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE INDEX unique_7_number ON unique_7 (number);
-    INSERT INTO positions VALUES (7, 0, 3, 2, 40, 0, 0, 0), (7, 1, 0, 0, 0, 0, 0, 0);
-"""
 
 
 def test_a_file_of_version_1_gets_a_change_feed(path: Path, run: Run[Any]) -> None:
@@ -153,10 +130,10 @@ def test_a_file_of_version_1_gets_a_change_feed(path: Path, run: Run[Any]) -> No
     run(store.close())
 
 
-def test_a_file_from_before_there_were_counters_of_the_removed_is_left_alone(path: Path) -> None:
+def test_a_file_without_purge_counters_is_left_alone(path: Path) -> None:
     with contextlib.closing(apsw.Connection(str(path))) as db:
         db.execute(VERSION_1)
-        db.execute("ALTER TABLE positions DROP COLUMN spared")
+        db.execute(WITHOUT_PURGE_COUNTERS)
     before = path.read_bytes()
     with pytest.raises(StoreError, match="cannot open"):
         open_stores(path)

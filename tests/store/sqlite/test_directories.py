@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from perseid.store.sqlite.files import DataDirectory, memory_directory
+from perseid.store.sqlite.store import open_stores
 from perseid.store.types import StoreError
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
@@ -28,8 +34,8 @@ def test_a_directory_has_one_server(tmp_path: Path) -> None:
     DataDirectory(path).release()
 
 
-def test_a_removed_lock_file_lets_nobody_in(tmp_path: Path) -> None:
-    """Somebody takes it for stale."""
+def test_a_removed_lock_file_lets_no_process_in(tmp_path: Path) -> None:
+    """A user takes it for stale."""
     with DataDirectory(tmp_path):
         for _ in range(2):
             (tmp_path / "perseid.lock").unlink()
@@ -122,7 +128,7 @@ def test_memory_directories_prefer_memory() -> None:
 
 
 def test_leftovers_of_killed_servers_go(memory: Path) -> None:
-    """Theirs have no holder any more; those of the living and of strangers stay."""
+    """A killed process holds no lock; directories of running ones and of strangers stay."""
     living = memory_directory()
     leftover, stranger = memory / "perseid-memory-killed", memory / "perseid-data"
     for each in (leftover, stranger):
@@ -134,3 +140,136 @@ def test_leftovers_of_killed_servers_go(memory: Path) -> None:
     living.release()
     other.release()
     assert list(memory.iterdir()) == [stranger]
+
+
+# Other users ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    """The umask of most systems: everyone may read new files."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(directory: Path) -> dict[str, int]:
+    paths = [directory, *directory.iterdir()]
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+def open_and_close(path: Path, seen: list[dict[str, int]]) -> None:
+    """Notes the modes of everything that a server has open."""
+
+    async def use() -> None:
+        stores = open_stores(held.database)
+        await stores.values.put("token_secret", "1")
+        seen.append(modes(path))
+        await stores.close()
+
+    with DataDirectory(path) as held:
+        asyncio.run(use())
+    seen.append(modes(path))
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_only_the_owner_can_read_the_data(tmp_path: Path) -> None:
+    """The database has the secret that signs tokens."""
+    path, seen = tmp_path / "data", list[dict[str, int]]()
+    open_and_close(path, seen)
+    assert set(seen[0]) == {
+        "data", "perseid.lock", "perseid.sqlite3", "perseid.sqlite3-wal", "perseid.sqlite3-shm",
+    }  # fmt: skip
+    for each in seen:
+        assert each.pop("data") == 0o700
+        assert set(each.values()) == {0o600}
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_data_that_others_could_read_is_closed(tmp_path: Path) -> None:
+    """A release before made it, and was killed."""
+    path, seen = tmp_path / "data", list[dict[str, int]]()
+    path.mkdir()
+    (path / "perseid.lock").write_text("1\n")
+    with contextlib.closing(sqlite3.connect(path / "perseid.sqlite3")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA user_version = 0")
+        assert modes(path)["perseid.sqlite3-wal"] == 0o644
+        open_and_close(path, seen)
+    assert seen[0].pop("data") == 0o700
+    assert set(seen[0].values()) == {0o600}
+
+
+def test_a_planted_lock_file_is_not_followed(tmp_path: Path) -> None:
+    """Somebody who may write to the directory links it to a file of the server's user."""
+    private = tmp_path / "private"
+    private.write_text("kept")
+    path = tmp_path / "data"
+    path.mkdir()
+    (path / "perseid.lock").symlink_to(private)
+    with pytest.raises(StoreError, match="symbolic link"):
+        DataDirectory(path)
+    assert private.read_text() == "kept"
+
+
+def test_planted_memory_directories_are_left_alone(memory: Path) -> None:
+    """They look like those of a killed server; only own ones are removed."""
+    private = memory / "private"
+    private.write_text("kept")
+    elsewhere = memory / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "perseid.lock").write_text("kept")
+    linked = memory / "perseid-memory-link"
+    linked.symlink_to(elsewhere)
+    open_to_all = memory / "perseid-memory-open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    (open_to_all / "perseid.lock").symlink_to(private)
+    own = memory / "perseid-memory-own"
+    own.mkdir(0o700)
+    (own / "perseid.lock").symlink_to(private)
+    memory_directory().release()
+    assert private.read_text() == "kept"
+    assert (elsewhere / "perseid.lock").read_text() == "kept"
+    assert linked.is_symlink()
+    assert open_to_all.is_dir()
+
+
+def test_another_user_cannot_read_or_plant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a real second user; without root the tests above check modes and flags instead."""
+    if os.geteuid() != 0:
+        return
+    monkeypatch.setattr("perseid.store.sqlite.files.os.access", lambda *_: False)
+    # Not below the directory of the tests, which other users cannot enter.
+    with tempfile.TemporaryDirectory() as shared:
+        monkeypatch.setattr(tempfile, "tempdir", shared)
+        plant_and_read(Path(shared))
+
+
+def plant_and_read(memory: Path) -> None:
+    private = memory / "private"
+    private.write_text("kept")
+    memory.chmod(0o1777)
+    _as_another_user(
+        "import os, sys; from pathlib import Path\n"
+        "planted = Path(sys.argv[1], 'perseid-memory-x'); planted.mkdir()\n"
+        "(planted / 'perseid.lock').symlink_to(Path(sys.argv[1], 'private'))",
+        memory,
+    )
+    with memory_directory() as held:
+        seen: list[dict[str, int]] = []
+        open_and_close(memory / "data", seen)
+        for path in (held.path / "perseid.lock", memory / "data" / "perseid.sqlite3"):
+            with pytest.raises(subprocess.CalledProcessError) as caught:
+                _as_another_user("import sys; open(sys.argv[1])", path)
+            assert "PermissionError" in caught.value.stderr
+    assert private.read_text() == "kept"
+    assert (memory / "perseid-memory-x").exists()
+
+
+def _as_another_user(code: str, path: Path) -> None:
+    code = f"import os; os.setgid(65534); os.setuid(65534)\n{code}"
+    subprocess.run(
+        ["/usr/bin/env", "python3", "-c", code, str(path)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip

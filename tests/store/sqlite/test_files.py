@@ -15,7 +15,7 @@ from perseid.store.protocol import Stores
 from perseid.store.sqlite import expiry, schema
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import StoreError
-from tests.store.rows import (
+from tests.support.rows import (
     Run,
     ids_in,
     insert,
@@ -53,7 +53,7 @@ def test_a_large_log_is_folded_in(
     assert log.stat().st_size > 0  # a small one is left alone
 
 
-def test_a_log_that_somebody_reads_is_folded_in_later(
+def test_a_log_that_is_being_read_is_checkpointed_later(
     store: Stores, container: Container, run: Run[Any], path: Path, log_limit: int
 ) -> None:
     log = path.with_name(f"{path.name}-wal")
@@ -123,7 +123,7 @@ def test_a_migration_that_fails_leaves_nothing(
 
 
 def foreign(path: Path, *statements: str) -> bytes:
-    """Somebody else's database; returns its bytes."""
+    """A database of another program; returns its bytes."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         for statement in statements:
             db.execute(statement)

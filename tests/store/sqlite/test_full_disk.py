@@ -20,7 +20,8 @@ from perseid.store.protocol import Stores
 from perseid.store.sqlite.files import DataDirectory
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import Decision, PutResource, Remove, RemoveResource, Search, StoreError
-from tests.store.rows import (
+from tests.store.sqlite.jobs import Gate, limit_pages, outcomes, submit
+from tests.support.rows import (
     DATABASE,
     Run,
     container_resource,
@@ -29,7 +30,6 @@ from tests.store.rows import (
     key,
     scanned,
 )
-from tests.store.sqlite.jobs import Gate, limit_pages, outcomes, submit
 from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
@@ -48,18 +48,18 @@ def test_full_disk(store: Stores, container: Container, run: Run[Any], path: Pat
     """What was acknowledged is there, what was refused is not; with room it goes on."""
     run(insert(store, container, "0", body=BIG))
     limit_pages(store, 40)
-    kept = ["0"]
+    ids = ["0"]
     refused: list[BaseException] = []
     while not refused:
         try:
-            run(insert(store, container, str(len(kept)), body=BIG))
-            kept.append(str(len(kept)))
+            run(insert(store, container, str(len(ids)), body=BIG))
+            ids.append(str(len(ids)))
         except CosmosError as error:
             refused.append(error)
     check_full(refused[0])
-    assert 1 < len(kept) < 20
-    assert run(ids_in(store, container)) == kept
-    assert run(store.items.lsns(container)) == (len(kept), 0)
+    assert 1 < len(ids) < 20
+    assert run(ids_in(store, container)) == ids
+    assert run(store.items.lsns(container)) == (len(ids), 0)
     with pytest.raises(InsufficientStorage):
         run(insert(store, container, "x", body=BIG))
     (last,) = run(scanned(store, container, Search(limit=1)))
@@ -68,18 +68,18 @@ def test_full_disk(store: Stores, container: Container, run: Run[Any], path: Pat
     )  # still works
     limit_pages(store, 1000)
     (next_one,) = run(insert(store, container, "next", body=BIG))
-    assert next_one.lsn == len(kept) + 2
+    assert next_one.lsn == len(ids) + 2
     run(store.close())
     reopened = open_stores(path, durability="off")
-    assert run(ids_in(reopened, container)) == [*kept[1:], "next"]
-    assert run(reopened.items.lsns(container)) == (len(kept) + 2, 0)
+    assert run(ids_in(reopened, container)) == [*ids[1:], "next"]
+    assert run(reopened.items.lsns(container)) == (len(ids) + 2, 0)
     run(reopened.close())
 
 
 def test_full_disk_in_a_group(
     store: Stores, container: Container, run: Run[Any], path: Path
 ) -> None:
-    """Nobody of the group is told "done" whose write is not there."""
+    """No writer of the group gets an answer while its write is not stored."""
     limit_pages(store, 60)
 
     async def work() -> list[Any]:
@@ -181,10 +181,9 @@ def test_what_a_disk_does_not_give_is_not_available(
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is there")
 @pytest.mark.parametrize("how", ["moved", "removed", "replaced"])
 def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
-    tmp_path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, run: Run[Any], how: str
 ) -> None:
     """It would be acknowledged, and not there at the next start. Nor is another file read."""
-    monkeypatch.setattr("perseid.store.sqlite.database._IDENTITY_CHECK_INTERVAL", 0)
     path, elsewhere = tmp_path / "a" / "db", tmp_path / "b"
     path.parent.mkdir()
     store = open_stores(path, durability="off")
@@ -211,6 +210,46 @@ def test_nothing_is_written_to_a_file_that_is_not_in_its_place(
     else:
         with pytest.raises(StoreError, match="moved, removed or replaced"):
             run(store.close())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is there")
+@pytest.mark.parametrize("name", ["db", "db-wal", "folder"])
+@pytest.mark.parametrize("is_heavy", [False, True])
+def test_a_write_is_not_acknowledged_if_its_file_was_moved_before_that(
+    tmp_path: Path, run: Run[Any], name: str, is_heavy: bool
+) -> None:
+    """Not even if it was moved while the write was being committed."""
+    path = tmp_path / "a" / "db"
+    path.parent.mkdir()
+    moved = path.parent if name == "folder" else path.with_name(name)
+    elsewhere = tmp_path / "elsewhere"
+    store = open_stores(path, durability="off")
+    run(store.values.put("a", "0"))
+    db = sqlite_database(store)
+
+    def move() -> bool:
+        moved.rename(elsewhere)
+        return False
+
+    def put(value: str) -> Any:
+        def work() -> None:
+            db.write_db.execute("UPDATE meta SET value = ? WHERE name = 'a'", (value,))
+
+        async def submit_job() -> None:
+            await db.writer.submit(work, is_heavy=is_heavy)
+
+        return submit_job()
+
+    db.write_db.set_commit_hook(move)
+    with pytest.raises(ServiceUnavailable, match="moved, removed or replaced"):
+        run(put("1"))
+    db.write_db.set_commit_hook(None)
+    with pytest.raises(ServiceUnavailable, match="moved, removed or replaced"):
+        run(put("2"))
+    elsewhere.rename(moved)
+    run(put("3"))
+    assert run(store.values.get("a")) == "3"
+    run(store.close())
 
 
 def test_a_directory_whose_name_is_not_text_is_not_made(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from perseid.model import Container
 from perseid.store.protocol import Stores
 from perseid.store.sqlite import group_counts
 from perseid.store.types import GroupCount, Search
-from tests.store.rows import Run, insert
+from tests.support.rows import Run, insert
 from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about its statements")

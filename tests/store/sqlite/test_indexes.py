@@ -16,11 +16,11 @@ from perseid.store.sql import index_limits
 from perseid.store.sqlite import indexes
 from perseid.store.sqlite.store import open_stores
 from perseid.store.types import GroupCount, Search
-from tests.store.rows import (
+from tests.store.sqlite.jobs import Gate, limit_pages
+from tests.support.rows import (
     Run,
     insert,
 )
-from tests.store.sqlite.jobs import Gate, limit_pages
 from tests.support.stores import sqlite_database
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
@@ -41,7 +41,7 @@ def test_an_index_that_goes_before_it_is_used(
         counted.extend(groups)
 
     async def lose_index() -> None:
-        """As it is for whoever has chosen it a moment before."""
+        """As it is for a query that has chosen it a moment before."""
         await sqlite_database(store).indexes.ensure(container, path)
         await sqlite_database(store).writer.submit(
             lambda: sqlite_database(store).write_db.execute("""DROP INDEX 'items_7_by_["n"]'"""),
@@ -68,9 +68,10 @@ def test_an_index_that_goes_before_it_is_used(
 def test_the_index_that_makes_way_is_forgotten_first(
     store: Stores, container: Container, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is sent to it between the commit and its answer."""
+    """No query uses it between the commit and its answer."""
     monkeypatch.setattr(index_limits, "LEAST_ITEMS", 0)
     monkeypatch.setattr(index_limits, "MOST_INDEXES", 1)
+    monkeypatch.setattr(index_limits, "KEPT_SECONDS", 0.0)
 
     async def work() -> None:
         await sqlite_database(store).indexes.ensure(container, ("a",))

@@ -28,7 +28,6 @@ from perseid.store.types import (
     Put,
     PutResource,
     RemoveResource,
-    Resource,
     Search,
     View,
 )
@@ -38,30 +37,26 @@ from perseid.ttl import (
     Cutoff,
     ExpirySpan,
 )
-from tests.store.rows import DATABASE, Run, added_container
-from tests.store.sqlite.old_layouts import restore_layout_6
-from tests.support.builders import PARTITION_KEY
+from tests.store.sqlite.old_layouts import (
+    restore_layout_5_without_previous_cutoffs,
+    write_old_tombstones,
+)
+from tests.support.rows import (
+    DATABASE,
+    Run,
+    added_container,
+    container_resource,
+    ids_in,
+    purge_cleared_partitions,
+)
 from tests.support.stores import sqlite_database
 
-pytestmark = pytest.mark.only_on("sqlite", reason="graves are its own way to hide a partition")
+pytestmark = pytest.mark.only_on("sqlite", reason="tombstones are its own way to hide a partition")
 
 A, B = b"\x08a\xff", b"\x08b\xff"
 MAX_IMMEDIATE_REMOVALS = 5
-DEAD = Cutoff(150, 150)  # what was written at 100 and inherits its lifetime is dead
-RESOURCE = Resource(
-    "rid", "container", DATABASE.rid, "c", '"1"', 0,
-    {
-        "number": 7,
-        "properties": {
-            "id": "c",
-            "partitionKey": PARTITION_KEY,
-            "indexingPolicy": {"indexingMode": "none"},
-            "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}]},
-        },
-        "ranges": 2,
-        "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
-    },
-)  # fmt: skip
+EXPIRED = Cutoff(150, 150)  # what was written at 100 and inherits its TTL is expired
+RESOURCE = container_resource(7, unique=True)
 
 
 @pytest.fixture
@@ -77,7 +72,7 @@ def container(store: Stores, run: Run[Any]) -> Container:
     return added_container(store, run, RESOURCE)
 
 
-async def put(
+async def insert_unique(
     store: Stores,
     container: Container,
     item_id: str,
@@ -101,28 +96,17 @@ async def put(
     return await store.items.write(container, 0, [key], decide)
 
 
-async def fill(store: Stores, container: Container, count: int, **rest: Any) -> None:
+async def insert_numbered(store: Stores, container: Container, count: int, **rest: Any) -> None:
     for number in range(count):
-        await put(store, container, f"{number}", unique=b"u%d" % number, **rest)
-
-
-async def listed(store: Stores, container: Container, **options: Any) -> list[str]:
-    return [row.id for row in (await store.queries.search(container, Search(**options))).rows]
+        await insert_unique(store, container, f"{number}", unique=b"u%d" % number, **rest)
 
 
 def rows_on_disk(store: Stores) -> tuple[int, int, int]:
-    """Items, unique entries and graves that are really there."""
+    """Items, unique entries and tombstones that are stored."""
     db = sqlite_database(store).write_db
     tables = ("items_7", "unique_7", "tombstones")
     first, second, third = (db.execute(f"SELECT COUNT(*) FROM {table}").get for table in tables)
     return first, second, third
-
-
-async def reap_all(store: Stores, limit: int) -> int:
-    steps = 0
-    while await store.expiry.purge_cleared(limit):
-        steps += 1
-    return steps
 
 
 async def usage(store: Stores, container: Container) -> tuple[int, ...]:
@@ -132,18 +116,18 @@ async def usage(store: Stores, container: Container) -> tuple[int, ...]:
 def test_a_small_partition_is_removed_at_once(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, MAX_IMMEDIATE_REMOVALS))
-    run(put(store, container, "kept", pk=B))
+    run(insert_numbered(store, container, MAX_IMMEDIATE_REMOVALS))
+    run(insert_unique(store, container, "kept", pk=B))
     cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared == (MAX_IMMEDIATE_REMOVALS + 2, [(100, 1, 2)] * MAX_IMMEDIATE_REMOVALS, [])
     assert rows_on_disk(store) == (1, 0, 0)
-    assert run(listed(store, container)) == ["kept"]
+    assert run(ids_in(store, container)) == ["kept"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
     assert run(store.expiry.purge_cleared(10)) is False
 
 
 def test_nothing_to_clear(store: Stores, container: Container, run: Run[Any]) -> None:
-    run(put(store, container, "kept", pk=B))
+    run(insert_unique(store, container, "kept", pk=B))
     assert run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)) == (1, [], [])
     assert run(store.items.lsns(container)) == (1, 0)
 
@@ -151,15 +135,15 @@ def test_nothing_to_clear(store: Stores, container: Container, run: Run[Any]) ->
 def test_a_large_partition_is_hidden_then_removed_in_steps(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 20))
-    run(put(store, container, "kept", pk=B))
+    run(insert_numbered(store, container, 20))
+    run(insert_unique(store, container, "kept", pk=B))
     run(store.items.read(container, 0, ItemKey(A, "3")))  # into the cache
     cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared == (22, [(100, 20, 40)], [])
     assert rows_on_disk(store) == (21, 20, 1)
     while True:
-        assert run(listed(store, container)) == ["kept"]
-        assert run(listed(store, container, pk_prefix=A)) == []
+        assert run(ids_in(store, container)) == ["kept"]
+        assert run(ids_in(store, container, pk_prefix=A)) == []
         assert run(store.items.read(container, 0, ItemKey(A, "3")))[0] is None
         assert run(store.items.read_number(container, item_number(0, 4, 0))) is None
         assert run(usage(store, container)) == (1, 100, 0, 0, 0, 0, 0)
@@ -202,94 +186,94 @@ def test_indexes_do_not_lead_to_what_is_hidden(
         assert page.rows == ordered.rows
         return [row.id for row in ordered.rows]
 
-    run(fill(store, container, 20))
-    run(put(store, container, "kept", pk=B))
+    run(insert_numbered(store, container, 20))
+    run(insert_unique(store, container, "kept", pk=B))
     for _ in range(2):  # the second time from memory
         assert (run(found("3")), run(first())) == (["3"], ["0", "1", "10"])
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert rows_on_disk(store) == (21, 20, 1)
     for _ in range(2):
         assert (run(found("3")), run(first())) == ([], ["kept"])
-    run(put(store, container, "3"))
+    run(insert_unique(store, container, "3"))
     assert (run(found("3")), run(first())) == (["3"], ["3", "kept"])
-    run(reap_all(store, 6))
+    run(purge_cleared_partitions(store, 6))
     assert (run(found("3")), run(first())) == (["3"], ["3", "kept"])
 
 
 def test_writes_to_a_hidden_partition(store: Stores, container: Container, run: Run[Any]) -> None:
     """Ids and unique entries are free; what is written then stays."""
-    run(fill(store, container, 20))
+    run(insert_numbered(store, container, 20))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(put(store, container, "3", unique=b"u4"))
-    run(put(store, container, "new", unique=b"u5"))
+    run(insert_unique(store, container, "3", unique=b"u4"))
+    run(insert_unique(store, container, "new", unique=b"u5"))
     assert rows_on_disk(store)[0] == 21  # the old one with the id 3 made room
     assert run(usage(store, container))[:2] == (2, 200)
-    run(reap_all(store, 7))
-    assert run(listed(store, container)) == ["3", "new"]
+    run(purge_cleared_partitions(store, 7))
+    assert run(ids_in(store, container)) == ["3", "new"]
     assert rows_on_disk(store) == (2, 2, 0)
     assert run(usage(store, container))[:2] == (2, 200)
     with pytest.raises(AssertionError):  # the entry is held again
-        run(put(store, container, "late", unique=b"u4"))
+        run(insert_unique(store, container, "late", unique=b"u4"))
 
 
 def test_cleared_again_before_it_was_removed(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 10))
+    run(insert_numbered(store, container, 10))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(store.expiry.purge_cleared(3))
-    run(fill(store, container, 8, size=50))
+    run(insert_numbered(store, container, 8, size=50))
     cleared = run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     assert cleared.live == [(50, 8, 16)]
-    run(put(store, container, "last"))
-    run(reap_all(store, 4))
-    assert run(listed(store, container)) == ["last"]
+    run(insert_unique(store, container, "last"))
+    run(purge_cleared_partitions(store, 4))
+    assert run(ids_in(store, container)) == ["last"]
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(usage(store, container))[:2] == (1, 100)
 
 
-async def bury_twice(store: Stores, container: Container) -> None:
-    """Ten who were alive, and ten of whom all but the last were dead."""
+async def maybe_purge_twice(store: Stores, container: Container) -> None:
+    """Ten live items, and ten of which all but the last were expired."""
     for number in range(10):
-        await put(store, container, f"a{number}", ts=100, unique=b"u%d" % number)
+        await insert_unique(store, container, f"a{number}", ts=100, unique=b"u%d" % number)
     await store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)
     for number in range(10):
         ts = 200 if number == 9 else 100
-        await put(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
-    cleared = await store.items.clear_partition(container, 0, A, DEAD)
+        await insert_unique(store, container, f"b{number}", ts=ts, unique=b"u%d" % number, size=30)
+    cleared = await store.items.clear_partition(container, 0, A, EXPIRED)
     assert cleared == (22, [(30, 1, 2)], [(30, 9, 18)])
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
-def test_two_graves_of_one_partition(
+def test_two_tombstones_of_one_partition(
     path: Path, store: Stores, container: Container, run: Run[Any], is_reopened: bool
 ) -> None:
     """Each item is judged by the clearing that removed it."""
-    run(bury_twice(store, container))
+    run(maybe_purge_twice(store, container))
     assert rows_on_disk(store) == (20, 10, 2)
     if is_reopened:
         run(store.close())
         store = open_stores(path, durability="off")
-    assert run(listed(store, container)) == []
+    assert run(ids_in(store, container)) == []
     assert run(usage(store, container)) == (0, 0, 0, 0, 9, 9 * 30, 0)
     for item_id in ("a0", "b0", "b9"):
-        run(put(store, container, item_id, unique=item_id.encode()))
+        run(insert_unique(store, container, item_id, unique=item_id.encode()))
     assert rows_on_disk(store)[0] == 20
     assert run(usage(store, container)) == (3, 300, 0, 0, 9, 9 * 30, 0)
-    run(reap_all(store, 4))
-    assert run(listed(store, container)) == ["a0", "b0", "b9"]
+    run(purge_cleared_partitions(store, 4))
+    assert run(ids_in(store, container)) == ["a0", "b0", "b9"]
     assert run(usage(store, container)) == (3, 300, 0, 0, 9, 9 * 30, 0)
     assert rows_on_disk(store) == (3, 3, 0)
     if is_reopened:
         run(store.close())
 
 
-def test_dropping_a_container_with_two_graves(
+def test_dropping_a_container_with_two_tombstones(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(bury_twice(store, container))
+    run(maybe_purge_twice(store, container))
     run(store.metadata.change([RemoveResource(RESOURCE)]))
-    assert run(reap_all(store, 5)) == 0
+    assert run(purge_cleared_partitions(store, 5)) == 0
     assert sqlite_database(store).state.tombstones == {}
     assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
 
@@ -297,7 +281,7 @@ def test_dropping_a_container_with_two_graves(
 def test_a_partition_is_left_alone_while_anyone_weighs_it(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 10))
+    run(insert_numbered(store, container, 10))
 
     async def race() -> list[Cleared]:
         clearings = [
@@ -314,15 +298,15 @@ def test_a_partition_is_left_alone_while_anyone_weighs_it(
 
 
 @pytest.mark.parametrize("count", [2, 20])
-def test_the_dead_are_swept_along(
+def test_expired_items_are_purged_together_with_them(
     store: Stores, container: Container, run: Run[Any], count: int
 ) -> None:
-    """T-092, T-184: they cost nothing, and count as removed for being dead."""
-    run(fill(store, container, count, ts=100))
-    run(put(store, container, "alive", ts=200))
-    cleared = run(store.items.clear_partition(container, 0, A, DEAD))
+    """T-092, T-184: they cost nothing, and count as purged."""
+    run(insert_numbered(store, container, count, ts=100))
+    run(insert_unique(store, container, "alive", ts=200))
+    cleared = run(store.items.clear_partition(container, 0, A, EXPIRED))
     assert cleared.live == [(100, 1, 2)]
-    run(reap_all(store, 3))
+    run(purge_cleared_partitions(store, 3))
     assert run(usage(store, container)) == (0, 0, 0, 0, count, count * 100, 0)
     assert rows_on_disk(store) == (0, 0, 0)
 
@@ -330,9 +314,9 @@ def test_the_dead_are_swept_along(
 def test_weighing_leaves_out_what_is_hidden(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 20))
+    run(insert_numbered(store, container, 20))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
-    run(put(store, container, "new", size=30))
+    run(insert_unique(store, container, "new", size=30))
 
     def partition_size(view: View) -> Decision[int]:
         partition = PartitionAtCutoff(A, NOTHING_EXPIRED)
@@ -346,18 +330,18 @@ def test_reopening_in_the_middle(
     store: Stores, container: Container, run: Run[Any], path: Path
 ) -> None:
     """Whatever has been removed by then, all of it is hidden, and the rest goes later."""
-    run(fill(store, container, 20))
-    run(put(store, container, "kept", pk=B))
+    run(insert_numbered(store, container, 20))
+    run(insert_unique(store, container, "kept", pk=B))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     run(store.expiry.purge_cleared(8))
     run(store.close())
     again = open_stores(path, durability="off")
     assert rows_on_disk(again) == (13, 12, 1)
-    assert run(listed(again, container)) == ["kept"]
+    assert run(ids_in(again, container)) == ["kept"]
     assert run(usage(again, container))[:2] == (1, 100)
-    run(put(again, container, "3", unique=b"u9"))
-    run(reap_all(again, 8))
-    assert run(listed(again, container)) == ["kept", "3"]
+    run(insert_unique(again, container, "3", unique=b"u9"))
+    run(purge_cleared_partitions(again, 8))
+    assert run(ids_in(again, container)) == ["kept", "3"]
     assert rows_on_disk(again) == (2, 1, 0)
     run(again.close())
 
@@ -365,7 +349,7 @@ def test_reopening_in_the_middle(
 def test_a_transaction_that_fails_clears_nothing(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 20))
+    run(insert_numbered(store, container, 20))
     used = sqlite_database(store).write_db.pragma("page_count")
     sqlite_database(store).write_db.pragma("max_page_count", used)
     sqlite_database(store).write_db.execute(
@@ -376,18 +360,18 @@ def test_a_transaction_that_fails_clears_nothing(
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     sqlite_database(store).write_db.execute("DROP TRIGGER full")
     sqlite_database(store).write_db.pragma("max_page_count", used + 1000)
-    assert len(run(listed(store, container))) == 20
+    assert len(run(ids_in(store, container))) == 20
     assert run(store.items.lsns(container)) == (20, 0)
     assert run(store.expiry.purge_cleared(10)) is False
-    run(put(store, container, "new"))
-    assert len(run(listed(store, container))) == 21
+    run(insert_unique(store, container, "new"))
+    assert len(run(ids_in(store, container))) == 21
 
 
 def test_a_removal_that_fails_at_its_end_counts_nothing(
     store: Stores, container: Container, run: Run[Any]
 ) -> None:
-    run(fill(store, container, 20))
-    run(put(store, container, "kept", pk=B))
+    run(insert_numbered(store, container, 20))
+    run(insert_unique(store, container, "kept", pk=B))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     sqlite_database(store).write_db.execute(
         "CREATE TEMP TRIGGER full BEFORE DELETE ON tombstones BEGIN"
@@ -398,27 +382,27 @@ def test_a_removal_that_fails_at_its_end_counts_nothing(
     sqlite_database(store).write_db.execute("DROP TRIGGER full")
     assert rows_on_disk(store) == (21, 20, 1)
     assert run(usage(store, container))[:2] == (1, 100)
-    run(reap_all(store, 100))
+    run(purge_cleared_partitions(store, 100))
     assert rows_on_disk(store) == (1, 0, 0)
     assert run(usage(store, container))[:2] == (1, 100)
 
 
 def test_dropping_the_container(store: Stores, container: Container, run: Run[Any]) -> None:
-    run(fill(store, container, 20))
+    run(insert_numbered(store, container, 20))
     run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
 
     async def race() -> bool:
-        reaping = asyncio.create_task(store.expiry.purge_cleared(5))
+        purging = asyncio.create_task(store.expiry.purge_cleared(5))
         await store.metadata.change([RemoveResource(RESOURCE)])
-        return await reaping
+        return await purging
 
     run(race())
-    assert run(reap_all(store, 5)) == 0
+    assert run(purge_cleared_partitions(store, 5)) == 0
     assert sqlite_database(store).write_db.execute("SELECT COUNT(*) FROM tombstones").get == 0
     with pytest.raises(OwnerNotFound):
         run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED))
     with pytest.raises(OwnerNotFound):
-        run(listed(store, container))
+        run(ids_in(store, container))
     with pytest.raises(OwnerNotFound):
         run(store.items.read(container, 0, ItemKey(A, "1")))
 
@@ -439,55 +423,41 @@ def test_a_file_from_before_partitions_could_be_cleared(path: Path, run: Run[Any
     old.pragma("user_version", 1)
     old.close()
     store = open_stores(path, durability="off")
-    assert run(listed(store, build_container(RESOURCE, DATABASE))) == ["1"]
+    assert run(ids_in(store, build_container(RESOURCE, DATABASE))) == ["1"]
     run(store.close())
 
 
-def bury_as_before(path: Path, *cleared: tuple[bytes, int, Cutoff], version: int) -> None:
-    """Makes a file of an earlier release, with graves in it."""
-    with contextlib.closing(apsw.Connection(str(path))) as old:
-        restore_layout_6(old)
-        old.execute("DROP VIEW standing_7; DROP TABLE graves")
-        schema.MIGRATIONS[2](old)
-        old.executemany(
-            "INSERT INTO graves (container, pk, range, lsn, inherited, own)"
-            " VALUES (7, ?, 0, ?, ?, ?)",
-            [(pk, lsn, *cutoff) for pk, lsn, cutoff in cleared],
-        )
-        old.pragma("user_version", version)
-
-
-def test_graves_of_a_file_from_before_they_were_logged_at_once(path: Path, run: Run[Any]) -> None:
+def test_old_tombstones_that_are_not_logged_yet(path: Path, run: Run[Any]) -> None:
     """What has yet to be removed is in no log yet."""
     resource = RESOURCE._replace(state=RESOURCE.state | {"keeps_versions": True})
     container = build_container(resource, DATABASE)
     store = open_stores(path, durability="off")
     run(store.metadata.change([PutResource(resource)]))
-    run(put(store, container, "dead", ts=100))
-    run(fill(store, container, 120))
-    run(put(store, container, "b", pk=B))
-    run(put(store, container, "new", ts=300))  # its partition was cleared before that
+    run(insert_unique(store, container, "expired", ts=100))
+    run(insert_numbered(store, container, 120))
+    run(insert_unique(store, container, "b", pk=B))
+    run(insert_unique(store, container, "new", ts=300))  # its partition was cleared before that
     run(store.close())
-    bury_as_before(path, (A, 121, DEAD), (B, 122, NOTHING_EXPIRED), version=3)
+    write_old_tombstones(path, (A, 121, EXPIRED), (B, 122, NOTHING_EXPIRED), version=3)
 
     store = open_stores(path, durability="off")
     page = run(store.changes.versions(container, ChangeSearch(Search(), 0, 123), 0))
     first, *others, last = page.changes
-    assert (first.lsn, first.kind, first.id, first.body) == (124, "expire", "dead", None)
+    assert (first.lsn, first.kind, first.id, first.body) == (124, "expire", "expired", None)
     assert [(each.lsn, each.kind, each.id) for each in others] == [
         (124 + (at + 1) // 100, "delete", f"{at}") for at in range(120)
     ]
     assert (last.lsn, last.kind, last.id, last.body) == (126, "delete", "b", b'{"id":"b"}')
     assert {each.ts for each in page.changes} == {300}
     assert run(store.items.lsns(container))[0] == page.lsn == 126
-    run(reap_all(store, 50))
-    assert run(listed(store, container)) == ["new"]
+    run(purge_cleared_partitions(store, 50))
+    assert run(ids_in(store, container)) == ["new"]
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
     assert run(store.changes.versions(container, ChangeSearch(Search(), 0, 126), 0)).changes == []
     run(store.close())
 
 
-def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
+def test_old_tombstones_without_a_previous_cutoff(
     path: Path, run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Layout 5 has been written with and without that."""
@@ -495,23 +465,17 @@ def test_graves_of_a_file_from_before_they_knew_whom_the_policy_before_spared(
     container = build_container(RESOURCE, DATABASE)
     store = open_stores(path, durability="off")
     run(store.metadata.change([PutResource(RESOURCE)]))
-    run(put(store, container, "dead", ts=100))
-    run(fill(store, container, 20))
-    run(store.items.clear_partition(container, 0, A, DEAD))
-    run(put(store, container, "new", ts=300))
+    run(insert_unique(store, container, "expired", ts=100))
+    run(insert_numbered(store, container, 20))
+    run(store.items.clear_partition(container, 0, A, EXPIRED))
+    run(insert_unique(store, container, "new", ts=300))
     run(store.close())
     with contextlib.closing(apsw.Connection(str(path))) as old:
-        restore_layout_6(old)
-        assert old.execute("SELECT COUNT(*) FROM graves").get == 1
-        old.execute(
-            "ALTER TABLE graves DROP COLUMN spare_inherited;"
-            " ALTER TABLE graves DROP COLUMN spare_own"
-        )
-        old.pragma("user_version", 5)
+        restore_layout_5_without_previous_cutoffs(old)
 
     store = open_stores(path, durability="off")
-    assert run(listed(store, container)) == ["new"]
-    run(reap_all(store, 50))
+    assert run(ids_in(store, container)) == ["new"]
+    run(purge_cleared_partitions(store, 50))
     assert run(usage(store, container)) == (1, 100, 0, 0, 1, 100, 0)
     assert run(store.items.clear_partition(container, 0, A, NOTHING_EXPIRED)).live
     run(store.close())

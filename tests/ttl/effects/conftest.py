@@ -7,55 +7,38 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import PARTITION_KEY, temporary_database
+from tests.support.builders import create_container, temporary_database
 from tests.support.servers import RunningServer
-from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import EVERYONE, LIVING, Bury, Stock, stock_item
-
-
-@pytest.fixture(params=["unpurged", "purged"])
-def bury(request: pytest.FixtureRequest) -> Bury:
-    """Called when items have died: leaves them where they are, or removes them."""
-
-    def leave(_shelf: Shelf) -> None:
-        return
-
-    def remove(shelf: Shelf) -> None:
-        shelf.drain()
-
-    return remove if request.param == "purged" else leave
+from tests.support.ttl_containers import MaybePurge, TtlContainer, TtlContainers
+from tests.ttl.effects.mixed_containers import ALL, LIVE, MixedContainers, mixed_item
 
 
 @pytest.fixture
-def shelf(shelves: Shelves) -> Shelf:
-    """Lifetimes are the items' own."""
-    return shelves.make(-1)
-
-
-@pytest.fixture
-def dead(shelf: Shelf, bury: Bury) -> dict[str, Any]:
-    """The item `dead` as it was while it lived; `alive` lies beside it."""
-    stored = shelf.create("dead", 5)
-    shelf.create("alive")
-    shelf.clock.advance(5)
-    bury(shelf)
+def expired(container: TtlContainer, maybe_purge: MaybePurge) -> dict[str, Any]:
+    """The item `expired` as it was while it was live; `alive` is next to it."""
+    stored = container.create("expired", 5)
+    container.create("alive")
+    container.clock.advance(5)
+    maybe_purge(container)
     return stored
 
 
 @pytest.fixture(scope="module", params=["unpurged", "purged"])
-def stock(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[Stock]:
+def mixed_containers(
+    request: pytest.FixtureRequest, server: RunningServer
+) -> Iterator[MixedContainers]:
     name = f"stock-{request.param}"
     with server.connect() as raw, temporary_database(raw, name) as database:
-        shelves = Shelves(raw, server.clock, database)
-        found = Stock(shelves.make(-1, "mixed"), shelves.make(-1, "clean"))
-        for number in EVERYONE:
-            item = stock_item(number)
-            targets = [found.mixed, found.clean] if number in LIVING else [found.mixed]
-            for shelf in targets:
-                assert shelf.post(item, pk=item["pk"]).status == 201
+        containers = TtlContainers(raw, server.clock, database)
+        found = MixedContainers(containers.make(-1, "mixed"), containers.make(-1, "clean"))
+        for number in ALL:
+            item = mixed_item(number)
+            targets = [found.mixed, found.clean] if number in LIVE else [found.mixed]
+            for container in targets:
+                assert container.post(item, pk=item["pk"]).status == 201
         server.clock.advance(5)
         if request.param == "purged":
-            assert found.mixed.drain() == len(EVERYONE) - len(LIVING)
+            assert found.mixed.drain() == len(ALL) - len(LIVE)
         yield found
 
 
@@ -63,11 +46,8 @@ def stock(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[Sto
 
 
 @pytest.fixture
-def wide(shelves: Shelves) -> Shelf:
+def wide(containers: TtlContainers) -> TtlContainer:
     """A container of several ranges."""
-    body = {"id": "wide", "partitionKey": PARTITION_KEY}
-    reply = shelves.raw.post(
-        f"{shelves.database}/colls", body | {"defaultTtl": -1}, throughput="30000"
-    )
-    assert reply.status == 201, reply
-    return Shelf(shelves.raw, shelves.clock, f"{shelves.database}/colls/wide")
+    raw, headers = containers.raw, {"throughput": "30000"}
+    path = create_container(raw, containers.database, "wide", headers=headers, defaultTtl=-1)
+    return TtlContainer(raw, containers.clock, path)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.raw import RawClient, Reply
 from tests.support.replies import charge
-from tests.support.ttl_containers import Shelf, assert_gone
-from tests.ttl.effects.stock import Bury, lsn, same
+from tests.support.ttl_containers import MaybePurge, TtlContainer, assert_gone
+from tests.ttl.effects.mixed_containers import same, session_lsn
 
 NEVER_WAS: Final = '"00000000-0000-0000-0000-000000000000"'
 
@@ -30,72 +30,74 @@ CONDITIONS: Final[tuple[dict[str, str], ...]] = (
 LOST: Final = ("read", "replace", "delete")
 
 
-def perform(shelf: Shelf, verb: str, path: str, body: Any, headers: dict[str, str]) -> Reply:
+def perform(
+    container: TtlContainer, verb: str, path: str, body: Any, headers: dict[str, str]
+) -> Reply:
     """One of LOST on the item at `path`, whatever it is named by."""
     with_key = {"pk": '["p"]', **headers}
     if verb == "replace":
-        return shelf.raw.put(path, body, **with_key)
-    return (shelf.raw.get if verb == "read" else shelf.raw.delete)(path, **with_key)
+        return container.raw.put(path, body, **with_key)
+    return (container.raw.get if verb == "read" else container.raw.delete)(path, **with_key)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=str)
 @pytest.mark.parametrize("verb", LOST)
 def test_nothing_finds_an_expired_item(
-    shelf: Shelf, dead: dict[str, Any], verb: str, condition: dict[str, str]
+    container: TtlContainer, expired: dict[str, Any], verb: str, condition: dict[str, str]
 ) -> None:
     """T-070, T-071, T-072, T-074: the very answer for an id that never existed."""
-    before = lsn(shelf)
-    headers = {name: value.format(etag=dead["_etag"]) for name, value in condition.items()}
+    before = session_lsn(container)
+    headers = {name: value.format(etag=expired["_etag"]) for name, value in condition.items()}
     replies = [
-        perform(shelf, verb, f"{shelf.path}/docs/{id_}", shelf.body(id_), headers)
-        for id_ in ("dead", "fresh")
+        perform(container, verb, f"{container.path}/docs/{id_}", container.body(id_), headers)
+        for id_ in ("expired", "fresh")
     ]
     assert_gone(replies[0])
     assert same(replies[0]) == same(replies[1])
-    assert shelf.seen("dead", "fresh", "alive") == {"alive"}
-    assert lsn(shelf) == before
+    assert container.seen("expired", "fresh", "alive") == {"alive"}
+    assert session_lsn(container) == before
 
 
 @pytest.mark.parametrize("verb", LOST)
 @pytest.mark.parametrize("link", ["self", "rid"])
 def test_nothing_finds_an_expired_item_by_rid(
-    shelf: Shelf, dead: dict[str, Any], verb: str, link: str
+    container: TtlContainer, expired: dict[str, Any], verb: str, link: str
 ) -> None:
     """T-070: `_self` names what `id` names."""
-    path = f"/{dead['_self']}" if link == "self" else f"{shelf.path}/docs/{dead['_rid']}"
-    assert_gone(perform(shelf, verb, path, shelf.body("dead"), {}))
-    assert shelf.seen("dead", "alive") == {"alive"}
+    path = f"/{expired['_self']}" if link == "self" else f"{container.path}/docs/{expired['_rid']}"
+    assert_gone(perform(container, verb, path, container.body("expired"), {}))
+    assert container.seen("expired", "alive") == {"alive"}
 
 
-def test_a_live_item_is_found_by_rid(shelf: Shelf) -> None:
+def test_a_live_item_is_found_by_rid(container: TtlContainer) -> None:
     """Without which the test above would prove nothing."""
-    stored = shelf.create("a", 5)
-    for path in (f"/{stored['_self']}", f"{shelf.path}/docs/{stored['_rid']}"):
+    stored = container.create("a", 5)
+    for path in (f"/{stored['_self']}", f"{container.path}/docs/{stored['_rid']}"):
         for verb, status in (("read", 200), ("replace", 200)):
-            assert perform(shelf, verb, path, shelf.body("a", 5), {}).status == status
-    assert perform(shelf, "delete", f"/{stored['_self']}", None, {}).status == 204
+            assert perform(container, verb, path, container.body("a", 5), {}).status == status
+    assert perform(container, "delete", f"/{stored['_self']}", None, {}).status == 204
 
 
 @pytest.mark.parametrize(("verb", "status"), [("read", 200), ("replace", 200), ("delete", 204)])
 def test_an_expired_id_hides_no_other_item(
-    shelf: Shelf, bury: Bury, verb: str, status: int
+    container: TtlContainer, maybe_purge: MaybePurge, verb: str, status: int
 ) -> None:
-    """An id may look like the rid of another item; once it is dead, the rid names that item."""
-    other = shelf.create("other")
-    shelf.create(other["_rid"], 5)
-    shelf.clock.advance(5)
-    bury(shelf)
-    path = f"{shelf.path}/docs/{other['_rid']}"
-    reply = perform(shelf, verb, path, shelf.body("other"), {})
+    """An id may look like the rid of another item; once it is expired, the rid names that item."""
+    other = container.create("other")
+    container.create(other["_rid"], 5)
+    container.clock.advance(5)
+    maybe_purge(container)
+    path = f"{container.path}/docs/{other['_rid']}"
+    reply = perform(container, verb, path, container.body("other"), {})
     assert reply.status == status, reply
     assert verb != "read" or reply.json["id"] == "other"
 
 
 @pytest.mark.parametrize("consistency", ["Session", "ConsistentPrefix", "Eventual"])
 def test_no_consistency_level_brings_it_back(
-    shelf: Shelf, dead: dict[str, Any], consistency: str
+    container: TtlContainer, expired: dict[str, Any], consistency: str
 ) -> None:
-    assert_gone(shelf.read("dead", x_ms_consistency_level=consistency))
+    assert_gone(container.read("expired", x_ms_consistency_level=consistency))
 
 
 # The id is free again ---------------------------------------------------------------------------
@@ -112,90 +114,101 @@ def test_no_consistency_level_brings_it_back(
     ],
     ids=str,
 )
-def test_the_id_is_free(shelf: Shelf, dead: dict[str, Any], headers: dict[str, str]) -> None:
+def test_the_id_is_free(
+    container: TtlContainer, expired: dict[str, Any], headers: dict[str, str]
+) -> None:
     """T-075, T-076, T-077: an insert of a new item that only shares the name."""
-    headers = {name: value.format(etag=dead["_etag"]) for name, value in headers.items()}
-    before = lsn(shelf)
-    reply = shelf.post(shelf.body("dead", 7, note="new"), **headers)
+    headers = {name: value.format(etag=expired["_etag"]) for name, value in headers.items()}
+    before = session_lsn(container)
+    reply = container.post(container.body("expired", 7, note="new"), **headers)
     assert reply.status == 201, reply
     new = reply.json
-    assert new["_rid"] != dead["_rid"]
-    assert new["_self"] != dead["_self"]
-    assert new["_etag"] != dead["_etag"]
-    assert (new["_ts"], new["note"], new["ttl"]) == (int(shelf.clock.now()), "new", 7)
-    assert lsn(shelf) == before + 1
-    assert shelf.read("dead").json == new
+    assert new["_rid"] != expired["_rid"]
+    assert new["_self"] != expired["_self"]
+    assert new["_etag"] != expired["_etag"]
+    assert (new["_ts"], new["note"], new["ttl"]) == (int(container.clock.now()), "new", 7)
+    assert session_lsn(container) == before + 1
+    assert container.read("expired").json == new
     # The old version is gone for good, by whatever name.
-    assert_gone(shelf.read(dead["_rid"]))
-    assert shelf.replace("dead", shelf.body("dead"), if_match=dead["_etag"]).status == 412
-    assert shelf.drain() == 0
-    shelf.clock.advance(6)
-    assert shelf.seen("dead", "alive") == {"dead", "alive"}
-    shelf.clock.advance(1)
-    assert shelf.seen("dead", "alive") == {"alive"}
+    assert_gone(container.read(expired["_rid"]))
+    assert (
+        container.replace("expired", container.body("expired"), if_match=expired["_etag"]).status
+        == 412
+    )
+    assert container.drain() == 0
+    container.clock.advance(6)
+    assert container.seen("expired", "alive") == {"expired", "alive"}
+    container.clock.advance(1)
+    assert container.seen("expired", "alive") == {"alive"}
 
 
 def test_an_insert_over_an_expired_item_answers_like_any_other(
-    shelf: Shelf, dead: dict[str, Any]
+    container: TtlContainer, expired: dict[str, Any]
 ) -> None:
-    """T-156: neither its cost nor its headers tell that somebody died here."""
-    taken, fresh = (shelf.post(shelf.body(id_)) for id_ in ("dead", "next"))
+    """T-156: neither its charge nor its headers show that an item expired here."""
+    taken, fresh = (container.post(container.body(id_)) for id_ in ("expired", "next"))
     assert (taken.status, fresh.status) == (201, 201)
     assert charge(taken) == charge(fresh)
     assert set(taken.headers) == set(fresh.headers)
 
 
-def test_an_upsert_of_a_live_item_is_a_replace(shelf: Shelf) -> None:
+def test_an_upsert_of_a_live_item_is_a_replace(container: TtlContainer) -> None:
     """T-076: until the boundary second, `200` and the same `_rid`; in it, `201`."""
-    first = shelf.create("a", 5)
-    shelf.clock.advance(4)
-    second = shelf.post(shelf.body("a", 5), upsert="true")
+    first = container.create("a", 5)
+    container.clock.advance(4)
+    second = container.post(container.body("a", 5), upsert="true")
     assert (second.status, second.json["_rid"]) == (200, first["_rid"])
-    assert shelf.post(shelf.body("a", 5), upsert="true", if_match=first["_etag"]).status == 412
-    shelf.clock.advance(5)
-    third = shelf.post(shelf.body("a", 5), upsert="true", if_match=first["_etag"])
+    assert (
+        container.post(container.body("a", 5), upsert="true", if_match=first["_etag"]).status == 412
+    )
+    container.clock.advance(5)
+    third = container.post(container.body("a", 5), upsert="true", if_match=first["_etag"])
     assert third.status == 201
     assert third.json["_rid"] != first["_rid"]
 
 
-def test_a_create_of_a_live_item_conflicts(shelf: Shelf) -> None:
-    shelf.create("a", 5)
-    shelf.clock.advance(4)
-    assert shelf.post(shelf.body("a", 5)).status == 409
-    shelf.clock.advance(1)
-    assert shelf.post(shelf.body("a", 5)).status == 201
+def test_a_create_of_a_live_item_conflicts(container: TtlContainer) -> None:
+    container.create("a", 5)
+    container.clock.advance(4)
+    assert container.post(container.body("a", 5)).status == 409
+    container.clock.advance(1)
+    assert container.post(container.body("a", 5)).status == 201
 
 
 def test_one_of_many_creates_gets_an_expired_id(
-    shelf: Shelf, dead: dict[str, Any], endpoint: str, key: str
+    container: TtlContainer, expired: dict[str, Any], endpoint: str, key: str
 ) -> None:
     """T-075: to the others it is an id in use."""
 
     def create(number: int) -> Reply:
         with closing(RawClient(endpoint, key)) as raw:
-            return Shelf(raw, shelf.clock, shelf.path).post(shelf.body("dead", n=number))
+            return TtlContainer(raw, container.clock, container.path).post(
+                container.body("expired", n=number)
+            )
 
     with ThreadPoolExecutor(6) as pool:
         replies = list(pool.map(create, range(6)))
     assert sorted(reply.status for reply in replies) == [201, *[409] * 5]
     (winner,) = (reply for reply in replies if reply.status == 201)
-    assert shelf.read("dead").json == winner.json
-    assert shelf.drain() == 0
+    assert container.read("expired").json == winner.json
+    assert container.drain() == 0
 
 
-def test_an_item_may_take_the_id_of_an_expired_one(shelf: Shelf, dead: dict[str, Any]) -> None:
+def test_an_item_may_take_the_id_of_an_expired_one(
+    container: TtlContainer, expired: dict[str, Any]
+) -> None:
     """A replace that carries another id needs that id to be free."""
-    reply = shelf.replace("alive", shelf.body("dead"))
+    reply = container.replace("alive", container.body("expired"))
     assert reply.status == 200, reply
-    assert reply.json["_rid"] != dead["_rid"]
-    assert shelf.seen("dead", "alive") == {"dead"}
-    assert shelf.drain() == 0
+    assert reply.json["_rid"] != expired["_rid"]
+    assert container.seen("expired", "alive") == {"expired"}
+    assert container.drain() == 0
 
 
-def test_partitions_expire_independently(shelf: Shelf, bury: Bury) -> None:
-    shelf.create("a", 5, pk="p")
-    shelf.create("a", pk="q")
-    shelf.clock.advance(5)
-    bury(shelf)
-    assert_gone(shelf.read("a", pk="p"))
-    assert shelf.read("a", pk="q").status == 200
+def test_partitions_expire_independently(container: TtlContainer, maybe_purge: MaybePurge) -> None:
+    container.create("a", 5, pk="p")
+    container.create("a", pk="q")
+    container.clock.advance(5)
+    maybe_purge(container)
+    assert_gone(container.read("a", pk="p"))
+    assert container.read("a", pk="q").status == 200

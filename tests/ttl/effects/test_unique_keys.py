@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.effects.stock import Bury, lsn, taken
+from tests.support.ttl_containers import MaybePurge, TtlContainer, TtlContainers
+from tests.ttl.effects.mixed_containers import session_lsn, taken
 
 UNIQUE: Final = {"uniqueKeys": [{"paths": ["/email"]}, {"paths": ["/first", "/last"]}]}
 
 
 @pytest.fixture
-def directory(shelves: Shelves) -> Shelf:
+def directory(containers: TtlContainers) -> TtlContainer:
     """People with unique addresses and unique names."""
-    return shelves.make(-1, uniqueKeyPolicy=UNIQUE)
+    return containers.make(-1, uniqueKeyPolicy=UNIQUE)
 
 
 def person(id_: str, email: str, last: str, ttl: int = -1) -> dict[str, Any]:
@@ -35,14 +35,14 @@ def person(id_: str, email: str, last: str, ttl: int = -1) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("verb", ["create", "upsert", "replace"])
 def test_expiry_frees_unique_values(
-    directory: Shelf, bury: Bury, verb: str, new: dict[str, Any]
+    directory: TtlContainer, maybe_purge: MaybePurge, verb: str, new: dict[str, Any]
 ) -> None:
-    """T-087: a value held only by a dead item is free, and a later purge does not free it again."""
+    """T-087: the value of an expired item is free; a later purge does not free it again."""
     directory.post(person("old", "a@x", "L", 5))
     if verb == "replace":
         assert directory.post(person("bystander", "z@x", "Z")).status == 201
     directory.clock.advance(5)
-    bury(directory)
+    maybe_purge(directory)
     if verb == "replace":
         reply = directory.replace("bystander", new)
     else:
@@ -56,7 +56,7 @@ def test_expiry_frees_unique_values(
         directory.drain()
 
 
-def test_until_expiry_unique_values_are_taken(directory: Shelf) -> None:
+def test_until_expiry_unique_values_are_taken(directory: TtlContainer) -> None:
     assert directory.post(person("old", "a@x", "L", 5)).status == 201
     directory.clock.advance(4)
     assert taken(directory.post(person("new", "a@x", "M")))
@@ -65,35 +65,39 @@ def test_until_expiry_unique_values_are_taken(directory: Shelf) -> None:
     assert directory.post(person("new", "a@x", "M")).status == 201
 
 
-def test_one_item_replaces_two_expired_owners(directory: Shelf, bury: Bury) -> None:
-    """T-087: each of the new item's values was held by another dead one."""
+def test_one_item_replaces_two_expired_owners(
+    directory: TtlContainer, maybe_purge: MaybePurge
+) -> None:
+    """T-087: each of the new item's values was that of another expired item."""
     directory.post(person("one", "a@x", "K", 5))
     directory.post(person("two", "b@x", "L", 5))
     directory.clock.advance(5)
-    bury(directory)
+    maybe_purge(directory)
     assert directory.post(person("new", "a@x", "L")).status == 201
     assert directory.drain() == 0
     assert taken(directory.post(person("x", "a@x", "X")))
     assert directory.post(person("y", "b@x", "K")).status == 201
 
 
-def test_a_refused_write_leaves_expired_items_alone(directory: Shelf) -> None:
+def test_a_refused_write_leaves_expired_items_alone(directory: TtlContainer) -> None:
     """T-087: one value is free, the other is not; nothing happens, not even a purge."""
-    directory.post(person("dead", "a@x", "K", 5))
+    directory.post(person("expired", "a@x", "K", 5))
     directory.post(person("alive", "b@x", "L"))
     directory.clock.advance(5)
-    before = lsn(directory)
+    before = session_lsn(directory)
     assert taken(directory.post(person("new", "a@x", "L")))
-    assert directory.seen("dead", "alive", "new") == {"alive"}
-    assert lsn(directory) == before
+    assert directory.seen("expired", "alive", "new") == {"alive"}
+    assert session_lsn(directory) == before
     assert directory.drain() == 1
 
 
-def test_other_partitions_keep_their_values(directory: Shelf, bury: Bury) -> None:
+def test_other_partitions_keep_their_values(
+    directory: TtlContainer, maybe_purge: MaybePurge
+) -> None:
     for pk, ttl in (("p", 5), ("q", -1)):
         body = person("a", "a@x", "L", ttl) | {"pk": pk}
         assert directory.post(body, pk=pk).status == 201
     directory.clock.advance(5)
-    bury(directory)
+    maybe_purge(directory)
     assert directory.post(person("b", "a@x", "L")).status == 201
     assert taken(directory.post(person("b", "a@x", "M") | {"pk": "q"}, pk="q"))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.raw import RawClient, Reply
-from tests.support.ttl_containers import ABSENT, Shelves, assert_gone
-from tests.ttl.lifetimes.admin import Figures, answer, change, explain, status, undo
+from tests.support.ttl_containers import ABSENT, TtlContainers, assert_gone
+from tests.ttl.lifetimes.admin import Figures, body_of, change, explain, status, undo
 
 # T-310: introspection
 
@@ -27,10 +27,10 @@ def lifetime_headers(reply: Reply) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_lifetime_headers(
-    shelves: Shelves, default_ttl: Any, item_ttl: Any, origin: str, life: int | None
+    containers: TtlContainers, default_ttl: Any, item_ttl: Any, origin: str, life: int | None
 ) -> None:
-    shelf = shelves.make(default_ttl)
-    body = shelf.body("a", item_ttl)
+    container = containers.make(default_ttl)
+    body = container.body("a", item_ttl)
     wish = {"x_perseid_lifetime": "true"}
 
     def expected(ts: int) -> dict[str, str]:
@@ -39,31 +39,31 @@ def test_lifetime_headers(
         return {
             "x-perseid-ttl-source": origin,
             "x-perseid-expires-at": str(ts + life),
-            "x-perseid-remaining": str(ts + life - shelves.now),
+            "x-perseid-remaining": str(ts + life - containers.now),
         }
 
-    start = shelves.now
-    assert lifetime_headers(shelf.post(body, **wish)) == expected(start)
-    shelf.clock.advance(3)
-    assert lifetime_headers(shelf.read("a", **wish)) == expected(start)
-    assert lifetime_headers(shelf.read("a")) == {}
-    unchanged = shelf.read("a", if_none_match=shelf.read("a").headers["etag"], **wish)
+    start = containers.now
+    assert lifetime_headers(container.post(body, **wish)) == expected(start)
+    container.clock.advance(3)
+    assert lifetime_headers(container.read("a", **wish)) == expected(start)
+    assert lifetime_headers(container.read("a")) == {}
+    unchanged = container.read("a", if_none_match=container.read("a").headers["etag"], **wish)
     assert (unchanged.status, lifetime_headers(unchanged)) == (304, expected(start))
-    assert shelf.read("a", **wish).body == shelf.read("a").body
-    replaced = shelf.replace("a", body, **wish)
+    assert container.read("a", **wish).body == container.read("a").body
+    replaced = container.replace("a", body, **wish)
     assert lifetime_headers(replaced) == expected(start + 3)
     assert "x-perseid" not in replaced.body.decode()
-    shelf.clock.advance(2)
-    assert lifetime_headers(shelf.post(body, upsert="true", **wish)) == expected(start + 5)
-    assert lifetime_headers(shelf.post(body, upsert="true")) == {}
+    container.clock.advance(2)
+    assert lifetime_headers(container.post(body, upsert="true", **wish)) == expected(start + 5)
+    assert lifetime_headers(container.post(body, upsert="true")) == {}
 
 
-def test_expired_items_show_no_lifetime(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("a")
-    shelf.clock.advance(10)
+def test_expired_items_show_no_lifetime(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("a")
+    container.clock.advance(10)
     for id_ in ("a", "never"):
-        reply = shelf.read(id_, x_perseid_lifetime="true")
+        reply = container.read(id_, x_perseid_lifetime="true")
         assert_gone(reply)
         assert lifetime_headers(reply) == {}
 
@@ -86,13 +86,18 @@ def test_expired_items_show_no_lifetime(shelves: Shelves) -> None:
     ],
 )
 def test_explain_live_items(
-    shelves: Shelves, default_ttl: Any, item_ttl: Any, rule: str, origin: str, life: int | None
+    containers: TtlContainers,
+    default_ttl: Any,
+    item_ttl: Any,
+    rule: str,
+    origin: str,
+    life: int | None,
 ) -> None:
-    shelf = shelves.make(default_ttl)
-    shelf.create("a", item_ttl, secret="s3cret")
-    start = shelves.now
-    shelf.clock.advance(4)
-    told = explain(shelf, "a")
+    container = containers.make(default_ttl)
+    container.create("a", item_ttl, secret="s3cret")
+    start = containers.now
+    container.clock.advance(4)
+    told = explain(container, "a")
     ends = None if life is None else start + life
     assert told == {
         "id": "a",
@@ -120,13 +125,13 @@ def test_explain_live_items(
     ],
 )
 def test_explain_expired_items(
-    shelves: Shelves, default_ttl: int, item_ttl: Any, rule: str, because: str, life: int
+    containers: TtlContainers, default_ttl: int, item_ttl: Any, rule: str, because: str, life: int
 ) -> None:
-    shelf = shelves.make(default_ttl)
-    shelf.create("a", item_ttl, secret="s3cret")
-    start = shelves.now
-    shelf.clock.advance(life)
-    told = explain(shelf, "a")
+    container = containers.make(default_ttl)
+    container.create("a", item_ttl, secret="s3cret")
+    start = containers.now
+    container.clock.advance(life)
+    told = explain(container, "a")
     assert (told["live"], told["rule"], told["reason"]) == (False, rule, because)
     assert told["expiresAt"] == start + life
     assert told["remainingSeconds"] is None
@@ -147,79 +152,81 @@ def test_explain_expired_items(
     ],
 )
 def test_explain_items_expired_by_an_earlier_policy(
-    shelves: Shelves, first: int, then: int | None, item_ttl: Any, rule: str, because: str
+    containers: TtlContainers, first: int, then: int | None, item_ttl: Any, rule: str, because: str
 ) -> None:
-    """T-121: death is final, and the explanation says which clause holds."""
-    shelf = shelves.make(first)
-    shelf.create("a", item_ttl)
-    end = shelves.now + 10
-    shelf.clock.advance(10)
-    change(shelf, then)
-    shelf.clock.advance(1)
-    told = explain(shelf, "a")
+    """T-121: expiry is final, and the explanation says which clause holds."""
+    container = containers.make(first)
+    container.create("a", item_ttl)
+    end = containers.now + 10
+    container.clock.advance(10)
+    change(container, then)
+    container.clock.advance(1)
+    told = explain(container, "a")
     assert (told["live"], told["rule"], told["reason"]) == (False, rule, because)
     assert told["remainingSeconds"] is None
     assert told["expiresAt"] == end
-    assert status(shelf)["purgeLagSeconds"] == 1
+    assert status(container)["purgeLagSeconds"] == 1
 
 
-def test_an_expiry_is_remembered_through_changes_and_their_undo(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("a")
-    end = shelves.now + 10
-    shelf.clock.advance(20)
+def test_an_expiry_is_remembered_through_changes_and_their_undo(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("a")
+    end = containers.now + 10
+    container.clock.advance(20)
     for then in (100, -1, None):
-        change(shelf, then)
-        shelf.clock.advance(50)
-        assert explain(shelf, "a")["expiresAt"] == end
-    change(shelf, 50)
-    change(shelf, None)  # by now 50 is the latest default that has ended anybody
-    undo(shelf)
-    assert explain(shelf, "a")["expiresAt"] == end
+        change(container, then)
+        container.clock.advance(50)
+        assert explain(container, "a")["expiresAt"] == end
+    change(container, 50)
+    change(container, None)  # by now 50 is the latest default under which an item expired
+    undo(container)
+    assert explain(container, "a")["expiresAt"] == end
 
 
-def test_the_place_in_the_purge_order(shelves: Shelves) -> None:
-    """The order is by the second of death, whoever set it."""
-    shelf = shelves.make(30)
-    start = shelves.now
+def test_the_place_in_the_purge_order(containers: TtlContainers) -> None:
+    """The order is by the second of expiry, whatever the TTL source."""
+    container = containers.make(30)
+    start = containers.now
     ends = {"b": ABSENT, "a": 10, "c": 40, "d": 50}  # 30, 10, 40, 50
     for id_, own in ends.items():
-        shelf.create(id_, own)
-    shelf.create("e", at=start + 25)  # 55
-    shelf.create("alive")
-    shelf.clock.set(start + 54)
-    assert [explain(shelf, id_)["purgePosition"] for id_ in "abcde"] == [0, 1, 2, 3, None]
-    shelf.clock.set(start + 55)
-    assert explain(shelf, "e")["purgePosition"] == 4
+        container.create(id_, own)
+    container.create("e", at=start + 25)  # 55
+    container.create("alive")
+    container.clock.set(start + 54)
+    assert [explain(container, id_)["purgePosition"] for id_ in "abcde"] == [0, 1, 2, 3, None]
+    container.clock.set(start + 55)
+    assert explain(container, "e")["purgePosition"] == 4
 
 
-def test_live_items_have_no_position_in_the_purge_order(shelves: Shelves) -> None:
-    """Those that the policy leaves alone are not removed before anybody."""
-    shelf = shelves.make(-1)
+def test_live_items_have_no_position_in_the_purge_order(containers: TtlContainers) -> None:
+    """Items that do not expire are not purged before this one."""
+    container = containers.make(-1)
     for id_, own in {"a": 10, "b": 20, "sleeping": 25, "stays": ABSENT, "marked": -1}.items():
-        shelf.create(id_, own)
-    shelf.clock.advance(20)
-    assert [explain(shelf, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
-    shelf.set_default()  # off: the ttl of `sleeping` means nothing from now on
-    shelf.clock.advance(20)
-    assert [explain(shelf, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
-    shelf.set_default(35)  # who inherits is dead since its 35th second, and so is `sleeping`
-    assert [explain(shelf, id_)["purgePosition"] for id_ in ("sleeping", "stays")] == [2, 3]
-    shelf.set_default()
-    assert explain(shelf, "stays")["purgePosition"] == 3
+        container.create(id_, own)
+    container.clock.advance(20)
+    assert [explain(container, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
+    container.set_default()  # off: the ttl of `sleeping` means nothing from now on
+    container.clock.advance(20)
+    assert [explain(container, id_)["purgePosition"] for id_ in "ab"] == [0, 1]
+    container.set_default(
+        35
+    )  # what inherits is expired since its 35th second, and so is `sleeping`
+    assert [explain(container, id_)["purgePosition"] for id_ in ("sleeping", "stays")] == [2, 3]
+    container.set_default()
+    assert explain(container, "stays")["purgePosition"] == 3
 
 
-def test_explain_never_existed_and_purged(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("a")
-    body = {"id": "nobody", "partitionKey": ["p"]}
-    assert_gone(shelf.raw.post(f"{shelf.admin}/explain", body))
+def test_explain_never_existed_and_purged(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("a")
+    body = {"id": "unknown", "partitionKey": ["p"]}
+    assert_gone(container.raw.post(f"{container.admin}/explain", body))
     other = {"id": "a", "partitionKey": ["q"]}
-    assert_gone(shelf.raw.post(f"{shelf.admin}/explain", other))
-    shelf.clock.advance(10)
-    assert explain(shelf, "a")["live"] is False
-    assert shelf.drain() == 1
-    assert_gone(shelf.raw.post(f"{shelf.admin}/explain", body | {"id": "a"}))
+    assert_gone(container.raw.post(f"{container.admin}/explain", other))
+    container.clock.advance(10)
+    assert explain(container, "a")["live"] is False
+    assert container.drain() == 1
+    assert_gone(container.raw.post(f"{container.admin}/explain", body | {"id": "a"}))
 
 
 @pytest.mark.parametrize(
@@ -230,17 +237,19 @@ def test_explain_never_existed_and_purged(shelves: Shelves) -> None:
         {"id": "a", "partitionKey": ["p", "q"]}, {"id": "a", "partitionKey": [{"a": 1}]},
     ],
 )  # fmt: skip
-def test_explanations_that_are_none(shelves: Shelves, body: Figures) -> None:
-    shelf = shelves.make(10)
-    reply = shelf.raw.post(f"{shelf.admin}/explain", body)
+def test_explanations_that_are_none(containers: TtlContainers, body: Figures) -> None:
+    container = containers.make(10)
+    reply = container.raw.post(f"{container.admin}/explain", body)
     assert (reply.status, reply.json["code"]) == (400, "BadRequest")
 
 
-def test_explain_keys_of_every_type(shelves: Shelves, raw: RawClient) -> None:
-    shelf = shelves.make(10)
+def test_explain_keys_of_every_type(containers: TtlContainers, raw: RawClient) -> None:
+    container = containers.make(10)
     for number, key in enumerate(("p", 5, 1.5, True, None)):
         item = {"id": f"k{number}", "pk": key}
-        reply = raw.post(f"{shelf.path}/docs", item, pk=json.dumps([key]))
+        reply = raw.post(f"{container.path}/docs", item, pk=json.dumps([key]))
         assert reply.status == 201
-        told = answer(raw.post(f"{shelf.admin}/explain", {"id": item["id"], "partitionKey": [key]}))
+        told = body_of(
+            raw.post(f"{container.admin}/explain", {"id": item["id"], "partitionKey": [key]})
+        )
         assert told["partitionKey"] == [key]

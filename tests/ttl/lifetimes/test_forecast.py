@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.ttl_containers import Shelf, Shelves
-from tests.ttl.lifetimes.admin import HISTORIES, Figures, answer, ask, status, stored
+from tests.support.ttl_containers import TtlContainer, TtlContainers
+from tests.ttl.lifetimes.admin import HISTORIES, Figures, ask, body_of, on_disk, status
 
 
-def forecast(shelf: Shelf, bucket: str, count: int) -> Figures:
-    return answer(ask(shelf, f"forecast?bucket={bucket}&count={count}"))
+def forecast(container: TtlContainer, bucket: str, count: int) -> Figures:
+    return body_of(ask(container, f"forecast?bucket={bucket}&count={count}"))
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize(("bucket", "count"), [("second", 40), ("minute", 3), ("day", 1)])
 def test_forecast_accounts_for_everything_stored(
-    shelves: Shelves, history: Callable[[Shelf], None], bucket: str, count: int
+    containers: TtlContainers, history: Callable[[TtlContainer], None], bucket: str, count: int
 ) -> None:
-    shelf = shelves.make(100)
-    history(shelf)
-    told, figures = forecast(shelf, bucket, count), status(shelf)
-    assert told["asOf"] == shelves.now
+    container = containers.make(100)
+    history(container)
+    told, figures = forecast(container, bucket, count), status(container)
+    assert told["asOf"] == containers.now
     assert len(told["buckets"]) == count
-    for name, whole in zip(("items", "bytes"), stored(figures), strict=True):
+    for name, whole in zip(("items", "bytes"), on_disk(figures), strict=True):
         in_buckets = sum(each[name] for each in told["buckets"])
         rest = told["later"][name] + told["nonExpiring"][name] + told["pendingPurge"][name]
         assert in_buckets + rest == whole
@@ -32,64 +32,66 @@ def test_forecast_accounts_for_everything_stored(
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_forecast_comes_true(shelves: Shelves, history: Callable[[Shelf], None]) -> None:
+def test_forecast_comes_true(
+    containers: TtlContainers, history: Callable[[TtlContainer], None]
+) -> None:
     """Buckets are (from, to]: move the clock to each end and count who is left."""
-    shelf = shelves.make(100)
-    history(shelf)
-    told = forecast(shelf, "minute", 4)
-    left = shelf.counted()
+    container = containers.make(100)
+    history(container)
+    told = forecast(container, "minute", 4)
+    left = container.counted()
     expected_from = told["asOf"]
     for bucket in told["buckets"]:
         assert (bucket["from"], bucket["to"]) == (expected_from, expected_from + 60)
         expected_from += 60
-        size = status(shelf)["live"]["bytes"]
-        shelves.clock.set(bucket["to"])
+        size = status(container)["live"]["bytes"]
+        containers.clock.set(bucket["to"])
         left -= bucket["items"]
-        assert shelf.counted() == left
-        assert size - status(shelf)["live"]["bytes"] == bucket["bytes"]
+        assert container.counted() == left
+        assert size - status(container)["live"]["bytes"] == bucket["bytes"]
     assert left == told["later"]["items"] + told["nonExpiring"]["items"]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_next_expiry_is_the_observed_one(
-    shelves: Shelves, history: Callable[[Shelf], None]
+    containers: TtlContainers, history: Callable[[TtlContainer], None]
 ) -> None:
-    shelf = shelves.make(100)
-    history(shelf)
-    alive, following = shelf.counted(), status(shelf)["nextExpiry"]
+    container = containers.make(100)
+    history(container)
+    alive, following = container.counted(), status(container)["nextExpiry"]
     if following is None:
-        shelves.clock.advance(100_000)
-        assert shelf.counted() == alive
+        containers.clock.advance(100_000)
+        assert container.counted() == alive
         return
-    shelves.clock.set(following - 1)
-    assert shelf.counted() == alive
-    shelves.clock.set(following)
-    assert shelf.counted() < alive
+    containers.clock.set(following - 1)
+    assert container.counted() == alive
+    containers.clock.set(following)
+    assert container.counted() < alive
 
 
-def test_forecast_of_the_second_before_expiry(shelves: Shelves) -> None:
+def test_forecast_of_the_second_before_expiry(containers: TtlContainers) -> None:
     """An item that ends in exactly a bucket's width is in that bucket, not in the next."""
-    shelf = shelves.make(60)
-    shelf.create("a")
-    shelf.create("b", 61)
-    told = forecast(shelf, "minute", 2)
+    container = containers.make(60)
+    container.create("a")
+    container.create("b", 61)
+    told = forecast(container, "minute", 2)
     assert [bucket["items"] for bucket in told["buckets"]] == [1, 1]
 
 
-def test_forecast_by_default_shows_a_day_of_hours(shelves: Shelves) -> None:
-    shelf = shelves.make(3600)
-    shelf.create("a")
-    told = answer(shelf.raw.get(f"{shelf.admin}/forecast"))
+def test_forecast_by_default_shows_a_day_of_hours(containers: TtlContainers) -> None:
+    container = containers.make(3600)
+    container.create("a")
+    told = body_of(container.raw.get(f"{container.admin}/forecast"))
     assert told["bucketSeconds"] == 3600
     assert [bucket["items"] for bucket in told["buckets"]] == [1] + [0] * 23
 
 
-def test_forecast_tells_the_time_to_drain(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    assert forecast(shelf, "hour", 1)["drainSeconds"] == 0
-    shelf.create("a")
-    shelf.clock.advance(10)
-    told = forecast(shelf, "hour", 1)
+def test_forecast_tells_the_time_to_drain(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    assert forecast(container, "hour", 1)["drainSeconds"] == 0
+    container.create("a")
+    container.clock.advance(10)
+    told = forecast(container, "hour", 1)
     assert told["pendingPurge"]["items"] == 1
     assert told["drainSeconds"] is None or told["drainSeconds"] > 0
 
@@ -102,6 +104,6 @@ def test_forecast_tells_the_time_to_drain(shelves: Shelves) -> None:
         pytest.param(f"count={'9' * 5000}", id="thousands of digits"),
     ],
 )  # fmt: skip
-def test_forecasts_that_are_none(shelves: Shelves, query: str) -> None:
-    reply = ask(shelves.make(10), f"forecast?{query}")
+def test_forecasts_that_are_none(containers: TtlContainers, query: str) -> None:
+    reply = ask(containers.make(10), f"forecast?{query}")
     assert (reply.status, reply.json["code"]) == (400, "BadRequest")

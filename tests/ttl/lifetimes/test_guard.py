@@ -11,7 +11,7 @@ import pytest
 from perseid.service.lifetimes.preview import parse_guard
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelf, Shelves
+from tests.support.ttl_containers import TtlContainer, TtlContainers
 from tests.ttl.lifetimes.admin import audit, change, configure, crowd, preview, status
 
 
@@ -22,73 +22,75 @@ from tests.ttl.lifetimes.admin import audit, change, configure, crowd, preview, 
         ("0%", True), ("50%", True), ("99.9%", True), ("100%", False), (3, True), (None, False),
     ],
 )  # fmt: skip
-def test_the_guard_of_a_container(shelves: Shelves, guard: Any, is_refused: bool) -> None:
-    """Four of four would die."""
-    shelf = crowd(shelves)
-    configure(shelf, guard=guard)
-    told = preview(shelf, 30)
-    reply = change(shelf, 30)
+def test_the_guard_of_a_container(containers: TtlContainers, guard: Any, is_refused: bool) -> None:
+    """Four of four would expire."""
+    container = crowd(containers)
+    configure(container, guard=guard)
+    told = preview(container, 30)
+    reply = change(container, 30)
     if not is_refused:
         assert reply.status == 200
-        assert shelf.counted() == 0
+        assert container.counted() == 0
         return
     assert (reply.status, reply.json["code"]) == (412, "PreconditionFailed")
     assert reply.json["preview"] == told
     assert "would expire 4 items immediately" in reply.json["message"]
-    assert shelf.counted() == 4
-    assert shelf.definition()["defaultTtl"] == -1
-    assert status(shelf)["policyChanges"] == 0
-    assert not [entry for entry in audit(shelf) if entry["event"] == "policy"]
+    assert container.counted() == 4
+    assert container.definition()["defaultTtl"] == -1
+    assert status(container)["policyChanges"] == 0
+    assert not [entry for entry in audit(container) if entry["event"] == "policy"]
 
 
-def test_a_percentage_is_of_live_items(shelves: Shelves) -> None:
-    """Two would die of the four living; two more are dead already and count for nothing."""
-    shelf = shelves.make(-1)
+def test_a_percentage_is_of_live_items(containers: TtlContainers) -> None:
+    """Two of the four live items would expire; two more are expired already and do not count."""
+    container = containers.make(-1)
     for id_ in ("d0", "d1"):
-        shelf.create(id_, 5)
+        container.create(id_, 5)
     for id_ in ("a0", "a1"):
-        shelf.create(id_)
-    shelf.clock.advance(60)
+        container.create(id_)
+    container.clock.advance(60)
     for id_ in ("b0", "b1"):
-        shelf.create(id_)
-    configure(shelf, guard="49%")
-    assert change(shelf, 30).status == 412
-    configure(shelf, guard="50%")
-    assert change(shelf, 30).status == 200
+        container.create(id_)
+    configure(container, guard="49%")
+    assert change(container, 30).status == 412
+    configure(container, guard="50%")
+    assert change(container, 30).status == 200
 
 
 @pytest.mark.parametrize("default_ttl", [61, 1000, -1, None])
-def test_the_guard_lets_harmless_changes_pass(shelves: Shelves, default_ttl: int | None) -> None:
-    shelf = crowd(shelves)
-    configure(shelf, guard="0")
-    assert change(shelf, default_ttl).status == 200
+def test_the_guard_lets_harmless_changes_pass(
+    containers: TtlContainers, default_ttl: int | None
+) -> None:
+    container = crowd(containers)
+    configure(container, guard="0")
+    assert change(container, default_ttl).status == 200
 
 
-def test_the_guard_lets_other_replaces_pass(shelves: Shelves) -> None:
+def test_the_guard_lets_other_replaces_pass(containers: TtlContainers) -> None:
     """Only a change of defaultTtl is judged, not what time kills under the present one."""
-    shelf = shelves.make(10)
-    shelf.create("a")
-    configure(shelf, guard="0")
-    shelf.clock.advance(10)
-    assert change(shelf, 10).status == 200
+    container = containers.make(10)
+    container.create("a")
+    configure(container, guard="0")
+    container.clock.advance(10)
+    assert change(container, 10).status == 200
 
 
-def test_switching_on_is_guarded_too(shelves: Shelves) -> None:
-    shelf = shelves.make()
-    shelf.create("a", 5)
-    shelf.clock.advance(5)
-    configure(shelf, guard="0")
-    assert change(shelf, -1).status == 412
-    assert shelf.read("a").status == 200
+def test_switching_on_is_guarded_too(containers: TtlContainers) -> None:
+    container = containers.make()
+    container.create("a", 5)
+    container.clock.advance(5)
+    configure(container, guard="0")
+    assert change(container, -1).status == 412
+    assert container.read("a").status == 200
 
 
 @pytest.mark.parametrize("source", ["preview", "refusal"])
-def test_the_confirmation_token_opens_the_guard(shelves: Shelves, source: str) -> None:
-    shelf = crowd(shelves)
-    configure(shelf, guard="0")
-    told = preview(shelf, 30) if source == "preview" else change(shelf, 30).json["preview"]
-    assert change(shelf, 30, x_perseid_confirm=told["confirmationToken"]).status == 200
-    assert shelf.counted() == 0
+def test_the_confirmation_token_opens_the_guard(containers: TtlContainers, source: str) -> None:
+    container = crowd(containers)
+    configure(container, guard="0")
+    told = preview(container, 30) if source == "preview" else change(container, 30).json["preview"]
+    assert change(container, 30, x_perseid_confirm=told["confirmationToken"]).status == 200
+    assert container.counted() == 0
 
 
 def tampered(token: str) -> str:
@@ -98,61 +100,63 @@ def tampered(token: str) -> str:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda shelf: preview(shelf, 31)["confirmationToken"],
-        lambda shelf: preview(shelf, None)["confirmationToken"],
-        lambda shelf: tampered(preview(shelf, 30)["confirmationToken"]),
-        lambda shelf: "yes",
-        lambda shelf: "",
+        lambda container: preview(container, 31)["confirmationToken"],
+        lambda container: preview(container, None)["confirmationToken"],
+        lambda container: tampered(preview(container, 30)["confirmationToken"]),
+        lambda container: "yes",
+        lambda container: "",
     ],
     ids=["other value", "off", "tampered", "word", "empty"],
 )
-def test_another_token_does_not_open_it(shelves: Shelves, wrong: Callable[[Shelf], str]) -> None:
-    shelf = crowd(shelves)
-    configure(shelf, guard="0")
-    reply = change(shelf, 30, x_perseid_confirm=wrong(shelf))
+def test_another_token_does_not_open_it(
+    containers: TtlContainers, wrong: Callable[[TtlContainer], str]
+) -> None:
+    container = crowd(containers)
+    configure(container, guard="0")
+    reply = change(container, 30, x_perseid_confirm=wrong(container))
     assert reply.status in (400, 412)
-    assert shelf.counted() == 4
-    assert shelf.definition()["defaultTtl"] == -1
+    assert container.counted() == 4
+    assert container.definition()["defaultTtl"] == -1
 
 
-def test_a_token_is_for_one_container_and_one_state_of_it(shelves: Shelves) -> None:
-    shelf = crowd(shelves)
-    configure(shelf, guard="0")
-    other = shelves.make(-1, name="other")
+def test_a_token_is_for_one_container_and_one_state_of_it(containers: TtlContainers) -> None:
+    container = crowd(containers)
+    configure(container, guard="0")
+    other = containers.make(-1, name="other")
     foreign = preview(other, 30)["confirmationToken"]
-    assert change(shelf, 30, x_perseid_confirm=foreign).status in (400, 412)
-    stale = preview(shelf, 30)["confirmationToken"]
-    assert change(shelf, 1000).status == 200
-    assert change(shelf, 30, x_perseid_confirm=stale).status in (400, 412)
-    assert shelf.counted() == 4
+    assert change(container, 30, x_perseid_confirm=foreign).status in (400, 412)
+    stale = preview(container, 30)["confirmationToken"]
+    assert change(container, 1000).status == 200
+    assert change(container, 30, x_perseid_confirm=stale).status in (400, 412)
+    assert container.counted() == 4
 
 
 @pytest.mark.parametrize("guard", ["", "-1", "ten", "10 %", "%", "1e3", "500%%", True, [], {}])
-def test_guards_that_are_none(shelves: Shelves, guard: Any) -> None:
-    shelf = shelves.make(-1)
-    reply = shelf.raw.put(shelf.admin, {"guard": guard})
+def test_guards_that_are_none(containers: TtlContainers, guard: Any) -> None:
+    container = containers.make(-1)
+    reply = container.raw.put(container.admin, {"guard": guard})
     assert (reply.status, reply.json["code"]) == (400, "BadRequest")
-    assert status(shelf)["guard"] is None
+    assert status(container)["guard"] is None
 
 
-def test_the_guard_is_off_by_default(shelves: Shelves) -> None:
-    shelf = crowd(shelves)
-    assert status(shelf)["guard"] is None
-    assert change(shelf, 1).status == 200
+def test_the_guard_is_off_by_default(containers: TtlContainers) -> None:
+    container = crowd(containers)
+    assert status(container)["guard"] is None
+    assert change(container, 1).status == 200
 
 
 def test_the_guard_of_the_server(place: Place) -> None:
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True, expiry_guard="2"), clock) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        shelves = Shelves(raw, clock, "/dbs/d")
-        shelf = crowd(shelves)
-        refusal = change(shelf, 30)
+        containers = TtlContainers(raw, clock, "/dbs/d")
+        container = crowd(containers)
+        refusal = change(container, 30)
         assert refusal.status == 412
         assert refusal.json["preview"]["expiresNow"]["items"] == 4
         # A container's own guard goes before the server's.
-        configure(shelf, guard="4")
-        assert change(shelf, 30).status == 200
+        configure(container, guard="4")
+        assert change(container, 30).status == 200
 
 
 def test_the_guard_stays_after_a_restart(place: Place) -> None:
@@ -160,11 +164,11 @@ def test_the_guard_stays_after_a_restart(place: Place) -> None:
     clock = frozen_clock()
     with serving(settings, clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        shelf = crowd(Shelves(raw, clock, "/dbs/d"))
-        configure(shelf, guard="3", purgeHoldSeconds=60)
-        token = preview(shelf, 30)["confirmationToken"]
+        container = crowd(TtlContainers(raw, clock, "/dbs/d"))
+        configure(container, guard="3", purgeHoldSeconds=60)
+        token = preview(container, 30)["confirmationToken"]
     with serving(settings, clock) as raw:
-        again = replace(shelf, raw=raw)
+        again = replace(container, raw=raw)
         assert (status(again)["guard"], status(again)["purgeHoldSeconds"]) == ("3", 60)
         assert change(again, 30).status == 412
         assert change(again, 30, x_perseid_confirm=token).status == 200

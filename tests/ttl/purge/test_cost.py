@@ -12,12 +12,13 @@ from perseid import charges
 from perseid.config import Settings
 from perseid.service.lifetimes.sweeper import SMALL_STEP
 from perseid.store.types import PurgeRequest
-from tests.support.purging import Kept, container_at, stock
+from tests.support.figures import container_metrics
+from tests.support.purging import DatedItem, container_at, store_items
 from tests.support.servers import frozen_clock
 from tests.support.stores import Place, sqlite_database
-from tests.support.ttl_containers import Shelves
+from tests.support.ttl_containers import TtlContainers
 
-# T-141: the living are not looked at
+# T-141: live items are not examined
 
 
 @pytest.mark.parametrize("default_ttl", [100, -1])
@@ -39,10 +40,10 @@ async def steps_of_a_purge(default_ttl: int, alive: int) -> Cost:
     clock = frozen_clock()
     now = int(clock.now())
     async with container_at(Settings(memory=True), clock, default_ttl) as (account, container):
-        kept = [Kept(f"d{number}", now - 200, 100) for number in range(10)]
-        # All kinds of the living: they inherit, end later by themselves, or never end.
-        kept += [Kept(f"l{n}", now - 50, (None, 5000, -1)[n % 3]) for n in range(alive)]
-        await stock(account, container, kept)
+        kept = [DatedItem(f"d{number}", now - 200, 100) for number in range(10)]
+        # All kinds of live items: they inherit, have a ttl, or never expire.
+        kept += [DatedItem(f"l{n}", now - 50, (None, 5000, -1)[n % 3]) for n in range(alive)]
+        await store_items(account, container, kept)
         connection = sqlite_database(account.stores).write_db
         noted: list[dict[str, Any]] = []
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
@@ -69,8 +70,8 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
         clock = frozen_clock()
         now = int(clock.now())
         async with container_at(place.fresh(), clock, default_ttl) as (account, container):
-            kept = [Kept(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
-            await stock(account, container, kept)
+            kept = [DatedItem(f"l{n}", now, (None, 50)[n % 2]) for n in range(5000)]
+            await store_items(account, container, kept)
             connection = sqlite_database(account.stores).write_db
             noted: list[dict[str, Any]] = []
             connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, noted.append)
@@ -86,30 +87,29 @@ def test_a_look_that_finds_nothing_is_cheap(place: Place, default_ttl: int) -> N
 # T-161: what it would cost
 
 
-def test_the_cost_of_removing_is_the_cost_of_deleting(shelves: Shelves) -> None:
+def test_the_cost_of_removing_is_the_cost_of_deleting(containers: TtlContainers) -> None:
     assert charges.delete(1024, 10) == 7
-    dying, deleted = (shelves.make(10, name=name) for name in ("dying", "deleted"))
+    expiring, deleted = (containers.make(10, name=name) for name in ("expiring", "deleted"))
     paid = 0.0
     for number in range(3):
         body: dict[str, Any] = {"text": "x" * 1000 * number, "list": list(range(number * 5))}
-        for shelf in (dying, deleted):
-            shelf.create(f"a{number}", **body)
+        for container in (expiring, deleted):
+            container.create(f"a{number}", **body)
         paid += float(deleted.delete(f"a{number}").headers["x-ms-request-charge"])
-    dying.clock.advance(10)
-    assert dying.drain() == 3
-    everything = dying.raw.get("/_perseid/metrics.json").json["containers"]
-    (figures,) = [each for each in everything if f"/{each['container']}" == dying.path]
+    expiring.clock.advance(10)
+    assert expiring.drain() == 3
+    figures = container_metrics(expiring.raw, expiring.path)
     assert figures["purgeCharge"] == pytest.approx(paid, abs=0.02)
 
 
-def test_no_request_is_charged_for_it(shelves: Shelves) -> None:
+def test_no_request_is_charged_for_it(containers: TtlContainers) -> None:
     """T-157: a drain's answer names no charge, and reads cost the same before and after."""
-    shelf = shelves.make(10)
-    shelf.create("a", -1)
+    container = containers.make(10)
+    container.create("a", -1)
     for number in range(20):
-        shelf.create(f"d{number}")
-    shelf.clock.advance(10)
-    before = shelf.read("a").headers["x-ms-request-charge"]
-    reply = shelf.raw.post(f"{shelf.admin}/drain", {})
+        container.create(f"d{number}")
+    container.clock.advance(10)
+    before = container.read("a").headers["x-ms-request-charge"]
+    reply = container.raw.post(f"{container.admin}/drain", {})
     assert "x-ms-request-charge" not in reply.headers
-    assert shelf.read("a").headers["x-ms-request-charge"] == before
+    assert container.read("a").headers["x-ms-request-charge"] == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,51 +10,55 @@ from perseid.http import metrics
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.builders import PARTITION_KEY
-from tests.support.purging import Kept, backlog, container_at, examine, set_default, stock
+from tests.support.figures import container_metrics
+from tests.support.purging import (
+    DatedItem,
+    backlog,
+    container_at,
+    examine,
+    set_default_ttl,
+    store_items,
+)
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import Shelf, Shelves, drain
+from tests.support.ttl_containers import TtlContainer, TtlContainers, drain
 
 # T-313: figures of the purge
 
 
-def test_figures_of_the_purge(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
+def test_figures_of_the_purge(containers: TtlContainers) -> None:
+    container = containers.make(10)
     for number in range(5):
-        shelf.create(f"a{number}")
-    shelf.create("alive", -1)
-    shelf.clock.advance(10)
+        container.create(f"a{number}")
+    container.create("alive", -1)
+    container.clock.advance(10)
 
-    def figures() -> dict[str, Any]:
-        everything = shelf.raw.get("/_perseid/metrics.json").json["containers"]
-        (found,) = [each for each in everything if f"/{each['container']}" == shelf.path]
-        assert isinstance(found, dict)
-        return found
-
-    before = figures()
+    before = container_metrics(container.raw, container.path)
     assert (before["expiredTotal"], before["purgedTotal"], before["purgedBytes"]) == (5, 0, 0)
     assert before["purgeCharge"] == 0
-    shelf.drain()
-    after = figures()
+    container.drain()
+    after = container_metrics(container.raw, container.path)
     assert (after["expiredTotal"], after["purgedTotal"]) == (5, 5)
     assert after["purgedBytes"] == before["pendingPurge"]["bytes"]
     assert after["live"] == before["live"]
     assert after["pendingPurge"] == {"items": 0, "bytes": 0}
-    shelf.raw.delete(shelf.path)
-    everything = shelf.raw.get("/_perseid/metrics.json").json["containers"]
-    assert shelf.path not in {f"/{each['container']}" for each in everything}
+    container.raw.delete(container.path)
+    everything = container.raw.get("/_perseid/metrics.json").json["containers"]
+    assert container.path not in {f"/{each['container']}" for each in everything}
 
 
 # T-314: drain
 
 
-def test_drain_of_one_container_leaves_the_others(shelves: Shelves, raw: RawClient) -> None:
-    one, other = (shelves.make(10, name=name) for name in ("one", "other"))
-    for shelf in (one, other):
+def test_drain_of_one_container_leaves_the_others(
+    containers: TtlContainers, raw: RawClient
+) -> None:
+    one, other = (containers.make(10, name=name) for name in ("one", "other"))
+    for container in (one, other):
         for number in range(3):
-            shelf.create(f"a{number}")
-    shelves.clock.advance(10)
+            container.create(f"a{number}")
+    containers.clock.advance(10)
     reply = raw.post(f"{one.admin}/drain", {})
     assert reply.json == {"purged": 3, "containers": {one.path.removeprefix("/"): 3}}
     assert (backlog(raw, one.admin), backlog(raw, other.admin)) == (0, 3)
@@ -66,26 +69,28 @@ def test_drain_of_one_container_leaves_the_others(shelves: Shelves, raw: RawClie
     assert backlog(raw, other.admin) == 0
 
 
-def test_drain_takes_many_steps_and_ranges(shelves: Shelves, raw: RawClient) -> None:
+def test_drain_takes_many_steps_and_ranges(containers: TtlContainers, raw: RawClient) -> None:
     body = {"id": "wide", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
-    assert raw.post(f"{shelves.database}/colls", body, throughput="30000").status == 201
-    shelf = Shelf(raw, shelves.clock, f"{shelves.database}/colls/wide")
+    assert raw.post(f"{containers.database}/colls", body, throughput="30000").status == 201
+    container = TtlContainer(raw, containers.clock, f"{containers.database}/colls/wide")
     for number in range(90):
-        shelf.create(f"a{number}", pk=f"p{number}")
-    shelves.clock.advance(10)
-    assert shelf.drain() == 90
-    assert backlog(raw, shelf.admin) == 0
+        container.create(f"a{number}", pk=f"p{number}")
+    containers.clock.advance(10)
+    assert container.drain() == 90
+    assert backlog(raw, container.admin) == 0
 
 
 def test_drain_right_after_a_change_removes_what_it_expired(place: Place) -> None:
-    """Everything dead now, and that includes those whom the change of a moment ago killed."""
+    """Everything expired now, which includes what expired by the change of a moment ago."""
 
     async def scenario() -> dict[str, int]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, -1) as (account, container):
             long_ago = int(clock.now()) - 100
-            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(300)])
-            await set_default(account, 50)
+            await store_items(
+                account, container, [DatedItem(f"a{n}", long_ago) for n in range(300)]
+            )
+            await set_default_ttl(account, 50)
             try:
                 return await Sweeper(account).drain()
             finally:
@@ -101,12 +106,14 @@ def test_the_count_of_a_change_is_complete_although_the_sweeper_is_at_work(place
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, -1) as (account, container):
             long_ago = int(clock.now()) - 100
-            await stock(account, container, [Kept(f"a{n}", long_ago) for n in range(2000)])
+            await store_items(
+                account, container, [DatedItem(f"a{n}", long_ago) for n in range(2000)]
+            )
             sweeper = Sweeper(account)
             running = asyncio.create_task(sweeper.run())
             await asyncio.sleep(0)
-            for default_ttl in (90, 80, 70):  # the second and third kill nobody
-                await set_default(account, default_ttl)
+            for default_ttl in (90, 80, 70):  # by the second and third nothing expires
+                await set_default_ttl(account, default_ttl)
                 sweeper.wake()
             await asyncio.gather(*account.background)
             running.cancel()
@@ -134,8 +141,10 @@ def test_drain_gives_the_space_back(place: Place) -> None:
     async def load() -> None:
         async with container_at(settings, clock, 10) as (account, container):
             now = int(clock.now())
-            await stock(account, container, [Kept(f"d{n}", now - 100) for n in range(8000)])
-            await stock(account, container, [Kept(f"l{n}", now, -1) for n in range(100)])
+            await store_items(
+                account, container, [DatedItem(f"d{n}", now - 100) for n in range(8000)]
+            )
+            await store_items(account, container, [DatedItem(f"l{n}", now, -1) for n in range(100)])
 
     asyncio.run(load())
     full = (settings.data / DATABASE_FILE).stat().st_size
@@ -146,7 +155,7 @@ def test_drain_gives_the_space_back(place: Place) -> None:
     assert (disk.verdict, disk.items) == ("ok", 100)
 
 
-def test_metrics_of_a_sweeper_that_is_paused(shelves: Shelves, raw: RawClient) -> None:
+def test_metrics_of_a_sweeper_that_is_paused(containers: TtlContainers, raw: RawClient) -> None:
     assert raw.get("/_perseid/metrics.json").json["sweeperPaused"] is True
     assert b"\nperseid_sweeper_paused 1\n" in raw.get("/_perseid/metrics").body
     assert metrics.exposition(raw.get("/_perseid/metrics.json").json).startswith(b"# HELP perseid_")

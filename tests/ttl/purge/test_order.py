@@ -13,28 +13,28 @@ from perseid.service.lifetimes.sweeper import LARGE_STEP, SMALL_STEP, Sweeper
 from perseid.service.resources import containers
 from perseid.store.types import PurgeRequest, PurgeResult
 from tests.support.builders import PARTITION_KEY
-from tests.support.purging import Kept, container_at, noted_steps, set_default, stock
+from tests.support.purging import DatedItem, container_at, noted_steps, set_default_ttl, store_items
 from tests.support.servers import frozen_clock
 from tests.support.stores import Place
 
 # T-135: order
 
 
-def lasting(now: int) -> list[Kept]:
-    """Deaths under a default of 100, one after the other: a to f; and two that live."""
+def lasting(now: int) -> list[DatedItem]:
+    """Expiries under a default of 100, one after the other: a to f; and two live items."""
     return [
-        Kept("e", now - 105),  # at now - 5
-        Kept("b", now - 160),  # at now - 60
-        Kept("d", now - 20, 10),  # at now - 10
-        Kept("a", now - 300, 200),  # at now - 100
-        Kept("c", now - 150, 100),  # at now - 50
-        Kept("f", now - 100),  # at now
-        Kept("alive", now - 99),
-        Kept("alive too", now - 500, -1),
+        DatedItem("e", now - 105),  # at now - 5
+        DatedItem("b", now - 160),  # at now - 60
+        DatedItem("d", now - 20, 10),  # at now - 10
+        DatedItem("a", now - 300, 200),  # at now - 100
+        DatedItem("c", now - 150, 100),  # at now - 50
+        DatedItem("f", now - 100),  # at now
+        DatedItem("alive", now - 99),
+        DatedItem("alive too", now - 500, -1),
     ]
 
 
-# What happens to the policy after `now`: (seconds later, new default). The dead are dead by then.
+# What happens to the policy after `now`: (seconds later, new default). They have expired by then.
 POLICIES: list[tuple[str, list[tuple[int, int | None]]]] = [
     ("unchanged", []),
     ("off", [(0, None)]),
@@ -54,12 +54,12 @@ def test_the_longest_expired_item_is_purged_first(
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 100) as (account, container):
             kept = lasting(int(clock.now()))
-            await stock(account, container, kept)
-            rows = [await stored(account, container, each) for each in kept]
+            await store_items(account, container, kept)
+            rows = [await read_row(account, container, each) for each in kept]
             names = {row.number: row.id for row in rows}
             for later, default_ttl in changes:
                 clock.advance(later)
-                await set_default(account, default_ttl)
+                await set_default_ttl(account, default_ttl)
             await asyncio.gather(*account.background)
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account).tick()
@@ -72,7 +72,7 @@ def test_the_longest_expired_item_is_purged_first(
     assert asyncio.run(scenario()) == ["a", "b", "c", "d", "e", "f"]
 
 
-async def stored(account: Account, container: Container, kept: Kept) -> Row:
+async def read_row(account: Account, container: Container, kept: DatedItem) -> Row:
     place = point_operations.logical_partition_of(container, '["p"]')
     row, _ = await account.stores.items.read(container, 0, ItemKey(place.pk, kept.id))
     assert row is not None
@@ -82,14 +82,14 @@ async def stored(account: Account, container: Container, kept: Kept) -> Row:
 def test_steps_are_small_while_requests_arrive(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T-140: a step is bounded in number, so that whoever asks waits for little."""
+    """T-140: a step is bounded in number, so that a request waits for little."""
 
     async def scenario() -> list[int]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
             long_ago = int(clock.now()) - 1000
-            await stock(
-                account, container, [Kept(f"a{n}", long_ago) for n in range(5 * SMALL_STEP)]
+            await store_items(
+                account, container, [DatedItem(f"a{n}", long_ago) for n in range(5 * SMALL_STEP)]
             )
             purge = account.stores.expiry.purge
 
@@ -116,8 +116,8 @@ def test_ranges_and_containers_take_turns(place: Place, monkeypatch: pytest.Monk
             second = await containers.create(account, "d", body, None, clock.now())
             long_ago = int(clock.now()) - 1000
             for container, size in ((first, 3 * LARGE_STEP), (second, 2 * LARGE_STEP)):
-                dead = [Kept(f"a{number}", long_ago) for number in range(size)]
-                await stock(account, container, dead)
+                expired = [DatedItem(f"a{number}", long_ago) for number in range(size)]
+                await store_items(account, container, expired)
             with noted_steps(account, monkeypatch) as steps:
                 await Sweeper(account).tick()
             return [(name, len(purged_items)) for name, purged_items in steps if purged_items]

@@ -12,59 +12,63 @@ from perseid.server import opened
 from perseid.service.lifetimes.sweeper import Sweeper
 from perseid.store.sqlite.expiry import SqliteExpiry
 from tests.support.builders import PARTITION_KEY
+from tests.support.figures import container_metrics
 from tests.support.purging import (
-    PATIENCE,
-    Kept,
+    TIME_LIMIT,
+    DatedItem,
     backlog,
     container_at,
     noted_steps,
     on_disk,
-    set_default,
-    stock,
+    set_default_ttl,
+    store_items,
     until,
 )
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
-from tests.support.ttl_containers import ABSENT, Shelf, Shelves
+from tests.support.ttl_containers import ABSENT, TtlContainer, TtlContainers
 
-# T-130: nobody can tell
+# T-130: no request can tell
 
 
-def test_removal_shows_nowhere_in_the_api(shelves: Shelves) -> None:
+def test_removal_shows_nowhere_in_the_api(containers: TtlContainers) -> None:
     """Two containers with the same history, one drained: every answer is the same."""
-    one, other = (shelves.make(10, name=name) for name in ("one", "other"))
-    start = shelves.now
+    one, other = (containers.make(10, name=name) for name in ("one", "other"))
+    start = containers.now
     for number in range(6):
-        for shelf in (one, other):
-            shelf.create(f"a{number}", ABSENT if number % 2 else 20, at=start + number)
-    shelves.clock.set(start + 13)
+        for container in (one, other):
+            container.create(f"a{number}", ABSENT if number % 2 else 20, at=start + number)
+    containers.clock.set(start + 13)
     assert one.drain() == 2  # a1 and a3; a0, a2, a4 live 20 seconds, a5 to 15
 
-    def answers(shelf: Shelf) -> list[Any]:
-        quota = shelf.raw.get(shelf.path, x_ms_documentdb_populatequotainfo="true")
+    def answers(container: TtlContainer) -> list[Any]:
+        quota = container.raw.get(container.path, x_ms_documentdb_populatequotainfo="true")
         return [
-            shelf.seen(*(f"a{number}" for number in range(6))),
-            shelf.query("SELECT c.id, c._ts FROM c ORDER BY c._ts DESC"),
+            container.seen(*(f"a{number}" for number in range(6))),
+            container.query("SELECT c.id, c._ts FROM c ORDER BY c._ts DESC"),
             quota.headers["x-ms-resource-usage"],
             quota.json["_ts"],
-            [shelf.delete(f"a{number}").status for number in (1, 3)],
-            [shelf.replace(f"a{number}", shelf.body(f"a{number}")).status for number in (1, 3)],
-            shelf.post(shelf.body("a1"), upsert="true").status,
-            shelf.post(shelf.body("a3")).status,
+            [container.delete(f"a{number}").status for number in (1, 3)],
+            [
+                container.replace(f"a{number}", container.body(f"a{number}")).status
+                for number in (1, 3)
+            ],
+            container.post(container.body("a1"), upsert="true").status,
+            container.post(container.body("a3")).status,
         ]
 
     assert answers(one) == answers(other)
 
 
-def test_expiry_moves_no_lsn_and_removal_does(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("a")
-    before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
-    shelf.clock.advance(10)
-    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
-    assert shelf.drain() == 1
-    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] != before
+def test_expiry_moves_no_lsn_and_removal_does(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("a")
+    before = container.raw.get(container.path).headers["x-ms-session-token"]
+    container.clock.advance(10)
+    assert container.raw.get(container.path).headers["x-ms-session-token"] == before
+    assert container.drain() == 1
+    assert container.raw.get(container.path).headers["x-ms-session-token"] != before
 
 
 # T-134: progress
@@ -77,15 +81,15 @@ def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
         raw.post("/dbs", {"id": "d"})
         body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
         assert raw.post("/dbs/d/colls", body, throughput="25000").status == 201
-        shelf = Shelf(raw, clock, "/dbs/d/colls/c")
+        container = TtlContainer(raw, clock, "/dbs/d/colls/c")
         for number in range(60):
-            shelf.create(f"a{number}", pk=f"p{number}")
-        shelf.create("large", text="x" * 1_900_000)
-        shelf.create("alive", -1)
+            container.create(f"a{number}", pk=f"p{number}")
+        container.create("large", text="x" * 1_900_000)
+        container.create("alive", -1)
         assert backlog(raw) == 0
         assert raw.post("/_perseid/clock/advance", {"seconds": 10}).status == 200
         assert until(lambda: backlog(raw) == 0) < 10
-        figures = raw.get("/_perseid/metrics.json").json["containers"][0]
+        figures = container_metrics(raw)
         assert (figures["live"]["items"], figures["purgedTotal"]) == (1, 61)
 
 
@@ -95,11 +99,11 @@ def test_the_sweeper_notices_expiry_without_requests(place: Place) -> None:
     async def scenario() -> None:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
-            await stock(account, container, [Kept("a", int(clock.now()))])
+            await store_items(account, container, [DatedItem("a", int(clock.now()))])
             sweeper = Sweeper(account)
             running = asyncio.create_task(sweeper.run())
             clock.advance(10)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIME_LIMIT):
                 while await on_disk(account, container):
                     pass
             running.cancel()
@@ -112,7 +116,7 @@ def test_the_sweeper_notices_expiry_without_requests(place: Place) -> None:
 def test_a_full_disk_is_reported_in_a_line(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each second anew, so not with all the circumstances."""
+    """Each second again, so not with all the circumstances."""
 
     async def scenario() -> None:
         async with container_at(place.fresh(), frozen_clock(), 10) as (account, _):
@@ -126,7 +130,7 @@ def test_a_full_disk_is_reported_in_a_line(
             sweeper = Sweeper(account)
             sweeper.wake()
             running = asyncio.create_task(sweeper.run())
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIME_LIMIT):
                 await tried.wait()
             await asyncio.sleep(0)
             running.cancel()
@@ -142,8 +146,8 @@ def test_a_paused_sweeper_waits_and_a_resumed_one_goes_on(place: Place) -> None:
     clock = frozen_clock()
     with serving(place.fresh(no_sweeper=True), clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        shelf = Shelves(raw, clock, "/dbs/d").make(10)
-        shelf.create("a")
+        container = TtlContainers(raw, clock, "/dbs/d").make(10)
+        container.create("a")
         assert raw.post("/_perseid/clock/advance", {"seconds": 10}).status == 200
         assert raw.get("/_perseid/sweeper").json["paused"] is True
         assert {backlog(raw) for _ in range(50)} == {1}
@@ -154,7 +158,7 @@ def test_a_paused_sweeper_waits_and_a_resumed_one_goes_on(place: Place) -> None:
 
 
 @pytest.mark.parametrize("pace", [0, -1, 1.01, "1", None, True])
-def test_paces_that_are_none(raw: RawClient, shelves: Shelves, pace: Any) -> None:
+def test_paces_that_are_none(raw: RawClient, containers: TtlContainers, pace: Any) -> None:
     before = raw.get("/_perseid/sweeper").json
     reply = raw.post("/_perseid/sweeper/pace", {"pace": pace})
     assert (reply.status, reply.json["code"]) == (400, "BadRequest")
@@ -166,13 +170,13 @@ def test_a_new_pace_ends_the_rest_of_the_old_one(place: Place) -> None:
     async def scenario() -> None:
         async with opened(place.fresh(), frozen_clock()) as account:
             sweeper = Sweeper(account, pace=1e-300)
-            account.requests += 1  # somebody is there, so it rests after each step
+            account.requests += 1  # there are requests, so it pauses after each step
             resting = asyncio.create_task(sweeper._pause_between_steps(0.001))
             for _ in range(10):
                 await asyncio.sleep(0)
             assert not resting.done()
             sweeper.pace = 1
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIME_LIMIT):
                 await resting
 
     asyncio.run(scenario())
@@ -181,27 +185,27 @@ def test_a_new_pace_ends_the_rest_of_the_old_one(place: Place) -> None:
 # T-142: TTL off
 
 
-def test_off_finishes_the_backlog_and_no_more(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    shelf.create("dead")
-    shelf.create("sleeping", 1000)
-    shelf.clock.advance(10)
-    shelf.create("alive")
-    shelf.set_default()
-    wait_until_counted(shelf)
-    assert shelf.drain() == 1
-    shelf.clock.advance(1_000_000)
-    before = shelf.raw.get(shelf.path).headers["x-ms-session-token"]
-    assert shelf.drain() == 0
-    assert shelf.raw.get(shelf.path).headers["x-ms-session-token"] == before
-    assert shelf.seen("dead", "sleeping", "alive") == {"sleeping", "alive"}
+def test_off_finishes_the_backlog_and_no_more(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    container.create("expired")
+    container.create("sleeping", 1000)
+    container.clock.advance(10)
+    container.create("alive")
+    container.set_default()
+    wait_until_counted(container)
+    assert container.drain() == 1
+    container.clock.advance(1_000_000)
+    before = container.raw.get(container.path).headers["x-ms-session-token"]
+    assert container.drain() == 0
+    assert container.raw.get(container.path).headers["x-ms-session-token"] == before
+    assert container.seen("expired", "sleeping", "alive") == {"sleeping", "alive"}
 
 
-def wait_until_counted(shelf: Shelf) -> None:
+def wait_until_counted(container: TtlContainer) -> None:
     """Until the last change is in the audit log with its figures."""
 
     def is_counted() -> bool:
-        entries = shelf.raw.get(f"{shelf.admin}/audit").json["entries"]
+        entries = container.raw.get(f"{container.admin}/audit").json["entries"]
         return bool(entries) and entries[-1]["event"] == "counts"
 
     until(is_counted)
@@ -218,9 +222,9 @@ def test_a_silent_sweeper_does_not_look(
     async def scenario() -> tuple[int, int]:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, None) as (account, container):
-            await stock(account, container, [Kept("a", int(clock.now()) - 50, 20)])
+            await store_items(account, container, [DatedItem("a", int(clock.now()) - 50, 20)])
             for default_ttl in history:
-                await set_default(account, default_ttl)
+                await set_default_ttl(account, default_ttl)
             await asyncio.gather(*account.background)
             sweeper = Sweeper(account)
             await sweeper.tick()

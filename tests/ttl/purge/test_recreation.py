@@ -15,11 +15,11 @@ from perseid.documents import parse
 from perseid.service.items import point_operations
 from perseid.service.operation import begin
 from perseid.store.types import PurgeRequest
-from tests.support.purging import PATIENCE, Kept, backlog, container_at, on_disk, stock
+from tests.support.purging import TIME_LIMIT, DatedItem, backlog, container_at, on_disk, store_items
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place, sqlite_database
-from tests.support.ttl_containers import Shelf, Shelves, drain
+from tests.support.ttl_containers import TtlContainer, TtlContainers, drain
 
 # T-138, T-139: re-creation
 
@@ -32,13 +32,15 @@ from tests.support.ttl_containers import Shelf, Shelves, drain
 def test_a_recreated_item_survives_a_queued_purge(
     place: Place, order: str, write: Callable[..., Any]
 ) -> None:
-    """The writer is held up while a purge and a write of the dead id line up behind it."""
+    """The writer is held up while a purge and a write of the expired id line up behind it."""
 
     async def scenario() -> None:
         clock = frozen_clock()
         async with container_at(place.fresh(), clock, 10) as (account, container):
             now = int(clock.now())
-            await stock(account, container, [Kept("a", now - 10), Kept("b", now - 11)])
+            await store_items(
+                account, container, [DatedItem("a", now - 10), DatedItem("b", now - 11)]
+            )
             gate = Event()
 
             cutoff = account.cutoff(container, clock.now())
@@ -54,7 +56,7 @@ def test_a_recreated_item_survives_a_queued_purge(
                 )
 
             writer = sqlite_database(account.stores).writer
-            held = writer.submit(lambda: gate.wait(PATIENCE), is_heavy=True)
+            held = writer.submit(lambda: gate.wait(TIME_LIMIT), is_heavy=True)
             await asyncio.sleep(0)
             queued = [purge()] if order != "create first" else []
             await asyncio.sleep(0)
@@ -75,21 +77,21 @@ def test_a_recreated_item_survives_a_queued_purge(
 
 
 def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
-    """Many clients create over dead ids while the sweeper and two drains are at work."""
+    """Many clients create over expired ids while the sweeper and two drains are at work."""
     clock = frozen_clock()
     size = 400
     with serving(place.fresh(), clock) as raw:
         raw.post("/dbs", {"id": "d"})
-        shelf = Shelves(raw, clock, "/dbs/d").make(10)
+        container = TtlContainers(raw, clock, "/dbs/d").make(10)
         raw.post("/_perseid/sweeper/pause", {})
         for number in range(size):
-            shelf.create(f"a{number}")
+            container.create(f"a{number}")
         raw.post("/_perseid/clock/advance", {"seconds": 10})
         raw.post("/_perseid/sweeper/resume", {})
 
         def recreate(first: int) -> set[int]:
             client = RawClient(raw.endpoint)
-            mine = Shelf(client, clock, shelf.path)
+            mine = TtlContainer(client, clock, container.path)
             statuses = {
                 mine.post(mine.body(f"a{number}", -1)).status for number in range(first, size, 4)
             }
@@ -109,20 +111,20 @@ def test_recreated_items_survive_a_purge_on_the_wire(place: Place) -> None:
                 each.result()
         assert drain(raw) >= 0
         assert backlog(raw) == 0
-        assert shelf.counted() == size
+        assert container.counted() == size
 
 
-def test_recreating_removes_the_expired_version_at_once(shelves: Shelves) -> None:
-    shelf = shelves.make(10)
-    old = shelf.create("a")
-    shelf.create("b")
-    shelf.clock.advance(10)
-    assert backlog(shelf.raw, shelf.admin) == 2
-    new = shelf.create("a")
+def test_recreating_removes_the_expired_version_at_once(containers: TtlContainers) -> None:
+    container = containers.make(10)
+    old = container.create("a")
+    container.create("b")
+    container.clock.advance(10)
+    assert backlog(container.raw, container.admin) == 2
+    new = container.create("a")
     assert new["_rid"] != old["_rid"]
     assert new["_etag"] != old["_etag"]
-    figures = shelf.raw.get(shelf.admin).json
+    figures = container.raw.get(container.admin).json
     assert (figures["live"]["items"], figures["pendingPurge"]["items"]) == (1, 1)
-    assert shelf.drain() == 1
-    assert shelf.seen("a", "b") == {"a"}
-    assert shelf.read("a").json["_rid"] == new["_rid"]
+    assert container.drain() == 1
+    assert container.seen("a", "b") == {"a"}
+    assert container.read("a").json["_rid"] == new["_rid"]

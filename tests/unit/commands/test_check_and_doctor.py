@@ -19,6 +19,7 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.commands import serve
 from perseid.config import Settings
+from perseid.errors import StartError
 from perseid.partition import canonical
 from perseid.server import opened
 from perseid.service.items import imports
@@ -28,7 +29,7 @@ from perseid.store.sqlite.snapshot import Snapshot, snapshot
 from perseid.store.types import Resource
 from perseid.ttl import NOTHING_EXPIRED
 from tests.support.builders import PARTITION_KEY
-from tests.support.cli import decoded, invoke, shown
+from tests.support.cli import decoded, invoke, printed
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
 
@@ -44,11 +45,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with two containers, one with unique keys and two ranges."""
     path = tmp_path_factory.mktemp("sound") / "data"
     with running(Settings(data=path, durability="off")) as settings:
-        fill(RawClient(settings.endpoint, settings.key))
+        create_both_containers(RawClient(settings.endpoint, settings.key))
     return path
 
 
-def fill(raw: RawClient) -> None:
+def create_both_containers(raw: RawClient) -> None:
     assert raw.post("/dbs", {"id": "d"}).status == 201
     key = PARTITION_KEY
     unique = {"uniqueKeys": [{"paths": ["/mail"]}]}
@@ -70,7 +71,7 @@ def fill(raw: RawClient) -> None:
 
 
 @pytest.fixture
-def data(sound: Path, tmp_path: Path) -> Path:
+def data_copy(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "data"))
 
 
@@ -78,33 +79,33 @@ def check(path: Path, *options: str) -> Any:
     return invoke("", "check", str(path), *options)
 
 
-def test_sound_data(data: Path) -> None:
-    before = sorted(each.name for each in data.iterdir())
-    text = shown(check(data))
+def test_sound_data(data_copy: Path) -> None:
+    before = sorted(each.name for each in data_copy.iterdir())
+    text = printed(check(data_copy))
     assert "items: 40 checked, no problems" in text
     assert "unique keys: 20 checked, no problems" in text
     assert "counters of physical ranges: 3 checked, no problems" in text
-    found = decoded(check(data, "--json"))
+    found = decoded(check(data_copy, "--json"))
     assert found["ok"]
     assert len(found["checks"]) == 6
-    assert len(decoded(check(data, "--quick", "--json"))["checks"]) == 3
-    assert sorted(each.name for each in data.iterdir()) == before
+    assert len(decoded(check(data_copy, "--quick", "--json"))["checks"]) == 3
+    assert sorted(each.name for each in data_copy.iterdir()) == before
 
 
 def test_data_in_use(tmp_path: Path) -> None:
     """A server may go on: the check looks at one state."""
     with running(Settings(data=tmp_path / "data")) as settings:
-        fill(RawClient(settings.endpoint, settings.key))
-        assert "items: 40 checked, no problems" in shown(check(tmp_path / "data"))
+        create_both_containers(RawClient(settings.endpoint, settings.key))
+        assert "items: 40 checked, no problems" in printed(check(tmp_path / "data"))
 
 
-def test_data_in_use_whose_log_is_empty(data: Path) -> None:
+def test_data_in_use_whose_log_is_empty(data_copy: Path) -> None:
     """What is written meanwhile goes into the log and, with time, into the file."""
-    with contextlib.closing(apsw.Connection(str(data / FILE))) as server:
+    with contextlib.closing(apsw.Connection(str(data_copy / FILE))) as server:
         server.execute("CREATE TABLE large (a)")
         server.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        assert (data / f"{FILE}-wal").stat().st_size == 0
-        with snapshot(data / FILE) as found:
+        assert (data_copy / f"{FILE}-wal").stat().st_size == 0
+        with snapshot(data_copy / FILE) as found:
             found.resources()
             server.execute("INSERT INTO large SELECT randomblob(1000000)")
             server.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -113,13 +114,13 @@ def test_data_in_use_whose_log_is_empty(data: Path) -> None:
 
 @pytest.mark.parametrize("is_seen", [False, True])
 def test_a_server_that_starts_during_the_check(
-    data: Path, is_seen: bool, monkeypatch: pytest.MonkeyPatch
+    data_copy: Path, is_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result of reading the file without its log is discarded."""
     looked = []
     look = Snapshot.resources
 
-    with contextlib.closing(apsw.Connection(str(data / FILE))) as server:
+    with contextlib.closing(apsw.Connection(str(data_copy / FILE))) as server:
 
         def start(found: Snapshot) -> list[Resource]:
             looked.append(found)
@@ -131,7 +132,7 @@ def test_a_server_that_starts_during_the_check(
             return look(found)
 
         monkeypatch.setattr(Snapshot, "resources", start)
-        assert "items: 40 checked, no problems" in shown(check(data))
+        assert "items: 40 checked, no problems" in printed(check(data_copy))
     assert len(looked) == 2
 
 
@@ -150,6 +151,11 @@ def test_a_server_that_starts_during_the_check(
         ("UPDATE {items} SET epk = x'00' WHERE id = 'i3'", "items", "hash of the partition key is"),
         ("UPDATE {items} SET ttl = NULL WHERE id = 'i3'", "items", "ttl is 50"),
         ("UPDATE {items} SET number = number + 1 WHERE id = 'i19'", "items", "_rid is"),
+        (
+            "UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'",
+            "items",
+            "docs/?: its checksum does not match",
+        ),
         ("UPDATE {items} SET body = x'ff' WHERE id = 'i3'", "items", "i3: the body cannot be read"),
         # {"id": "\xff"}, which is no text, and a body that is no object
         ("UPDATE {items} SET body = x'5c27696417ff' WHERE id = 'i3'", "items", "i3: the body"),
@@ -162,47 +168,105 @@ def test_a_server_that_starts_during_the_check(
         ("DROP TABLE {unique}", "databases", "container 'keyed' has no table unique_"),
     ],
 )  # fmt: skip
-def test_problems_are_reported(data: Path, damage: str, finding: str, problem: str) -> None:
-    db = apsw.Connection(str(data / FILE))
+def test_problems_are_reported(data_copy: Path, damage: str, finding: str, problem: str) -> None:
+    db = apsw.Connection(str(data_copy / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = ?"
     plain, keyed = (db.execute(number, (name,)).get for name in ("plain", "keyed"))
     first = f"entry = (SELECT MIN(entry) FROM unique_{keyed})"
     tables = {"items": f"items_{plain}", "keyed": f"items_{keyed}", "unique": f"unique_{keyed}"}
     db.execute(damage.format(**tables, first=first))
     db.close()
-    result = check(data, "--json")
+    result = check(data_copy, "--json")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
     assert not report["ok"]
     (wrong,) = (each for each in report["checks"] if each["wrong"])
     assert wrong["name"].startswith(finding)
     assert any(problem in each for each in wrong["problems"]), wrong
-    people = check(data)
+    people = check(data_copy)
     assert people.exit_code == 1
     assert problem in people.stdout
+
+
+DAMAGED = "the definition of {} is damaged"
+PLAIN, KEYED = DAMAGED.format("container 'plain'"), DAMAGED.format("container 'keyed'")
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "problem"),
+    [
+        ("plain", "'{\"number'", PLAIN),
+        ("plain", "'[1]'", PLAIN),
+        ("plain", "'\"text\"'", PLAIN),
+        ("plain", "'null'", PLAIN),
+        ("plain", "'{\"a\": 1}'", PLAIN),
+        ("plain", "json_remove(state, '$.final_cutoffs')", PLAIN),
+        ("plain", "json_remove(state, '$.number')", PLAIN),
+        ("plain", "json_set(state, '$.number', 'x')", PLAIN),
+        ("plain", "json_set(state, '$.number', json('[null]'))", PLAIN),
+        ("plain", "json_set(state, '$.ranges', 0)", PLAIN),
+        ("plain", "json_set(state, '$.ranges', 4611686018427387904)", PLAIN),
+        ("plain", "json_set(state, '$.ranges', 'x')", PLAIN),
+        ("plain", "json_set(state, '$.properties', 5)", PLAIN),
+        ("keyed", "json_set(state, '$.properties.uniqueKeyPolicy', 'x')", KEYED),
+        ("d", "'{}'", DAMAGED.format("database 'd'")),
+        ("offer", "json_set(state, '$.resource_rid', json('{}'))", "the definition of offer"),
+        ("offer", "'[]'", "the definition of offer"),
+    ],
+)
+def test_damaged_definitions_are_problems(
+    data_copy: Path, name: str, state: str, problem: str
+) -> None:
+    with contextlib.closing(apsw.Connection(str(data_copy / FILE))) as db:
+        db.execute(f"UPDATE resources SET state = {state} WHERE id = ? OR kind = ?", (name, name))
+        assert db.changes() > 0
+    result = check(data_copy, "--json")
+    assert result.exit_code == 1, result.exception
+    wrong = [each for each in json.loads(result.stdout)["checks"] if each["wrong"]]
+    assert [each["name"] for each in wrong] == ["databases, containers and other resources"]
+    assert problem in wrong[0]["problems"][0]
+    assert problem in check(data_copy).stdout
+    with pytest.raises(StartError), running(Settings(data=data_copy)):
+        pytest.fail("a server has started with damaged definitions")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("number = -1", "its number is -1"),
+        ("number = 1 << 60", "its number is"),
+        ("pk = 'text'", "its pk is 'text'"),
+        ("epk = 7", "its epk is 7"),
+        ("ts = 'soon'", "its ts is 'soon'"),
+        ("ttl = 'soon'", "its ttl is 'soon'"),
+        ("lsn = 'late'", "its lsn is 'late'"),
+        ("size = 1.5", "its size is 1.5"),
+        ("id = x'00'", "id is 'i3' in its body"),
+        ("id = CAST(x'ff' AS TEXT)", "id is 'i3' in its body"),
+    ],
+)
+def test_damaged_columns_are_problems(data_copy: Path, change: str, problem: str) -> None:
+    with contextlib.closing(apsw.Connection(str(data_copy / FILE))) as db:
+        number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'keyed'"
+        db.execute(f"UPDATE items_{db.execute(number).get} SET {change} WHERE id = 'i3'")
+    result = check(data_copy, "--json")
+    assert result.exit_code == 1, result.exception
+    problems = [text for each in json.loads(result.stdout)["checks"] for text in each["problems"]]
+    assert any(problem in text for text in problems), problems
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            "UPDATE resources SET state = '{{\"number' WHERE id = 'plain'",
-            "The definition of container",
-        ),
-        ("UPDATE resources SET state = '{{}}' WHERE id = 'd'", "The definition of database 'd' is"),
-        (
-            "UPDATE resources SET state = json_remove(state, '$.final_cutoffs') WHERE id = 'plain'",
-            "The definition of container 'plain' is",
-        ),
-        ("UPDATE {items} SET id = CAST(x'ff' AS TEXT) WHERE id = 'i3'", "is damaged"),
+        ("DROP TABLE resources", "cannot be read as a database"),
     ],
 )
-def test_damage_that_prevents_all_checks(data: Path, damage: str, message: str) -> None:
-    db = apsw.Connection(str(data / FILE))
+def test_damage_that_prevents_all_checks(data_copy: Path, damage: str, message: str) -> None:
+    db = apsw.Connection(str(data_copy / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'plain'"
     db.execute(damage.format(items=f"items_{db.execute(number).get}"))
     db.close()
-    result = check(data)
+    result = check(data_copy)
     assert result.exit_code == 1
     assert message in result.stderr
     assert "Traceback" not in result.output
@@ -247,28 +311,28 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_log_that_contradicts_the_items(
     logged: Path, tmp_path: Path, damage: str | None, problem: str | None
 ) -> None:
-    data = Path(shutil.copytree(logged, tmp_path / "data"))
+    data_copy = Path(shutil.copytree(logged, tmp_path / "data"))
     if damage is None or problem is None:
-        assert "change logs: 3 checked, no problems" in shown(check(data))
+        assert "change logs: 3 checked, no problems" in printed(check(data_copy))
         return
-    db = apsw.Connection(str(data / FILE))
+    db = apsw.Connection(str(data_copy / FILE))
     number = "SELECT json_extract(state, '$.number') FROM resources WHERE id = 'c'"
     db.execute(damage.format(log=f"changes_{db.execute(number).get}"))
     db.close()
-    result = check(data, "--json")
+    result = check(data_copy, "--json")
     assert result.exit_code == 1
     (wrong,) = (each for each in json.loads(result.stdout)["checks"] if each["wrong"])
     assert wrong["name"] == "change logs"
     assert any(problem in each for each in wrong["problems"]), wrong
 
 
-def test_a_damaged_file(data: Path) -> None:
-    path = data / FILE
+def test_a_damaged_file(data_copy: Path) -> None:
+    path = data_copy / FILE
     content = bytearray(path.read_bytes())
     for page in range(8, len(content) // 4096, 3):
         content[page * 4096 : page * 4096 + 100] = b"\xa5" * 100
     path.write_bytes(content)
-    result = check(data)
+    result = check(data_copy)
     assert result.exit_code == 1
     assert "wrong" in result.stdout or "cannot be read" in result.stderr
     assert "Traceback" not in result.output
@@ -314,7 +378,7 @@ def test_all_checks_succeed(endpoint: str) -> None:
     assert [*found] == ["name", "port", "TLS", "server", "clock", "key", "address", "SDK"]
     assert all(check["verdict"] == "ok" for check in found.values()), found
     assert "connects and lists" in found["SDK"]["message"]
-    text = shown(invoke(endpoint, "doctor"))
+    text = printed(invoke(endpoint, "doctor"))
     assert text.startswith("ok      name ")
 
 
@@ -343,7 +407,7 @@ def test_a_key_that_can_only_read(with_tls: Settings) -> None:
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_a_clock_that_was_moved(with_tls: Settings) -> None:
-    shown(invoke(with_tls.endpoint, "clock", "advance", "3h"))
+    printed(invoke(with_tls.endpoint, "clock", "advance", "3h"))
     _, found = checks(with_tls.endpoint)
     assert "is 3h" in found["lifetimes"]["message"] or "2h 59m" in found["lifetimes"]["message"]
 
@@ -352,10 +416,10 @@ def test_a_clock_that_is_held(tmp_path: Path) -> None:
     """Data that a test clock has left an hour ahead, served without one."""
     settings = Settings(data=tmp_path / "data", durability="off")
     with running(replace(settings, test_clock=True)) as ahead:
-        shown(invoke(ahead.endpoint, "clock", "advance", "1h"))
+        printed(invoke(ahead.endpoint, "clock", "advance", "1h"))
     with running(settings) as range_contents:
         _, found = checks(range_contents.endpoint)
-        text = shown(invoke(range_contents.endpoint, "clock", "show"))
+        text = printed(invoke(range_contents.endpoint, "clock", "show"))
     assert "the clock is stopped until" in found["lifetimes"]["message"]
     assert "with --test-clock to let its clock run" in found["lifetimes"]["hint"]
     assert "stopped until the system's clock reaches this time, cannot be moved" in text
@@ -476,7 +540,7 @@ def test_a_log_of_ids_that_one_transaction_gives_away_and_takes_again(tmp_path: 
         ]
         assert raw.batch("/dbs/d/colls/c", again, pk='["p"]').status == 200
         raw.close()
-    assert "change logs: 9 checked, no problems" in shown(check(tmp_path))
+    assert "change logs: 9 checked, no problems" in printed(check(tmp_path))
 
 
 def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> None:
@@ -495,19 +559,19 @@ def test_unique_values_of_a_partition_that_is_being_removed(tmp_path: Path) -> N
             body = {"id": "c", "partitionKey": key} | unique
             container = await containers.create(account, "d", body, None, now)
             stored = await imports.import_items(
-                account, container, lines, imports.ImportOptions(), now
+                account, container, b"\n".join(lines), imports.ImportOptions(), now
             )
             assert stored.created == MAX_IMMEDIATE_REMOVALS + 1
             await account.stores.items.clear_partition(
                 container, 0, canonical(("p",)), NOTHING_EXPIRED
             )
-            other = [b'{"id":"x","pk":"p","u":7}']
+            other = b'{"id":"x","pk":"p","u":7}'
             again = await imports.import_items(
                 account, container, other, imports.ImportOptions(), now
             )
             assert again.created == 1
 
     asyncio.run(scenario())
-    text = shown(check(tmp_path))
+    text = printed(check(tmp_path))
     assert f"items: {MAX_IMMEDIATE_REMOVALS + 2:,} checked, no problems" in text
     assert f"unique keys: {MAX_IMMEDIATE_REMOVALS + 1:,} checked, no problems" in text

@@ -8,17 +8,16 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from perseid.clock import MovableClock
 from perseid.commands.admin_client import AdminClient
-from perseid.commands.clock import clock as clock_command
+from perseid.commands.cli import main
 from perseid.commands.connection import Connection, Refused, ssl_context_for
 from perseid.commands.data_client import database_names
 from perseid.commands.time_text import (
@@ -27,61 +26,32 @@ from perseid.commands.time_text import (
     parse_duration,
     parse_instant,
 )
-from perseid.commands.ttl import parse_default_ttl, ttl
+from perseid.commands.ttl import parse_default_ttl
 from perseid.config import Settings
+from tests.support.builders import create_container
+from tests.support.cli import Cli, invoke, printed_without_warnings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
-from tests.support.servers import RunningServer, Servers, frozen_clock
+from tests.support.servers import RunningServer, Servers
+from tests.unit.commands.conftest import START
 
-START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
 OTHER_KEY = "b3RoZXIga2V5"
 ANSWERED = b"HTTP/1.1 200 OK\r\nx-ms-activity-id: a\r\ncontent-length: 2\r\n\r\n{}"
 CLOCK = json.dumps({"now": START, "movable": False, "heldUntil": None}).encode()
 
-Run = Callable[..., Result]
-
-
-@click.group()
-def program() -> None:
-    """Both groups, as the command line has them."""
-
-
-program.add_command(ttl)
-program.add_command(clock_command)
-
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
-    clock = frozen_clock(START)
-    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
-        yield RunningServer(settings, clock)
+def server(frozen_server: RunningServer) -> RunningServer:
+    return frozen_server
 
 
 @pytest.fixture
-def run(endpoint: str) -> Run:
-    return lambda *arguments: invoke(endpoint, *arguments)
-
-
-def invoke(endpoint: str, *arguments: str, key: str | None = None) -> Result:
-    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "120", "PERSEID_KEY": key}
-    return CliRunner().invoke(program, arguments, env=environment)
-
-
-def shown(result: Result) -> str:
-    """What a successful command printed."""
-    assert result.exit_code == 0, result.output
-    assert result.stderr == ""
-    return result.stdout
-
-
-@pytest.fixture
-def stocked(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, str]:
+def container_names(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, str]:
     """A container under defaultTtl 100: two items inherit, one has ttl 5, one never expires.
 
     The first was written ten seconds before now, the others now.
     """
-    body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, "defaultTtl": 100}
-    assert raw.post(f"{database}/colls", body).status == 201
+    create_container(raw, database, defaultTtl=100)
     items: list[tuple[str, dict[str, int]]] = [
         ("old", {}), ("young", {}), ("brief", {"ttl": 5}), ("forever", {"ttl": -1}),
     ]  # fmt: skip
@@ -93,7 +63,7 @@ def stocked(raw: RawClient, clock: MovableClock, database: str) -> tuple[str, st
     return database.removeprefix("/dbs/"), "c"
 
 
-def set_default(raw: RawClient, place: tuple[str, str], default_ttl: int | None) -> None:
+def set_default_ttl(raw: RawClient, place: tuple[str, str], default_ttl: int | None) -> None:
     path = "/dbs/{}/colls/{}".format(*place)
     body = raw.get(path).json
     assert raw.put(path, body | {"defaultTtl": default_ttl}).status == 200
@@ -107,10 +77,10 @@ def lines(text: str) -> list[str]:
 # ttl
 
 
-def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_status(cli: Cli, container_names: tuple[str, str], clock: MovableClock) -> None:
     now = int(clock.now())
-    found = lines(shown(run("ttl", "status", *stocked)))
-    assert found[0] == f"{stocked[0]}/c at {instant_text(now)}"
+    found = lines(printed_without_warnings(cli("ttl", "status", *container_names)))
+    assert found[0] == f"{container_names[0]}/c at {instant_text(now)}"
     for line in (
         "default ttl 100 s (1m 40s)",
         "pending purge 0 items, 0 bytes",
@@ -136,15 +106,17 @@ def test_status(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None
     ],
 )
 def test_preview(
-    run: Run,
-    stocked: tuple[str, str],
+    cli: Cli,
+    container_names: tuple[str, str],
     given: str,
     policy: str,
     expires: int,
     gains: int,
     loses: int,
 ) -> None:
-    found = lines(shown(run("ttl", "preview", *stocked, "--default-ttl", given)))
+    found = lines(
+        printed_without_warnings(cli("ttl", "preview", *container_names, "--default-ttl", given))
+    )
     assert f"default ttl {policy}" in found
     assert any(line.startswith(f"would expire immediately {expires} item") for line in found)
     assert f"would gain an expiry {gains}" in found
@@ -153,20 +125,24 @@ def test_preview(
     assert found[-1].startswith("Header to confirm the change: x-perseid-confirm: ")
 
 
-def test_preview_draws_when_live_items_would_expire(run: Run, stocked: tuple[str, str]) -> None:
+def test_preview_draws_when_live_items_would_expire(
+    cli: Cli, container_names: tuple[str, str]
+) -> None:
     """`brief` expires in 5 seconds, `young` in 50, `old` in 40: one bar each, all full length."""
-    text = shown(run("ttl", "preview", *stocked, "--default-ttl", "50"))
+    text = printed_without_warnings(cli("ttl", "preview", *container_names, "--default-ttl", "50"))
     bars = [line for line in text.splitlines() if "━" in line]
     assert len(bars) == 3
     assert {bar.count("━") for bar in bars} == {24}
 
 
 def test_forecast_draws_bars_to_scale(
-    run: Run, stocked: tuple[str, str], clock: MovableClock
+    cli: Cli, container_names: tuple[str, str], clock: MovableClock
 ) -> None:
     """In minutes: `brief` in the first; `old` and `young` in the second."""
     now = int(clock.now())
-    text = shown(run("ttl", "forecast", *stocked, "--bucket", "minute", "--count", "3"))
+    text = printed_without_warnings(
+        cli("ttl", "forecast", *container_names, "--bucket", "minute", "--count", "3")
+    )
     found = lines(text)
     assert any(line.startswith(f"{instant_text(now)} 1 ") for line in found)
     assert any(line.startswith(f"{instant_text(now + 60)} 2 ") for line in found)
@@ -178,23 +154,33 @@ def test_forecast_draws_bars_to_scale(
     assert "time to purge those about 0s" in found
 
 
-def test_figures_have_precedence_over_bars(endpoint: str, stocked: tuple[str, str]) -> None:
+def test_figures_have_precedence_over_bars(endpoint: str, container_names: tuple[str, str]) -> None:
     environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "40"}
-    command = ["ttl", "forecast", *stocked, "--bucket", "minute", "--count", "2"]
-    found = lines(shown(CliRunner().invoke(program, command, env=environment)))
+    command = ["ttl", "forecast", *container_names, "--bucket", "minute", "--count", "2"]
+    found = lines(printed_without_warnings(CliRunner().invoke(main, command, env=environment)))
     figures = [line for line in found if re.search(r"Z \d+ \d+ bytes$", line)]
     assert len(figures) == 2, found
 
 
-def test_a_screen_that_says_it_has_no_width(endpoint: str, stocked: tuple[str, str]) -> None:
+def test_a_screen_that_says_it_has_no_width(
+    endpoint: str, container_names: tuple[str, str]
+) -> None:
     environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "0"}
-    found = shown(CliRunner().invoke(program, ["ttl", "status", *stocked], env=environment))
+    found = printed_without_warnings(
+        CliRunner().invoke(main, ["ttl", "status", *container_names], env=environment)
+    )
     assert "pending purge" in found
 
 
-def test_explain_a_live_item(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_explain_a_live_item(
+    cli: Cli, container_names: tuple[str, str], clock: MovableClock
+) -> None:
     now = int(clock.now())
-    found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '"p"')))
+    found = lines(
+        printed_without_warnings(
+            cli("ttl", "explain", *container_names, "brief", "--partition-key", '"p"')
+        )
+    )
     assert found[0] == f"brief at {instant_text(now)}"
     for line in (
         'partition key ["p"]',
@@ -208,9 +194,15 @@ def test_explain_a_live_item(run: Run, stocked: tuple[str, str], clock: MovableC
         assert line in found
 
 
-def test_explain_an_expired_item(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_explain_an_expired_item(
+    cli: Cli, container_names: tuple[str, str], clock: MovableClock
+) -> None:
     clock.advance(5)
-    found = lines(shown(run("ttl", "explain", *stocked, "brief", "--partition-key", '["p"]')))
+    found = lines(
+        printed_without_warnings(
+            cli("ttl", "explain", *container_names, "brief", "--partition-key", '["p"]')
+        )
+    )
     assert "state expired: its own ttl has passed" in found
     assert "purged before it 0" in found
 
@@ -226,51 +218,89 @@ def test_explain_an_expired_item(run: Run, stocked: tuple[str, str], clock: Mova
     ],
 )
 def test_explain_the_ttl_source(
-    run: Run, raw: RawClient, stocked: tuple[str, str], id_: str, default_ttl: int, source: str
+    cli: Cli,
+    raw: RawClient,
+    container_names: tuple[str, str],
+    id_: str,
+    default_ttl: int,
+    source: str,
 ) -> None:
-    set_default(raw, stocked, default_ttl)
-    found = lines(shown(run("ttl", "explain", *stocked, id_, "--partition-key", '"p"')))
+    set_default_ttl(raw, container_names, default_ttl)
+    found = lines(
+        printed_without_warnings(
+            cli("ttl", "explain", *container_names, id_, "--partition-key", '"p"')
+        )
+    )
     assert f"TTL source {source}" in found
 
 
-def test_explain_a_proposal(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_explain_a_proposal(
+    cli: Cli, container_names: tuple[str, str], clock: MovableClock
+) -> None:
     now = int(clock.now())
-    command = ("ttl", "explain", *stocked, "forever", "--partition-key", '"p"', "--ttl", "1m")
+    command = (
+        "ttl",
+        "explain",
+        *container_names,
+        "forever",
+        "--partition-key",
+        '"p"',
+        "--ttl",
+        "1m",
+    )
     assert f"with ttl 60, written now expires at {instant_text(now + 60)}" in lines(
-        shown(run(*command))
+        printed_without_warnings(cli(*command))
     )
 
 
-def test_undo(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
-    set_default(raw, stocked, 8)
-    found = lines(shown(run("ttl", "undo", *stocked)))
-    assert found[0] == f"{stocked[0]}/c"
+def test_undo(cli: Cli, raw: RawClient, container_names: tuple[str, str]) -> None:
+    set_default_ttl(raw, container_names, 8)
+    found = lines(printed_without_warnings(cli("ttl", "undo", *container_names)))
+    assert found[0] == f"{container_names[0]}/c"
     assert "default ttl 100 s (1m 40s)" in found
     assert any(line.startswith("restored 1 item, ") for line in found)
 
 
-def test_drain_one_and_all(run: Run, stocked: tuple[str, str], clock: MovableClock) -> None:
+def test_drain_one_and_all(cli: Cli, container_names: tuple[str, str], clock: MovableClock) -> None:
     clock.advance(5)
-    assert lines(shown(run("ttl", "drain", *stocked))) == ["1 purged", f"{stocked[0]}/c 1"]
+    assert lines(printed_without_warnings(cli("ttl", "drain", *container_names))) == [
+        "1 purged",
+        f"{container_names[0]}/c 1",
+    ]
     clock.advance(95)
-    assert f"{stocked[0]}/c 2" in lines(shown(run("ttl", "drain")))
-    assert lines(shown(run("ttl", "drain", *stocked)))[0] == "0 purged"
+    assert f"{container_names[0]}/c 2" in lines(printed_without_warnings(cli("ttl", "drain")))
+    assert lines(printed_without_warnings(cli("ttl", "drain", *container_names)))[0] == "0 purged"
 
 
-def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, str]) -> None:
-    set_default(raw, stocked, 8)
-    for scope in (stocked, ()):
-        entries = json.loads(shown(run("ttl", "audit", *scope, "--json")))["entries"]
+def test_audit_of_one_and_of_all(
+    cli: Cli, raw: RawClient, container_names: tuple[str, str]
+) -> None:
+    set_default_ttl(raw, container_names, 8)
+    for scope in (container_names, ()):
+        entries = json.loads(printed_without_warnings(cli("ttl", "audit", *scope, "--json")))[
+            "entries"
+        ]
         assert "policy" in {entry["event"] for entry in entries}
-        text = shown(run("ttl", "audit", *scope))
+        text = printed_without_warnings(cli("ttl", "audit", *scope))
         assert "policy" in text
         assert "primary" in text
-        assert "/".join(stocked) in text
-    last = json.loads(shown(run("ttl", "audit", *stocked, "--json")))["entries"][-1]["line"]
-    after = json.loads(shown(run("ttl", "audit", *stocked, "--after", str(last), "--json")))
+        assert "/".join(container_names) in text
+    last = json.loads(printed_without_warnings(cli("ttl", "audit", *container_names, "--json")))[
+        "entries"
+    ][-1]["line"]
+    after = json.loads(
+        printed_without_warnings(
+            cli("ttl", "audit", *container_names, "--after", str(last), "--json")
+        )
+    )
     assert after == {"entries": []}
-    assert shown(run("ttl", "audit", *stocked, "--after", str(last))) == "no policy changes\n"
-    one = json.loads(shown(run("ttl", "audit", *stocked, "--limit", "1", "--json")))["entries"]
+    assert (
+        printed_without_warnings(cli("ttl", "audit", *container_names, "--after", str(last)))
+        == "no policy changes\n"
+    )
+    one = json.loads(
+        printed_without_warnings(cli("ttl", "audit", *container_names, "--limit", "1", "--json"))
+    )["entries"]
     assert len(one) == 1
 
 
@@ -288,25 +318,28 @@ def test_audit_of_one_and_of_all(run: Run, raw: RawClient, stocked: tuple[str, s
     ids=lambda arguments: arguments[0],
 )
 def test_json_is_the_answer_as_it_came(
-    run: Run, raw: RawClient, stocked: tuple[str, str], arguments: tuple[str, ...]
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], arguments: tuple[str, ...]
 ) -> None:
     if arguments[0] == "undo":
-        set_default(raw, stocked, 8)
+        set_default_ttl(raw, container_names, 8)
     name, *rest = arguments
-    text = shown(run("ttl", name, *stocked, *rest, "--json"))
+    text = printed_without_warnings(cli("ttl", name, *container_names, *rest, "--json"))
     assert text.endswith("\n")
     assert text.count("\n") == 1
     assert isinstance(json.loads(text), dict)
 
 
 def test_json_of_status_equals_the_route(
-    run: Run, raw: RawClient, stocked: tuple[str, str]
+    cli: Cli, raw: RawClient, container_names: tuple[str, str]
 ) -> None:
-    answer = raw.get("/_perseid/ttl/{}/{}".format(*stocked))
-    assert shown(run("ttl", "status", *stocked, "--json")).encode() == answer.body + b"\n"
+    answer = raw.get("/_perseid/ttl/{}/{}".format(*container_names))
+    assert (
+        printed_without_warnings(cli("ttl", "status", *container_names, "--json")).encode()
+        == answer.body + b"\n"
+    )
 
 
-def test_names_are_data(run: Run, raw: RawClient, name: str) -> None:
+def test_names_are_data(cli: Cli, raw: RawClient, name: str) -> None:
     """Spaces, markup and percent signs in names reach the server and come back unharmed."""
     odd = f"[red]{name} 50% é"
     assert raw.post("/dbs", {"id": odd}).status == 201
@@ -314,9 +347,11 @@ def test_names_are_data(run: Run, raw: RawClient, name: str) -> None:
     assert raw.post(f"/dbs/{odd}/colls", body).status == 201
     item = {"id": "a\x1b[31mb", "pk": "p"}
     assert raw.post(f"/dbs/{odd}/colls/c [b]/docs", item, pk='["p"]').status == 201
-    found = lines(shown(run("ttl", "status", odd, "c [b]")))
+    found = lines(printed_without_warnings(cli("ttl", "status", odd, "c [b]")))
     assert found[0].startswith(f"{odd}/c [b] at ")
-    text = shown(run("ttl", "explain", odd, "c [b]", item["id"], "--partition-key", '"p"'))
+    text = printed_without_warnings(
+        cli("ttl", "explain", odd, "c [b]", item["id"], "--partition-key", '"p"')
+    )
     assert "a\N{REPLACEMENT CHARACTER}[31mb at" in text
     raw.delete(f"/dbs/{odd}")
 
@@ -324,36 +359,40 @@ def test_names_are_data(run: Run, raw: RawClient, name: str) -> None:
 # clock
 
 
-def test_clock_moves_forward(run: Run, clock: MovableClock) -> None:
+def test_clock_moves_forward(cli: Cli, clock: MovableClock) -> None:
     now = clock.now()
-    assert shown(run("clock", "show")) == f"{instant_text(now)}, frozen\n"
-    assert shown(run("clock", "advance", "15m")) == f"{instant_text(now + 900)}, frozen\n"
+    assert printed_without_warnings(cli("clock", "show")) == f"{instant_text(now)}, frozen\n"
+    assert (
+        printed_without_warnings(cli("clock", "advance", "15m"))
+        == f"{instant_text(now + 900)}, frozen\n"
+    )
     to = int(now) + 4000
-    assert shown(run("clock", "set", str(to))) == f"{instant_text(to)}, frozen\n"
-    assert json.loads(shown(run("clock", "show", "--json"))) == {
+    assert printed_without_warnings(cli("clock", "set", str(to))) == f"{instant_text(to)}, frozen\n"
+    assert json.loads(printed_without_warnings(cli("clock", "show", "--json"))) == {
         "now": to,
         "movable": True,
         "frozen": True,
         "heldUntil": None,
+        "alarm": None,
     }
 
 
-def test_clock_set_takes_a_date(run: Run, clock: MovableClock) -> None:
+def test_clock_set_takes_a_date(cli: Cli, clock: MovableClock) -> None:
     clock.set(max(clock.now(), START + 10_000_000))
     later = parse_instant("2040-02-29T12:00:00+01:00")
-    text = shown(run("clock", "set", "2040-02-29T12:00:00+01:00"))
+    text = printed_without_warnings(cli("clock", "set", "2040-02-29T12:00:00+01:00"))
     assert text == f"2040-02-29 11:00:00Z ({later}), frozen\n"
 
 
-def test_clock_freezes_and_resumes(run: Run, clock: MovableClock) -> None:
-    assert ", running" in shown(run("clock", "resume"))
+def test_clock_freezes_and_resumes(cli: Cli, clock: MovableClock) -> None:
+    assert ", running" in printed_without_warnings(cli("clock", "resume"))
     assert not clock.is_frozen
-    assert ", frozen" in shown(run("clock", "freeze"))
+    assert ", frozen" in printed_without_warnings(cli("clock", "freeze"))
     assert clock.is_frozen
 
 
-def test_clock_never_goes_back(run: Run, clock: MovableClock) -> None:
-    result = run("clock", "set", str(int(clock.now()) - 1))
+def test_clock_never_goes_back(cli: Cli, clock: MovableClock) -> None:
+    result = cli("clock", "set", str(int(clock.now()) - 1))
     assert result.exit_code == 1
     assert "The clock was not moved: the clock only moves forward." in result.stderr
     assert result.stdout == ""
@@ -366,7 +405,9 @@ def test_a_clock_that_cannot_be_moved(fixed_clock: Settings, arguments: tuple[st
     result = invoke(fixed_clock.endpoint, "clock", *arguments)
     assert result.exit_code == 1
     assert "start it with --test-clock" in result.stderr
-    assert ", running, cannot be moved" in shown(invoke(fixed_clock.endpoint, "clock", "show"))
+    assert ", running, cannot be moved" in printed_without_warnings(
+        invoke(fixed_clock.endpoint, "clock", "show")
+    )
 
 
 @pytest.fixture
@@ -413,8 +454,8 @@ def fixed_clock(servers: Servers) -> Settings:
         (("clock", "show", "--key", OTHER_KEY), 1, "does not accept this key"),
     ],
 )
-def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = run(*arguments)
+def test_failures(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = cli(*arguments)
     assert result.exit_code == code
     assert message in " ".join(result.stderr.split())
     assert "ActivityId" not in result.stderr
@@ -432,10 +473,10 @@ def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str)
     ],
 )
 def test_refusals_about_a_container(
-    run: Run, stocked: tuple[str, str], arguments: tuple[str, ...], message: str
+    cli: Cli, container_names: tuple[str, str], arguments: tuple[str, ...], message: str
 ) -> None:
     name, *rest = arguments
-    result = run("ttl", name, *stocked, *rest)
+    result = cli("ttl", name, *container_names, *rest)
     assert result.exit_code == 1
     assert message in result.stderr
     assert "Message:" not in result.stderr
@@ -444,8 +485,8 @@ def test_refusals_about_a_container(
 def test_the_key_comes_from_option_or_environment() -> None:
     with running(Settings(memory=True, key=OTHER_KEY)) as found:
         assert invoke(found.endpoint, "clock", "show").exit_code == 1
-        shown(invoke(found.endpoint, "clock", "show", key=OTHER_KEY))
-        shown(invoke(found.endpoint, "clock", "show", "--key", OTHER_KEY))
+        printed_without_warnings(invoke(found.endpoint, "clock", "show", key=OTHER_KEY))
+        printed_without_warnings(invoke(found.endpoint, "clock", "show", "--key", OTHER_KEY))
 
 
 def test_a_read_only_key_may_not_administer() -> None:
@@ -515,7 +556,7 @@ def test_a_server_that_is_busy_is_asked_again() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         result = invoke(f"http://127.0.0.1:{server.server_port}/", "clock", "show")
         server.shutdown()
-    assert "2033-05-18" in shown(result)
+    assert "2033-05-18" in printed_without_warnings(result)
     assert len(asked) == 3
 
 
@@ -555,14 +596,14 @@ def test_ctrl_c_leaves_the_next_request_alone(endpoint: str, key: str) -> None:
 def test_https_on_loopback_needs_no_certificate_store() -> None:
     with running(Settings(memory=True, tls=True)) as found:
         assert found.endpoint.startswith("https://")
-        shown(invoke(found.endpoint, "clock", "show"))
+        printed_without_warnings(invoke(found.endpoint, "clock", "show"))
         plain = invoke(found.endpoint.replace("https", "http"), "clock", "show")
     assert plain.exit_code == 1
     assert "use https:// in the endpoint" in plain.stderr
 
 
-def test_https_with_a_server_that_has_none(run: Run, endpoint: str) -> None:
-    result = run("clock", "show", "--endpoint", endpoint.replace("http", "https"))
+def test_https_with_a_server_that_has_none(cli: Cli, endpoint: str) -> None:
+    result = cli("clock", "show", "--endpoint", endpoint.replace("http", "https"))
     assert result.exit_code == 1
     assert "If the server runs without --tls, use http:// in the endpoint." in result.stderr
 

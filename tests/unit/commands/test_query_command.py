@@ -16,7 +16,7 @@ from perseid.commands.arguments import parse_key, parse_parameter
 from perseid.commands.query import QuerySession, table_of
 from perseid.commands.query_shell import COMMANDS, Shell
 from perseid.config import Settings
-from tests.support.cli import Run, decoded, invoke, shown
+from tests.support.cli import Cli, decoded, invoke, printed
 from tests.support.raw import RawClient
 from tests.support.running import running
 
@@ -24,12 +24,7 @@ OTHER_KEY = "b3RoZXIga2V5"
 
 
 @pytest.fixture
-def run(endpoint: str) -> Run:
-    return lambda *arguments, **rest: invoke(endpoint, *arguments, **rest)
-
-
-@pytest.fixture
-def place(raw: RawClient, container: str) -> tuple[str, str]:
+def container_names(raw: RawClient, container: str) -> tuple[str, str]:
     """Five people in two towns, and one without."""
     people = [("ada", "x"), ("bob", "x"), ("cy", "y"), ("dee", "y"), ("[b]eve\x1b", None)]
     for number, (name, town) in enumerate(people):
@@ -40,9 +35,9 @@ def place(raw: RawClient, container: str) -> tuple[str, str]:
     return database, name
 
 
-def test_a_table(run: Run, place: tuple[str, str]) -> None:
-    result = run("query", *place, "SELECT c.name, c.town, c.more FROM c ORDER BY c.n")
-    lines = [" ".join(line.split()) for line in shown(result).splitlines()]
+def test_a_table(cli: Cli, container_names: tuple[str, str]) -> None:
+    result = cli("query", *container_names, "SELECT c.name, c.town, c.more FROM c ORDER BY c.n")
+    lines = [" ".join(line.split()) for line in printed(result).splitlines()]
     assert lines[0] == "name town more"
     assert lines[1] == 'ada x {"a": [1]}'
     assert lines[5] == "[b]eve\N{REPLACEMENT CHARACTER}"
@@ -50,25 +45,38 @@ def test_a_table(run: Run, place: tuple[str, str]) -> None:
     assert result.stderr.endswith(" RU, 1 page\n")
 
 
-def test_a_table_hides_nothing_that_was_asked_for(run: Run, place: tuple[str, str]) -> None:
-    output = shown(run("query", *place, "SELECT TOP 1 c._etag, 7 AS _score FROM c"))
+def test_a_table_hides_nothing_that_was_asked_for(
+    cli: Cli, container_names: tuple[str, str]
+) -> None:
+    output = printed(cli("query", *container_names, "SELECT TOP 1 c._etag, 7 AS _score FROM c"))
     assert output.split()[:2] == ["_etag", "_score"]
-    whole = shown(run("query", *place, "SELECT TOP 1 * FROM c"))
+    whole = printed(cli("query", *container_names, "SELECT TOP 1 * FROM c"))
     assert "_ts" in whole
     assert "_rid" not in whole
 
 
-def test_values_and_nothing(run: Run, place: tuple[str, str]) -> None:
-    text = shown(run("query", *place, "SELECT VALUE c.n FROM c WHERE c.n > 3"))
+def test_values_and_nothing(cli: Cli, container_names: tuple[str, str]) -> None:
+    text = printed(cli("query", *container_names, "SELECT VALUE c.n FROM c WHERE c.n > 3"))
     assert text.split() == ["value", "4"]
-    nothing = run("query", *place, "SELECT * FROM c WHERE c.n > 30")
-    assert (shown(nothing), nothing.stderr[:10]) == ("", "0 results,")
+    nothing = cli("query", *container_names, "SELECT * FROM c WHERE c.n > 30")
+    assert (printed(nothing), nothing.stderr[:10]) == ("", "0 results,")
 
 
-def test_json_with_parameters_and_pages(run: Run, place: tuple[str, str]) -> None:
+def test_json_with_parameters_and_pages(cli: Cli, container_names: tuple[str, str]) -> None:
     text = "SELECT VALUE c.name FROM c WHERE c.town = @town AND c.n >= @n ORDER BY c.n"
     found = decoded(
-        run("query", *place, text, "-p", "@town=x", "-p", "n=0", "--page-size", "1", "--json")
+        cli(
+            "query",
+            *container_names,
+            text,
+            "-p",
+            "@town=x",
+            "-p",
+            "n=0",
+            "--page-size",
+            "1",
+            "--json",
+        )
     )
     assert found["items"] == ["ada", "bob"]
     assert found["count"] == 2
@@ -76,21 +84,25 @@ def test_json_with_parameters_and_pages(run: Run, place: tuple[str, str]) -> Non
     assert found["charge"] > 0
 
 
-def test_lines_and_a_limit(run: Run, place: tuple[str, str]) -> None:
+def test_lines_and_a_limit(cli: Cli, container_names: tuple[str, str]) -> None:
     text = "SELECT c.n FROM c ORDER BY c.n"
-    lines = shown(run("query", *place, text, "--lines", "--limit", "3", "--page-size", "2"))
+    lines = printed(
+        cli("query", *container_names, text, "--lines", "--limit", "3", "--page-size", "2")
+    )
     assert [json.loads(line) for line in lines.splitlines()] == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
-def test_one_partition(run: Run, place: tuple[str, str]) -> None:
+def test_one_partition(cli: Cli, container_names: tuple[str, str]) -> None:
     text = "SELECT VALUE COUNT(1) FROM c"
     for key, count in (('"p"', 5), ('["p"]', 5), ('"q"', 0)):
-        found = decoded(run("query", *place, text, "--partition-key", key, "--json"))
+        found = decoded(cli("query", *container_names, text, "--partition-key", key, "--json"))
         assert found["items"] == [count]
 
 
-def test_a_query_from_a_pipe(run: Run, place: tuple[str, str]) -> None:
-    assert decoded(run("query", *place, "--json", given="SELECT VALUE 1\n"))["items"] == [1]
+def test_a_query_from_a_pipe(cli: Cli, container_names: tuple[str, str]) -> None:
+    assert decoded(cli("query", *container_names, "--json", given="SELECT VALUE 1\n"))["items"] == [
+        1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,28 +119,30 @@ def test_a_query_from_a_pipe(run: Run, place: tuple[str, str]) -> None:
     ],
 )
 def test_failures(
-    run: Run, place: tuple[str, str], arguments: tuple[str, ...], code: int, message: str
+    cli: Cli, container_names: tuple[str, str], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = run("query", *place, *arguments)
+    result = cli("query", *container_names, *arguments)
     assert result.exit_code == code
     assert message in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_places_that_are_not_there(run: Run, place: tuple[str, str]) -> None:
-    missing = run("query", "nowhere", "c", "SELECT 1")
+def test_places_that_are_not_there(cli: Cli, container_names: tuple[str, str]) -> None:
+    missing = cli("query", "nowhere", "c", "SELECT 1")
     assert missing.exit_code == 1
     assert "does not exist: check the names of database and container" in missing.stderr
-    assert "check the names" in run("ttl", "status", place[0], "nowhere").stderr
-    no_text = run("query", place[0], "a\udcff", "SELECT 1")
+    assert "check the names" in cli("ttl", "status", container_names[0], "nowhere").stderr
+    no_text = cli("query", container_names[0], "a\udcff", "SELECT 1")
     assert (no_text.exit_code, "is not UTF-8" in no_text.stderr) == (2, True)
-    nothing = run("query", given="SELECT 1")
+    nothing = cli("query", given="SELECT 1")
     assert (nothing.exit_code, "No container given" in nothing.stderr) == (2, True)
 
 
-def test_an_output_that_does_not_know_all_characters(endpoint: str, place: tuple[str, str]) -> None:
+def test_an_output_that_does_not_know_all_characters(
+    endpoint: str, container_names: tuple[str, str]
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "perseid", "query", *place, "SELECT '日本' AS name"],
+        [sys.executable, "-m", "perseid", "query", *container_names, "SELECT '日本' AS name"],
         env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": "cp1252"},
         capture_output=True,
         check=False,
@@ -137,9 +151,11 @@ def test_an_output_that_does_not_know_all_characters(endpoint: str, place: tuple
 
 
 @pytest.mark.parametrize("form", ["--json", "--lines"])
-def test_json_is_exact_in_every_encoding(endpoint: str, place: tuple[str, str], form: str) -> None:
+def test_json_is_exact_in_every_encoding(
+    endpoint: str, container_names: tuple[str, str], form: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "perseid", "query", *place, "SELECT VALUE '日本é'", form],
+        [sys.executable, "-m", "perseid", "query", *container_names, "SELECT VALUE '日本é'", form],
         env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": "cp1252"},
         capture_output=True,
         check=False,
@@ -149,10 +165,10 @@ def test_json_is_exact_in_every_encoding(endpoint: str, place: tuple[str, str], 
     assert (found["items"][0] if form == "--json" else found) == "日本é"
 
 
-def test_a_query_that_is_no_text(endpoint: str, place: tuple[str, str]) -> None:
+def test_a_query_that_is_no_text(endpoint: str, container_names: tuple[str, str]) -> None:
     for errors in ("strict", "surrogateescape"):  # Python's choice depends on the locale
         done = subprocess.run(
-            [sys.executable, "-m", "perseid", "query", *place],
+            [sys.executable, "-m", "perseid", "query", *container_names],
             env=os.environ | {"PERSEID_ENDPOINT": endpoint, "PYTHONIOENCODING": f"utf-8:{errors}"},
             input=b"SELECT '\xff'",
             capture_output=True,
@@ -174,9 +190,9 @@ def test_a_query_that_is_no_text(endpoint: str, place: tuple[str, str]) -> None:
     ],
 )
 def test_streams_that_were_closed(
-    endpoint: str, place: tuple[str, str], closed: str, arguments: str, code: int
+    endpoint: str, container_names: tuple[str, str], closed: str, arguments: str, code: int
 ) -> None:
-    line = f"exec {sys.executable} -m perseid {arguments.format(*place)} {closed}"
+    line = f"exec {sys.executable} -m perseid {arguments.format(*container_names)} {closed}"
     done = subprocess.run(
         ["sh", "-c", line],
         env=os.environ | {"PERSEID_ENDPOINT": endpoint},
@@ -203,15 +219,17 @@ def test_a_wide_table_says_what_it_leaves_out() -> None:
     assert table.caption == "and 8 more properties; --json shows all"
 
 
-def test_explain(run: Run, place: tuple[str, str]) -> None:
+def test_explain(cli: Cli, container_names: tuple[str, str]) -> None:
     """A tree for people, all figures for scripts; nothing but the plan."""
     text = "SELECT * FROM c WHERE c.n > @n"
-    tree = shown(run("query", *place, text, "-p", "@n=2", "--explain"))
+    tree = printed(cli("query", *container_names, text, "-p", "@n=2", "--explain"))
     assert "examined" in tree
-    plan = decoded(run("query", *place, text, "-p", "@n=2", "--explain", "--json"))
+    plan = decoded(cli("query", *container_names, text, "-p", "@n=2", "--explain", "--json"))
     assert f"{plan['tree']}\n" == tree
     assert plan["returned"] == 2
-    one = decoded(run("query", *place, text, "--explain", "--json", "--partition-key", '"q"'))
+    one = decoded(
+        cli("query", *container_names, text, "--explain", "--json", "--partition-key", '"q"')
+    )
     assert one["returned"] == 0
 
 
@@ -219,10 +237,10 @@ def test_explain(run: Run, place: tuple[str, str]) -> None:
 
 
 @pytest.fixture
-def shell(endpoint: str, key: str, place: tuple[str, str]) -> Iterator[Shell]:
+def shell(endpoint: str, key: str, container_names: tuple[str, str]) -> Iterator[Shell]:
     client = AdminClient(endpoint, key)
     with client.connect() as connection:
-        yield Shell(QuerySession(client, connection, *place))
+        yield Shell(QuerySession(client, connection, *container_names))
 
 
 def say(shell: Shell, capsys: pytest.CaptureFixture[str], *lines: str) -> tuple[str, str]:
@@ -233,9 +251,9 @@ def say(shell: Shell, capsys: pytest.CaptureFixture[str], *lines: str) -> tuple[
 
 
 def test_the_shell_answers_and_goes_on(
-    shell: Shell, capsys: pytest.CaptureFixture[str], place: tuple[str, str]
+    shell: Shell, capsys: pytest.CaptureFixture[str], container_names: tuple[str, str]
 ) -> None:
-    assert shell.prompt == f"{place[0]}/{place[1]}> "
+    assert shell.prompt == f"{container_names[0]}/{container_names[1]}> "
     out, err = say(shell, capsys, "", "SELECT VALUE c.n FROM c WHERE c.n = 2;")
     assert out.split() == ["value", "2"]
     assert err.startswith("1 result, ")
@@ -288,19 +306,22 @@ def test_help_works_without_the_dot(shell: Shell, capsys: pytest.CaptureFixture[
 
 
 def test_the_shell_finds_its_way(
-    shell: Shell, capsys: pytest.CaptureFixture[str], place: tuple[str, str]
+    shell: Shell, capsys: pytest.CaptureFixture[str], container_names: tuple[str, str]
 ) -> None:
-    assert place[0] in say(shell, capsys, ".databases")[0].split()
+    assert container_names[0] in say(shell, capsys, ".databases")[0].split()
     assert say(shell, capsys, ".containers")[0] == "c\n"
     assert say(shell, capsys, ".use other")[1] == "There is no database other.\n"
     assert say(shell, capsys, ".use 'an other' it")[1] == "There is no container an other/it.\n"
     assert say(shell, capsys, ".use it's")[1] == "There is no database it's.\n"
-    assert say(shell, capsys, f".use {place[0]} d")[1] == f"There is no container {place[0]}/d.\n"
-    assert shell.prompt == "{}/{}> ".format(*place)
-    say(shell, capsys, f".use {place[0]}")
-    assert shell.prompt == f"{place[0]}> "
+    assert (
+        say(shell, capsys, f".use {container_names[0]} d")[1]
+        == f"There is no container {container_names[0]}/d.\n"
+    )
+    assert shell.prompt == "{}/{}> ".format(*container_names)
+    say(shell, capsys, f".use {container_names[0]}")
+    assert shell.prompt == f"{container_names[0]}> "
     assert "No container given" in say(shell, capsys, "SELECT 1")[1]
-    say(shell, capsys, ".use {} {}".format(*place))
+    say(shell, capsys, ".use {} {}".format(*container_names))
     assert say(shell, capsys, ".format json", "SELECT VALUE 1")[0] != ""
     out, _ = say(shell, capsys, ".help")
     for name in COMMANDS:
@@ -311,14 +332,14 @@ def test_the_shell_finds_its_way(
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_the_shell_on_a_terminal_keeps_a_history(
-    endpoint: str, place: tuple[str, str], tmp_path: Path
+    endpoint: str, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     import pty
 
     history = tmp_path / "state" / "history"
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "perseid", "query", *place],
+        [sys.executable, "-m", "perseid", "query", *container_names],
         env=os.environ
         | {"PERSEID_ENDPOINT": endpoint, "PERSEID_HISTORY": str(history), "TERM": "dumb"},
         stdin=slave,
@@ -342,15 +363,15 @@ def test_the_shell_on_a_terminal_keeps_a_history(
 # Portal and completion
 
 
-def test_portal_prints_its_address(run: Run, endpoint: str, key: str) -> None:
+def test_portal_prints_its_address(cli: Cli, endpoint: str, key: str) -> None:
     from urllib.parse import quote
 
     url = f"{endpoint}_explorer/#key={quote(key, safe='')}"
-    assert shown(run("portal", "--print")) == f"{url}\n"
-    assert decoded(run("portal", "--json")) == {"url": url}
+    assert printed(cli("portal", "--print")) == f"{url}\n"
+    assert decoded(cli("portal", "--json")) == {"url": url}
 
 
-def test_portal_opens_a_browser(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_portal_opens_a_browser(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
     def take(url: str) -> bool:
@@ -358,19 +379,19 @@ def test_portal_opens_a_browser(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
         return len(opened) == 1
 
     monkeypatch.setattr("webbrowser.open", take)
-    assert shown(run("portal")) == ""
+    assert printed(cli("portal")) == ""
     assert "/_explorer/#key=" in opened[0]
-    assert opened[0] in shown(run("portal"))
+    assert opened[0] in printed(cli("portal"))
 
 
-def test_portal_says_what_is_wrong_before_a_browser_does(run: Run) -> None:
-    result = run("portal", key=OTHER_KEY)
+def test_portal_says_what_is_wrong_before_a_browser_does(cli: Cli) -> None:
+    result = cli("portal", key=OTHER_KEY)
     assert (result.exit_code, "does not accept this key" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_completion_scripts(name: str) -> None:
-    text = shown(invoke("", "completion", name))
+    text = printed(invoke("", "completion", name))
     assert "_PERSEID_COMPLETE" in text
     assert "perseid" in text
 
@@ -391,7 +412,7 @@ def test_completion_knows_commands_and_options() -> None:
     assert names("import", "d", "c", "f", "--existing", "") == {"replace", "skip", "fail"}
 
 
-def test_keys_that_are_no_keys(run: Run) -> None:
+def test_keys_that_are_no_keys(cli: Cli) -> None:
     with running(Settings(memory=True, read_only_key=OTHER_KEY)) as found:
         assert invoke(found.endpoint, "query", "d", "c", "SELECT 1", key=OTHER_KEY).exit_code == 1
-    assert run("query", "d", "c", "SELECT 1", key="no base64").exit_code == 2
+    assert cli("query", "d", "c", "SELECT 1", key="no base64").exit_code == 2

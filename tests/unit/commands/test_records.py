@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from perseid.commands import item_files
+from perseid.commands.import_worker import ImportBatch
 from perseid.commands.item_files import ItemFile, page_records
 from perseid.limits import MAX_BODY_BYTES
 
@@ -115,6 +117,54 @@ def test_a_line_that_is_no_item_is_not_held_whole(tmp_path: Path) -> None:
         (1, b'{"id":"a"}'),
         (3, b'{"id":"b"}'),
     ]
+
+
+def test_items_that_wait_take_as_much_memory_as_their_text(tmp_path: Path) -> None:
+    """A small compressed file may contain many items of many short values."""
+    numbers = ",".join(["10"] * 10_000)
+    path = tmp_path / "items.gz"
+    line = f'{{"id":"a","v":[{numbers}]}}\n'.encode()
+    path.write_bytes(gzip.compress(line * 10))
+    assert path.stat().st_size < len(line)
+    batch = ImportBatch(1)
+    tracemalloc.start()
+    try:
+        with closing(ItemFile(path)) as source:
+            for record in source.records():
+                batch.add(record)
+        del record
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(batch.records) == 10
+    assert held < 2 * 10 * len(line)
+
+
+def test_lines_that_are_too_long_for_an_item_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_files, "_LARGEST_DECODED", 100)
+    path = tmp_path / "items"
+    path.write_bytes(b'{"id":"a"}\n{"id":"b","v":[%b]}\n{"id":"c"}\n' % b",".join([b"1"] * 100))
+    with closing(ItemFile(path)) as source:
+        assert [record.value for record in source.records()] == [{"id": "a"}, None, {"id": "c"}]
+
+
+@pytest.mark.parametrize(
+    "content", [b'[{"id":"a"},{"v":"%b"}]', b'{\n"id":"a"}\n{\n"v":"%b"}'], ids=["array", "objects"]
+)
+def test_a_huge_element_is_called_too_large(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "items.gz"
+    path.write_bytes(gzip.compress(content % (b"x" * 20_000_000), 1))
+    with closing(ItemFile(path)) as source, pytest.raises(click.ClickException) as caught:
+        list(source.records())
+    assert "item 2 is too large" in caught.value.message
+
+
+def test_blanks_are_skipped_quickly(tmp_path: Path) -> None:
+    """A gigabyte of them compresses to a megabyte; line numbers are still right."""
+    content = b'{"id":"a"}\n' + (b" \t" * 1000 + b"\r\n") * 1000 + b'{"id":"b"}\n'
+    assert [record[1] for record in read(content, tmp_path)] == [1, 1002]
 
 
 def test_numbers_of_any_length(tmp_path: Path) -> None:

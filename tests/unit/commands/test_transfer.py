@@ -23,40 +23,34 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.commands.data_client import feed_page
 from perseid.config import Settings
-from tests.support.cli import Run, decoded, invoke, shown
+from tests.support.builders import create_container
+from tests.support.cli import Cli, decoded, invoke, printed
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.servers import RunningServer, frozen_clock
+from tests.support.servers import RunningServer
+from tests.unit.commands.conftest import START
 
-START = 2_000_000_000
 SMALL_PAGE = "perseid.commands.export_items._PAGE"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
-    clock = frozen_clock(START)
-    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
-        yield RunningServer(settings, clock)
+def server(frozen_server: RunningServer) -> RunningServer:
+    return frozen_server
 
 
 @pytest.fixture
-def run(endpoint: str) -> Run:
-    return lambda *arguments, **rest: invoke(endpoint, *arguments, **rest)
-
-
-@pytest.fixture
-def place(raw: RawClient, database: str) -> tuple[str, str]:
+def container_names(raw: RawClient, database: str) -> tuple[str, str]:
     """A container whose items live a minute."""
-    return make(raw, database, "c", defaultTtl=60)
+    return new_container(raw, database, "c", defaultTtl=60)
 
 
-def make(raw: RawClient, database: str, name: str, **rest: Any) -> tuple[str, str]:
-    body = {"id": name, "partitionKey": {"paths": ["/pk"], "kind": "Hash"}, **rest}
-    assert raw.post(f"{database}/colls", body).status == 201
+def new_container(raw: RawClient, database: str, name: str, **properties: Any) -> tuple[str, str]:
+    """Creates a container; returns the names of its database and of itself."""
+    create_container(raw, database, name, **properties)
     return database.removeprefix("/dbs/"), name
 
 
-def items(count: int) -> list[dict[str, Any]]:
+def new_items(count: int) -> list[dict[str, Any]]:
     return [{"id": f"i{n}", "pk": f"p{n % 7}", "n": n} for n in range(count)]
 
 
@@ -65,9 +59,9 @@ def write_lines(path: Path, documents: list[dict[str, Any]]) -> Path:
     return path
 
 
-def stored(raw: RawClient, place: tuple[str, str]) -> dict[str, dict[str, Any]]:
+def stored_items(raw: RawClient, container_names: tuple[str, str]) -> dict[str, dict[str, Any]]:
     """All items of a container by id."""
-    path = "/dbs/{}/colls/{}/docs".format(*place)
+    path = "/dbs/{}/colls/{}/docs".format(*container_names)
     reply = raw.query(path, "SELECT * FROM c", count="-1")
     assert reply.status == 200
     assert "x-ms-continuation" not in reply.headers
@@ -79,9 +73,9 @@ def stored(raw: RawClient, place: tuple[str, str]) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("form", ["lines", "array", "lines.gz", "array.gz"])
 def test_import_reads_every_form(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, form: str
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path, form: str
 ) -> None:
-    documents = items(700)
+    documents = new_items(700)
     text = (
         "".join(json.dumps(each) + "\n" for each in documents)
         if form.startswith("lines")
@@ -89,27 +83,33 @@ def test_import_reads_every_form(
     ).encode()
     path = tmp_path / "items"
     path.write_bytes(gzip.compress(text) if form.endswith("gz") else text)
-    found = decoded(run("import", *place, str(path), "--json"))
+    found = decoded(cli("import", *container_names, str(path), "--json"))
     assert found == {
         "complete": True, "items": 700, "earlierItems": 0, "created": 700, "replaced": 0,
         "skipped": 0, "expired": 0, "rejected": 0, "rejectedLines": [],
     }  # fmt: skip
-    found_items = stored(raw, place)
+    found_items = stored_items(raw, container_names)
     assert {id_: each["n"] for id_, each in found_items.items()} == {
         each["id"]: each["n"] for each in documents
     }
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_import_from_standard_input(run: Run, raw: RawClient, place: tuple[str, str]) -> None:
+def test_import_from_standard_input(
+    cli: Cli, raw: RawClient, container_names: tuple[str, str]
+) -> None:
     text = '{"id":"a","pk":"p"}\n\n{"id":"b","pk":"p"}\n'
-    assert "created  2" in shown(run("import", *place, "-", given=text))
-    assert set(stored(raw, place)) == {"a", "b"}
+    assert "created  2" in printed(cli("import", *container_names, "-", given=text))
+    assert set(stored_items(raw, container_names)) == {"a", "b"}
 
 
 @pytest.mark.parametrize("form", [bytes, gzip.compress])
 def test_import_from_a_pipe(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, form: Callable[[bytes], bytes]
+    cli: Cli,
+    raw: RawClient,
+    container_names: tuple[str, str],
+    tmp_path: Path,
+    form: Callable[[bytes], bytes],
 ) -> None:
     """As `perseid import shop orders <(zcat items.gz)` has one."""
     pipe = tmp_path / "pipe"
@@ -117,42 +117,46 @@ def test_import_from_a_pipe(
     content = form(b'{"id":"a","pk":"p"}\n{"id":"b","pk":"p"}\n')
     writer = threading.Thread(target=pipe.write_bytes, args=(content,))
     writer.start()
-    assert decoded(run("import", *place, str(pipe), "--json"))["created"] == 2
+    assert decoded(cli("import", *container_names, str(pipe), "--json"))["created"] == 2
     writer.join()
-    assert stored(raw, place).keys() == {"a", "b"}
+    assert stored_items(raw, container_names).keys() == {"a", "b"}
     assert [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_checkpoint_that_cannot_be_written(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     """That is said before anything has been stored."""
-    path = write_lines(tmp_path / "items", items(3))
+    path = write_lines(tmp_path / "items", new_items(3))
     for command in ("import", "export"):
-        result = run(command, *place, str(path), "--checkpoint", str(tmp_path / "no" / "where"))
+        result = cli(
+            command, *container_names, str(path), "--checkpoint", str(tmp_path / "no" / "where")
+        )
         assert result.exit_code == 1
         assert "Choose another file with --checkpoint" in result.stderr
-        assert stored(raw, place) == {}
+        assert stored_items(raw, container_names) == {}
         assert [each.name for each in tmp_path.iterdir()] == ["items"]
 
 
 def test_the_last_of_several_with_one_id_stays(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     documents = [{"id": f"i{n % 50}", "pk": "p", "n": n} for n in range(3000)]
     path = write_lines(tmp_path / "items", documents)
-    found = decoded(run("import", *place, str(path), "--json", "--connections", "8"))
+    found = decoded(cli("import", *container_names, str(path), "--json", "--connections", "8"))
     assert (found["created"], found["replaced"]) == (50, 2950)
-    assert {each["n"] for each in stored(raw, place).values()} == set(range(2950, 3000))
+    assert {each["n"] for each in stored_items(raw, container_names).values()} == set(
+        range(2950, 3000)
+    )
 
 
 def test_rejected_items_are_reported(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "items"
     large = json.dumps({"id": "large", "pk": "p", "text": "x" * 2 * 1024 * 1024})
     path.write_text(f'{{"id":"a","pk":"p"}}\n{{"id":"b","ttl":0}}\n{large}\n{{"id":"half\n')
-    result = run("import", *place, str(path))
+    result = cli("import", *container_names, str(path))
     assert result.exit_code == 1
     assert "rejected  3" in result.stdout
     output = result.stderr.splitlines()
@@ -161,14 +165,14 @@ def test_rejected_items_are_reported(
     assert output[2].startswith("line 4: The request body is not valid JSON")
     assert re.search(r" at column \d+\.$", output[2])
     assert "line 1" not in output[2]
-    assert set(stored(raw, place)) == {"a"}
+    assert set(stored_items(raw, container_names)) == {"a"}
 
 
 def test_too_many_rejected_items_stop_the_import(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     path = write_lines(tmp_path / "items", [{"no": n} for n in range(5000)])
-    result = run("import", *place, str(path), "--max-errors", "10", "--json")
+    result = cli("import", *container_names, str(path), "--max-errors", "10", "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert not found["complete"]
@@ -178,13 +182,18 @@ def test_too_many_rejected_items_stop_the_import(
 
 @pytest.mark.parametrize("existing", ["replace", "skip", "fail"])
 def test_items_that_are_there(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, existing: str
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path, existing: str
 ) -> None:
-    path = write_lines(tmp_path / "items", items(3))
-    shown(run("import", *place, str(path)))
-    changed = [each | {"n": -1} for each in items(4)]
-    result = run(
-        "import", *place, str(write_lines(path, changed)), "--existing", existing, "--json"
+    path = write_lines(tmp_path / "items", new_items(3))
+    printed(cli("import", *container_names, str(path)))
+    changed = [each | {"n": -1} for each in new_items(4)]
+    result = cli(
+        "import",
+        *container_names,
+        str(write_lines(path, changed)),
+        "--existing",
+        existing,
+        "--json",
     )
     found = json.loads(result.stdout)
     assert found["created"] == 1
@@ -194,16 +203,18 @@ def test_items_that_are_there(
 
 
 def test_ages(
-    run: Run, raw: RawClient, clock: MovableClock, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, clock: MovableClock, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
-    path = write_lines(tmp_path / "items", items(3))
+    path = write_lines(tmp_path / "items", new_items(3))
     now = int(clock.now())
-    shown(run("import", *place, str(path), "--age", "59s"))
-    assert {each["_ts"] for each in stored(raw, place).values()} == {now - 59}
-    assert decoded(run("import", *place, str(path), "--age", "1m", "--json"))["expired"] == 3
+    printed(cli("import", *container_names, str(path), "--age", "59s"))
+    assert {each["_ts"] for each in stored_items(raw, container_names).values()} == {now - 59}
+    assert (
+        decoded(cli("import", *container_names, str(path), "--age", "1m", "--json"))["expired"] == 3
+    )
     clock.advance(1)
-    assert stored(raw, place) == {}
-    both = run("import", *place, str(path), "--age", "1", "--lifetimes", "keep")
+    assert stored_items(raw, container_names) == {}
+    both = cli("import", *container_names, str(path), "--age", "1", "--lifetimes", "keep")
     assert both.exit_code == 2
     assert "not both" in both.stderr
 
@@ -212,11 +223,11 @@ def test_ages(
 
 
 def test_export_and_import_are_inverse(
-    run: Run, raw: RawClient, clock: MovableClock, database: str, place: tuple[str, str],
+    cli: Cli, raw: RawClient, clock: MovableClock, database: str, container_names: tuple[str, str],
     tmp_path: Path,
 ) -> None:  # fmt: skip
     """T-227: only live items, with ttl; with --lifetimes keep a copy expires with the original."""
-    path = "/dbs/{}/colls/{}/docs".format(*place)
+    path = "/dbs/{}/colls/{}/docs".format(*container_names)
     texts = [
         b'{"id":"a","pk":"p","n":1.50e1,"s":"\\u00e9"}',
         b'{"id":"b","pk":"p","ttl":-1}',
@@ -230,35 +241,40 @@ def test_export_and_import_are_inverse(
     written = int(clock.now())
     clock.advance(5)
     out = tmp_path / "items.jsonl"
-    assert decoded(run("export", *place, str(out), "--json"))["items"] == 3
+    assert decoded(cli("export", *container_names, str(out), "--json"))["items"] == 3
     stamp = f',"_ts":{written}}}'.encode()
     assert out.read_bytes().splitlines() == [
         text[:-1] + stamp for text in texts if b"short" not in text
     ]
-    other = make(raw, database, "copy", defaultTtl=60)
-    shown(run("import", *other, str(out), "--lifetimes", "keep"))
-    assert {each["_ts"] for each in stored(raw, other).values()} == {written}
-    restarted = make(raw, database, "again", defaultTtl=60)
-    shown(run("import", *restarted, str(out)))
+    other = new_container(raw, database, "copy", defaultTtl=60)
+    printed(cli("import", *other, str(out), "--lifetimes", "keep"))
+    assert {each["_ts"] for each in stored_items(raw, other).values()} == {written}
+    restarted = new_container(raw, database, "again", defaultTtl=60)
+    printed(cli("import", *restarted, str(out)))
     clock.advance(55)
-    assert set(stored(raw, place)) == set(stored(raw, other)) == {"b"}
-    assert set(stored(raw, restarted)) == {"a", "b", "d"}
+    assert set(stored_items(raw, container_names)) == set(stored_items(raw, other)) == {"b"}
+    assert set(stored_items(raw, restarted)) == {"a", "b", "d"}
     assert list(tmp_path.iterdir()) == [out]
 
 
 @pytest.mark.parametrize("system", ["ts", "all", "none"])
 def test_the_largest_item_comes_back(
-    run: Run, raw: RawClient, database: str, place: tuple[str, str], tmp_path: Path, system: str
+    cli: Cli,
+    raw: RawClient,
+    database: str,
+    container_names: tuple[str, str],
+    tmp_path: Path,
+    system: str,
 ) -> None:
     item = {"id": "a", "pk": "p", "text": ""}
     item["text"] = "x" * (2 * 1024 * 1024 - len(json.dumps(item)))
-    created = raw.post("/dbs/{}/colls/{}/docs".format(*place), item, pk='["p"]')
+    created = raw.post("/dbs/{}/colls/{}/docs".format(*container_names), item, pk='["p"]')
     assert created.status == 201
     out = tmp_path / "items"
-    shown(run("export", *place, str(out), "--system", system))
-    other = make(raw, database, "copy")
-    shown(run("import", *other, str(out)))
-    assert stored(raw, other)["a"]["text"] == item["text"]
+    printed(cli("export", *container_names, str(out), "--system", system))
+    other = new_container(raw, database, "copy")
+    printed(cli("import", *other, str(out)))
+    assert stored_items(raw, other)["a"]["text"] == item["text"]
 
 
 @pytest.mark.parametrize(
@@ -273,24 +289,26 @@ def test_the_largest_item_comes_back(
 )
 @pytest.mark.parametrize("count", [0, 1, 250])
 def test_export_writes_every_form(
-    run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path,
+    cli: Cli, raw: RawClient, container_names: tuple[str, str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, name: str, options: tuple[str, ...], is_array: bool,
     count: int,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(SMALL_PAGE, 100)
-    shown(run("import", *place, str(write_lines(tmp_path / "in", items(count)))))
+    printed(cli("import", *container_names, str(write_lines(tmp_path / "in", new_items(count)))))
     out = tmp_path / name
-    shown(run("export", *place, str(out), *options, "--system", "none"))
+    printed(cli("export", *container_names, str(out), *options, "--system", "none"))
     content = out.read_bytes()
     if name.endswith(".gz") or "--gzip" in options:
         content = gzip.decompress(content)
     found = json.loads(content) if is_array else [json.loads(line) for line in content.splitlines()]
-    assert sorted(found, key=lambda each: each["n"]) == items(count)
+    assert sorted(found, key=lambda each: each["n"]) == new_items(count)
 
 
-def test_export_to_standard_output(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
-    shown(run("import", *place, str(write_lines(tmp_path / "in", items(3)))))
-    lines = shown(run("export", *place, "--system", "all")).splitlines()
+def test_export_to_standard_output(
+    cli: Cli, container_names: tuple[str, str], tmp_path: Path
+) -> None:
+    printed(cli("import", *container_names, str(write_lines(tmp_path / "in", new_items(3)))))
+    lines = printed(cli("export", *container_names, "--system", "all")).splitlines()
     assert {json.loads(line)["id"] for line in lines} == {"i0", "i1", "i2"}
     assert set(json.loads(lines[0])) >= {"_rid", "_self", "_etag", "_attachments", "_ts"}
 
@@ -303,8 +321,8 @@ def scarce() -> Iterator[tuple[str, MovableClock]]:
     settings = Settings(memory=True, no_sweeper=True, enforce_throughput=True)
     with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        make(raw, "/dbs/d", "c")
-        lines = b"\n".join(json.dumps(item).encode() for item in items(500))
+        new_container(raw, "/dbs/d", "c")
+        lines = b"\n".join(json.dumps(item).encode() for item in new_items(500))
         assert raw.request("POST", "/_perseid/import/d/c", lines).status == 200
         yield found.endpoint, clock
 
@@ -324,8 +342,8 @@ def test_commands_wait_after_429(
         clock.advance(seconds)
 
     monkeypatch.setattr(WAIT, wait)
-    lines = shown(invoke(endpoint, "export", "d", "c", "-")).splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [item["id"] for item in items(500)]
+    lines = printed(invoke(endpoint, "export", "d", "c", "-")).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [item["id"] for item in new_items(500)]
     assert waits == [1.0]
     found = decoded(invoke(endpoint, "query", "d", "c", "SELECT * FROM c", "--json"))
     assert len(found["items"]) == 500
@@ -358,18 +376,18 @@ def interrupt_at_third_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_export_continues_after_an_interruption(
-    run: Run, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, container_names: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that was written partly is written again."""
-    shown(run("import", *place, str(write_lines(tmp_path / "in", items(350)))))
+    printed(cli("import", *container_names, str(write_lines(tmp_path / "in", new_items(350)))))
     interrupt_at_third_page(monkeypatch)
     out = tmp_path / "out.json.gz"
-    assert run("export", *place, str(out)).exit_code == 130
+    assert cli("export", *container_names, str(out)).exit_code == 130
     assert not out.exists()
     part = tmp_path / "out.json.gz.part"
     with part.open("ab") as file:
         file.write(b"half a page")
-    found = decoded(run("export", *place, str(out), "--json"))
+    found = decoded(cli("export", *container_names, str(out), "--json"))
     assert (found["items"], found["earlierItems"]) == (350, 200)
     content = json.loads(gzip.decompress(out.read_bytes()))
     assert sorted(each["n"] for each in content) == list(range(350))
@@ -388,53 +406,59 @@ def test_export_continues_after_an_interruption(
         (("export", "d", "c", "--json"), 2, "give a FILE, or omit --json"),
     ],
 )
-def test_failures(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = run(*arguments)
+def test_failures(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = cli(*arguments)
     assert result.exit_code == code
     assert message in result.stderr
 
 
-def test_files_that_cannot_be_used(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
-    missing = run("import", *place, str(tmp_path / "nothing"))
+def test_files_that_cannot_be_used(
+    cli: Cli, container_names: tuple[str, str], tmp_path: Path
+) -> None:
+    missing = cli("import", *container_names, str(tmp_path / "nothing"))
     assert (missing.exit_code, "No such file" in missing.stderr) == (1, True)
-    nowhere = run("export", *place, str(tmp_path / "no" / "where"))
+    nowhere = cli("export", *container_names, str(tmp_path / "no" / "where"))
     assert (nowhere.exit_code, "there is no folder" in nowhere.stderr) == (1, True)
     cut = tmp_path / "cut.json"
     cut.write_text('[{"id":"a","pk":"p"},{"id"')
-    result = run("import", *place, str(cut))
+    result = cli("import", *container_names, str(cut))
     assert result.exit_code == 1
     assert "line 1: item 2 is not valid JSON or is cut off" in result.stderr
 
 
-def test_export_replaces_files_only(run: Run, place: tuple[str, str], tmp_path: Path) -> None:
-    shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
-    folder = run("export", *place, str(tmp_path))
+def test_export_replaces_files_only(
+    cli: Cli, container_names: tuple[str, str], tmp_path: Path
+) -> None:
+    printed(cli("import", *container_names, "-", given='{"id":"a","pk":"p"}'))
+    folder = cli("export", *container_names, str(tmp_path))
     assert (folder.exit_code, "is a directory" in folder.stderr) == (2, True)
-    state = run("export", *place, str(tmp_path / "out"), "--checkpoint", str(tmp_path))
+    state = cli("export", *container_names, str(tmp_path / "out"), "--checkpoint", str(tmp_path))
     assert (state.exit_code, "is a directory" in state.stderr) == (2, True)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    state = run("export", *place, str(tmp_path / "out"), "--checkpoint", str(pipe))
+    state = cli("export", *container_names, str(tmp_path / "out"), "--checkpoint", str(pipe))
     assert (state.exit_code, "is not a file" in state.stderr) == (2, True)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
-    assert run("export", *place, str(pipe), "--system", "none").exit_code == 0
+    assert cli("export", *container_names, str(pipe), "--system", "none").exit_code == 0
     assert reader.communicate()[0] == b'{"id":"a","pk":"p"}\n'
     assert pipe.is_fifo()
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "real")
-    assert run("export", *place, str(link), "--system", "none").exit_code == 0
+    assert cli("export", *container_names, str(link), "--system", "none").exit_code == 0
     assert link.is_symlink()
     assert (tmp_path / "real").read_bytes() == b'{"id":"a","pk":"p"}\n'
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "pipe", "real"]
 
 
-def test_system_errors_become_messages(run: Run, endpoint: str, place: tuple[str, str]) -> None:
-    shown(run("import", *place, "-", given='{"id":"a","pk":"p"}'))
+def test_system_errors_become_messages(
+    cli: Cli, endpoint: str, container_names: tuple[str, str]
+) -> None:
+    printed(cli("import", *container_names, "-", given='{"id":"a","pk":"p"}'))
     for arguments in (
         ("--help",),
         ("clock", "show"),
-        ("query", *place, "SELECT 1"),
-        ("export", *place),
+        ("query", *container_names, "SELECT 1"),
+        ("export", *container_names),
     ):
         with open("/dev/full", "w") as full:
             done = subprocess.run(
@@ -453,14 +477,16 @@ def test_system_errors_become_messages(run: Run, endpoint: str, place: tuple[str
 # Interruption
 
 
-def start_import(endpoint: str, place: tuple[str, str], path: Path) -> subprocess.Popen[str]:
+def start_import(
+    endpoint: str, container_names: tuple[str, str], path: Path
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
             "-m",
             "perseid",
             "import",
-            *place,
+            *container_names,
             str(path),
             "--json",
             "--connections",
@@ -490,64 +516,77 @@ def test_ctrl_c_while_waiting_for_a_response() -> None:
     assert command.returncode == 130
 
 
-def count(raw: RawClient, place: tuple[str, str]) -> int:
-    path = "/dbs/{}/colls/{}/docs".format(*place)
+def count(raw: RawClient, container_names: tuple[str, str]) -> int:
+    path = "/dbs/{}/colls/{}/docs".format(*container_names)
     (found,) = raw.query(path, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
     return int(found)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_import_continues_after_an_interruption(
-    endpoint: str, run: Run, raw: RawClient, place: tuple[str, str], tmp_path: Path, how: int
+    endpoint: str,
+    cli: Cli,
+    raw: RawClient,
+    container_names: tuple[str, str],
+    tmp_path: Path,
+    how: int,
 ) -> None:
     """Interrupted twice, the import is complete after the third run, without gaps or duplicates."""
     total = 12_000
-    path = write_lines(tmp_path / "items", items(total))
+    path = write_lines(tmp_path / "items", new_items(total))
     had = 0
     for _ in range(2):
-        process = start_import(endpoint, place, path)
-        while process.poll() is None and count(raw, place) < had + total // 6:
+        process = start_import(endpoint, container_names, path)
+        while process.poll() is None and count(raw, container_names) < had + total // 6:
             pass  # each look is a request
         process.send_signal(how)
         stdout, stderr = process.communicate(timeout=60)
-        had = count(raw, place)
+        had = count(raw, container_names)
         assert 0 < had < total, (stdout, stderr)
         if how == signal.SIGINT:
             assert process.returncode == 130
             report = json.loads(stdout)
             assert (report["complete"], report["items"]) == (False, had)
             assert "Run the same command again to continue." in stderr
-    report = decoded(run("import", *place, str(path), "--json"))
+    report = decoded(cli("import", *container_names, str(path), "--json"))
     assert (report["complete"], report["items"]) == (True, total)
     if how == signal.SIGINT:
         assert (report["earlierItems"], report["created"]) == (had, total - had)
-    assert count(raw, place) == total
+    assert count(raw, container_names) == total
     assert {each.name for each in tmp_path.iterdir()} == {"items"}
 
 
 def test_a_checkpoint_belongs_to_its_file_and_container(
-    run: Run, raw: RawClient, database: str, place: tuple[str, str], tmp_path: Path
+    cli: Cli, raw: RawClient, database: str, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
-    path = write_lines(tmp_path / "items", items(10))
-    other = make(raw, database, "other")
+    path = write_lines(tmp_path / "items", new_items(10))
+    other = new_container(raw, database, "other")
     broken = tmp_path / "broken.json"
     broken.write_text('[{"id":"a","pk":"p"},')
-    assert run("import", *place, str(broken)).exit_code == 1
+    assert cli("import", *container_names, str(broken)).exit_code == 1
     mark = tmp_path / "broken.json.import-state"
     assert json.loads(mark.read_text())["state"]["done"] == 1
-    elsewhere = run("import", *other, str(broken))
+    elsewhere = cli("import", *other, str(broken))
     assert "was written by a run with another container" in elsewhere.stderr
-    changed = run("import", *place, str(path), "--checkpoint", str(mark))
+    changed = cli("import", *container_names, str(path), "--checkpoint", str(mark))
     assert "was written by a run with another file" in changed.stderr
     assert (
-        decoded(run("import", *place, str(path), "--checkpoint", str(mark), "--restart", "--json"))[
-            "created"
-        ]
+        decoded(
+            cli(
+                "import",
+                *container_names,
+                str(path),
+                "--checkpoint",
+                str(mark),
+                "--restart",
+                "--json",
+            )
+        )["created"]
         == 10
     )
     assert not mark.exists()
     mark.write_text("{")
-    garbled = run("import", *place, str(broken))
+    garbled = cli("import", *container_names, str(broken))
     assert "start over with --restart" in garbled.stderr
 
 
@@ -564,17 +603,17 @@ def test_a_checkpoint_does_not_belong_to_a_server_that_began_with_nothing(tmp_pa
             closing(RawClient(fresh.endpoint)) as raw,
         ):
             assert raw.post("/dbs", {"id": "d"}).status == 201
-            there = make(raw, "/dbs/d", "c")
+            there = new_container(raw, "/dbs/d", "c")
             result = invoke(fresh.endpoint, "import", *there, str(broken))
             assert result.exit_code == 1
             if year == 0:
-                assert len(stored(raw, there)) == 2
+                assert len(stored_items(raw, there)) == 2
                 assert "item 3 is not valid JSON" in result.stderr
                 continue
             assert "was written by a run with another container" in result.stderr
             assert "--restart" in result.stderr
             invoke(fresh.endpoint, "import", *there, str(broken), "--restart")
-            assert len(stored(raw, there)) == 2
+            assert len(stored_items(raw, there)) == 2
 
 
 def test_a_checkpoint_is_not_ahead_of_a_restored_backup(
@@ -583,12 +622,12 @@ def test_a_checkpoint_is_not_ahead_of_a_restored_backup(
     """What came after the backup is missing; going on would leave it out."""
     settings = Settings(data=tmp_path / "data", durability="off")
     broken, written = tmp_path / "broken.json", tmp_path / "written"
-    broken.write_text(f"{json.dumps(items(350))[:-1]},")
+    broken.write_text(f"{json.dumps(new_items(350))[:-1]},")
     with running(settings) as first, closing(RawClient(first.endpoint)) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
-        place = make(raw, "/dbs/d", "c")
+        container_names = new_container(raw, "/dbs/d", "c")
     shutil.copytree(settings.data, tmp_path / "older")
-    commands = ("import", *place, str(broken)), ("export", *place, str(written))
+    commands = ("import", *container_names, str(broken)), ("export", *container_names, str(written))
     interrupt_at_third_page(monkeypatch)
     with running(settings) as first:
         assert [invoke(first.endpoint, *each).exit_code for each in commands] == [1, 130]
@@ -603,12 +642,12 @@ def test_a_checkpoint_is_not_ahead_of_a_restored_backup(
 
 
 def test_a_reader_that_has_seen_enough_ends_an_export(
-    endpoint: str, run: Run, place: tuple[str, str], tmp_path: Path
+    endpoint: str, cli: Cli, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     """Without a word, and without a change to how this process takes closed connections."""
-    run("import", *place, str(write_lines(tmp_path / "items", items(3000))))
+    cli("import", *container_names, str(write_lines(tmp_path / "items", new_items(3000))))
     with subprocess.Popen(
-        [sys.executable, "-m", "perseid", "export", *place],
+        [sys.executable, "-m", "perseid", "export", *container_names],
         env=os.environ | {"PERSEID_ENDPOINT": endpoint},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -620,20 +659,20 @@ def test_a_reader_that_has_seen_enough_ends_an_export(
         assert process.stderr.read() == b""
         assert process.wait(60) != 0
     before = signal.getsignal(signal.SIGPIPE) if hasattr(signal, "SIGPIPE") else None
-    assert run("export", *place).exit_code == 0
+    assert cli("export", *container_names).exit_code == 0
     assert not hasattr(signal, "SIGPIPE") or signal.getsignal(signal.SIGPIPE) is before
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_a_progress_bar_on_a_terminal(
-    endpoint: str, place: tuple[str, str], tmp_path: Path
+    endpoint: str, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
     import pty
 
-    path = write_lines(tmp_path / "items", items(2000))
+    path = write_lines(tmp_path / "items", new_items(2000))
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "perseid", "import", *place, str(path)],
+        [sys.executable, "-m", "perseid", "import", *container_names, str(path)],
         env=os.environ | {"PERSEID_ENDPOINT": endpoint, "TERM": "xterm", "COLUMNS": "120"},
         stdout=subprocess.PIPE,
         stderr=slave,

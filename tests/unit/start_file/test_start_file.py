@@ -55,21 +55,23 @@ def clock() -> MovableClock:
 
 
 @contextmanager
-def serving(path: Path, clock: MovableClock, data: Path | None = None) -> Iterator[RawClient]:
+def serving_start_file(
+    path: Path, clock: MovableClock, data: Path | None = None
+) -> Iterator[RawClient]:
     kept = Settings(memory=True) if data is None else Settings(data=data)
     settings = replace(kept, init=path)
     with running(settings, clock) as found, closing(RawClient(found.endpoint)) as raw:
         yield raw
 
 
-def write(tmp_path: Path, text: str, name: str = "start.yaml") -> Path:
+def write_start_file(tmp_path: Path, text: str, name: str = "start.yaml") -> Path:
     path = tmp_path / name
     path.write_text(textwrap.dedent(text))
     (tmp_path / "more.jsonl").write_text('{"id":"m1","user":"cy","token":"m"}\n\n')
     return path
 
 
-def items(raw: RawClient, path: str) -> dict[str, dict[str, Any]]:
+def stored_items(raw: RawClient, path: str) -> dict[str, dict[str, Any]]:
     found = raw.get(f"{path}/docs", count="-1").json["Documents"]
     return {each["id"]: each for each in found}
 
@@ -84,11 +86,11 @@ def offers(raw: RawClient) -> set[tuple[int, int | None]]:
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_what_is_declared_is_there(tmp_path: Path, clock: MovableClock, form: str) -> None:
-    path = write(tmp_path, GOOD)
+    path = write_start_file(tmp_path, GOOD)
     if form == "json":
         text = json.dumps(read(path).plain(), indent=1)
-        path = write(tmp_path, text, "start.json")
-    with serving(path, clock) as raw:
+        path = write_start_file(tmp_path, text, "start.json")
+    with serving_start_file(path, clock) as raw:
         assert {each["id"] for each in raw.get("/dbs").json["Databases"]} == {"shop", "empty"}
         sessions = raw.get("/dbs/shop/colls/sessions").json
         assert sessions["defaultTtl"] == 3600
@@ -101,40 +103,40 @@ def test_what_is_declared_is_there(tmp_path: Path, clock: MovableClock, form: st
         }  # fmt: skip
         assert orders["defaultTtl"] == -1
         assert offers(raw) == {(600, None), (400, 4000)}
-        found = items(raw, "/dbs/shop/colls/sessions")
+        found = stored_items(raw, "/dbs/shop/colls/sessions")
         assert {id_: START - each["_ts"] for id_, each in found.items()} == {
             "s1": 0, "s2": 3000, "s3": 3000, "m1": 0,
         }  # fmt: skip
         # Plain words are texts, as they look.
         assert (found["s1"]["mail"], found["s3"]["mail"]) == ("off", "2020-01-01")
         clock.advance(600)
-        assert set(items(raw, "/dbs/shop/colls/sessions")) == {"s1", "s3", "m1"}
+        assert set(stored_items(raw, "/dbs/shop/colls/sessions")) == {"s1", "s3", "m1"}
 
 
 def test_doing_it_again_changes_nothing(tmp_path: Path, clock: MovableClock) -> None:
     """Deleted and expired items are not stored again; changes in the file are applied."""
-    path, data = write(tmp_path, GOOD), tmp_path / "data"
+    path, data = write_start_file(tmp_path, GOOD), tmp_path / "data"
     container = "/dbs/shop/colls/sessions"
-    with serving(path, clock, data) as raw:
+    with serving_start_file(path, clock, data) as raw:
         assert raw.delete(f"{container}/docs/s3", pk='["bob"]').status == 204
-        before = raw.get(container).json, items(raw, container)
-    with serving(path, clock, data) as raw:
-        assert (raw.get(container).json, items(raw, container)) == before
+        before = raw.get(container).json, stored_items(raw, container)
+    with serving_start_file(path, clock, data) as raw:
+        assert (raw.get(container).json, stored_items(raw, container)) == before
     clock.advance(3000)
     more = GOOD.replace("1h", "2h").replace("throughput: 600", "throughput: {autoscale: 2000}")
     more = more.replace("{autoscale: 4000}", "5000")
     more = more.replace("- file: more.jsonl", "- {items: [{id: s9, user: x}]}")
-    with serving(write(tmp_path, more), clock, data) as raw:
+    with serving_start_file(write_start_file(tmp_path, more), clock, data) as raw:
         assert raw.get(container).json["defaultTtl"] == 7200
         assert offers(raw) == {(200, 2000), (5000, None)}
-        assert set(items(raw, container)) == {"s1", "s9", "m1"}
+        assert set(stored_items(raw, container)) == {"s1", "s9", "m1"}
 
 
 def test_the_rest_of_the_data_stays(tmp_path: Path, clock: MovableClock) -> None:
     data = tmp_path / "data"
     with running(Settings(data=data), clock) as found, closing(RawClient(found.endpoint)) as raw:
         assert raw.post("/dbs", {"id": "mine"}).status == 201
-    with serving(write(tmp_path, GOOD), clock, data) as raw:
+    with serving_start_file(write_start_file(tmp_path, GOOD), clock, data) as raw:
         assert raw.get("/dbs/mine").status == 200
 
 
@@ -153,10 +155,10 @@ def test_what_cannot_be_changed_changes_nothing(
     tmp_path: Path, clock: MovableClock, change: tuple[str, str], problem: str
 ) -> None:
     data = tmp_path / "data"
-    with serving(write(tmp_path, GOOD), clock, data):
+    with serving_start_file(write_start_file(tmp_path, GOOD), clock, data):
         pass
-    path = write(tmp_path, GOOD.replace(*change).replace("id: orders", "id: fresh"))
-    with pytest.raises(StartFileError) as refused, serving(path, clock, data):
+    path = write_start_file(tmp_path, GOOD.replace(*change).replace("id: orders", "id: fresh"))
+    with pytest.raises(StartFileError) as refused, serving_start_file(path, clock, data):
         pass
     assert problem in str(refused.value)
     with running(Settings(data=data), clock) as found, closing(RawClient(found.endpoint)) as raw:
@@ -166,9 +168,11 @@ def test_what_cannot_be_changed_changes_nothing(
 def test_the_guard_holds(tmp_path: Path, clock: MovableClock) -> None:
     """A shorter ttl that would expire too many items is refused before anything is changed."""
     data = tmp_path / "data"
-    with serving(write(tmp_path, GOOD), clock, data):
+    with serving_start_file(write_start_file(tmp_path, GOOD), clock, data):
         pass
-    path = write(tmp_path, GOOD.replace("defaultTtl: 1h", "defaultTtl: 1m").replace("50m", "10s"))
+    path = write_start_file(
+        tmp_path, GOOD.replace("defaultTtl: 1h", "defaultTtl: 1m").replace("50m", "10s")
+    )
     settings = Settings(init=path, data=data, expiry_guard="0")
     with pytest.raises(StartFileError, match="sessions"), running(settings, clock):
         pass
@@ -186,7 +190,7 @@ def test_a_serverless_account_has_no_throughput_to_give(
           - id: third
             containers: [{id: c, partitionKey: /pk, throughput: {autoscale: 1000}}]
         """
-    path = write(tmp_path, text)
+    path = write_start_file(tmp_path, text)
     for known in (0, 3):
         settings = Settings(init=path, data=data, serverless=True)
         with pytest.raises(StartFileError) as refused, running(settings, clock):
@@ -197,7 +201,7 @@ def test_a_serverless_account_has_no_throughput_to_give(
             closing(RawClient(found.endpoint)) as raw,
         ):
             assert raw.get("/dbs").json["_count"] == known
-        with serving(path, clock, data):
+        with serving_start_file(path, clock, data):
             pass
 
 
@@ -207,11 +211,14 @@ def test_containers_that_share_throughput_raise_its_minimum(
     data = tmp_path / "data"
     many = ", ".join(f"{{id: c{number}, partitionKey: /pk}}" for number in range(30))
     text = f"databases: [{{id: d, throughput: 900, containers: [{many}]}}]"
-    with serving(write(tmp_path, text), clock, data):
+    with serving_start_file(write_start_file(tmp_path, text), clock, data):
         pass
     fewer = text.replace("900", "400").replace("id: c0", "id: fresh")
-    path = write(tmp_path, fewer)
-    with pytest.raises(StartFileError, match="minimum throughput 900"), serving(path, clock, data):
+    path = write_start_file(tmp_path, fewer)
+    with (
+        pytest.raises(StartFileError, match="minimum throughput 900"),
+        serving_start_file(path, clock, data),
+    ):
         pass
     with running(Settings(data=data), clock) as found, closing(RawClient(found.endpoint)) as raw:
         assert raw.get("/dbs/d/colls/fresh").status == 404
@@ -270,6 +277,22 @@ BROKEN_YAML = {
     "x: &x {a: 1}\ny: {<<: *x}": "merge keys (<<) are not supported",
     "[a]: 1": "a name must be a string",
 }
+LONG = "9" * 5000
+BROKEN_YAML |= {
+    "a:\n  [" + "[" * 3000 + "]" * 3001: "nested deeper than",
+    f"a: {LONG}": "line 1: the number 99999999999999999999… is too large",
+    "a: 1\nb: -1e999": "line 2: the number -1e999 is too large",
+    # Each repeats the one before ten times: a billion values, or a gigabyte of text.
+    "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)): (
+        "aliases repeat values more than 100,000 times"
+    ),
+    f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 1000)}]": (
+        "aliases repeat values more than 100,000 times"
+    ),
+    'a: "\\ud800"': "line 1: a string contains half of a surrogate pair",
+    '"\\udfff": a': "line 1: a string contains half of a surrogate pair",
+}
 BROKEN_JSON = {
     "": "line 1: the file ends too early",
     "{": "line 1: a name in double quotes is expected here",
@@ -281,12 +304,14 @@ BROKEN_JSON = {
     "nil": "a JSON value is expected here",
     "[] []": "there is text after the end",
     "[" * 200: "nested deeper than",
+    '{\n"a": "\\ud800"}': "line 2: a string contains half of a surrogate pair",
+    f'{{"a":\n{LONG}}}': "line 2: the number 99999999999999999999… is too large",
 }
 
 
 @pytest.mark.parametrize(("text", "problem"), (PROBLEMS | BROKEN_YAML).items())
 def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
-    path = write(tmp_path, text)
+    path = write_start_file(tmp_path, text)
     with pytest.raises(StartFileError) as refused:
         declare(path, read(path))
     assert problem in str(refused.value), refused.value
@@ -296,15 +321,35 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, proble
 
 @pytest.mark.parametrize(("text", "problem"), BROKEN_JSON.items())
 def test_broken_json(tmp_path: Path, text: str, problem: str) -> None:
-    path = write(tmp_path, text, "start.json")
+    path = write_start_file(tmp_path, text, "start.json")
     with pytest.raises(StartFileError) as refused:
         read(path)
     assert problem in str(refused.value), refused.value
 
 
+def test_numbers_are_those_of_requests(tmp_path: Path) -> None:
+    """What 64 bits cannot hold is a double."""
+    large = "9" * 25
+    for name in ("start.yaml", "start.json"):
+        path = write_start_file(tmp_path, f'{{"a": {large}, "b": -{large}, "c": 1.50}}', name)
+        assert read(path).plain() == {"a": 1e25, "b": -1e25, "c": 1.5}
+        items = f'[{{"id": "1", "pk": "a", "n": {large}}}]'
+        container = f'{{"id": "c", "partitionKey": "/pk", "items": {items}}}'
+        path = write_start_file(
+            tmp_path, f'{{"databases": [{{"id": "d", "containers": [{container}]}}]}}', name
+        )
+        declare(path, read(path))
+
+
+def test_ordinary_aliases_are_supported(tmp_path: Path) -> None:
+    items = "\n".join(f"- {{<<x: {n}, policy: *p}}" for n in range(1000))
+    path = write_start_file(tmp_path, f"p: &p {{a: [1, 2, 3], b: {{c: d}}}}\nitems:\n{items}\n")
+    assert read(path).plain()["items"][999]["policy"] == {"a": [1, 2, 3], "b": {"c": "d"}}
+
+
 def test_all_problems_at_once(tmp_path: Path) -> None:
     text = "databases:\n- id: a/b\n- {id: c, throughput: 1}\n- {idd: x}\n"
-    path = write(tmp_path, text)
+    path = write_start_file(tmp_path, text)
     with pytest.raises(StartFileError) as refused:
         declare(path, read(path))
     assert len(refused.value.problems) == 4
@@ -314,7 +359,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ['[\n{"id":"a"}\n]', ' {\n"id":"a"\n}', "id,pk\na,b\n"])
 def test_a_file_of_items_that_is_not_lines_is_one_problem(tmp_path: Path, content: str) -> None:
     text = "databases: [{id: d, containers: [{id: c, partitionKey: /pk, seeds: [{file: in}]}]}]"
-    path = write(tmp_path, text)
+    path = write_start_file(tmp_path, text)
     (tmp_path / "in").write_text(content)
     with pytest.raises(StartFileError) as refused:
         declare(path, read(path))
@@ -323,7 +368,7 @@ def test_a_file_of_items_that_is_not_lines_is_one_problem(tmp_path: Path, conten
 
 
 def test_a_bad_file_leaves_no_data_behind(tmp_path: Path) -> None:
-    settings = Settings(init=write(tmp_path, "databases: 1"), data=tmp_path / "data")
+    settings = Settings(init=write_start_file(tmp_path, "databases: 1"), data=tmp_path / "data")
     with pytest.raises(StartFileError), running(settings):
         pass
     assert not (tmp_path / "data").exists()

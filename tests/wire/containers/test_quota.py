@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.figures import figures_in, resource_usage
 from tests.support.raw import RawClient
 from tests.wire.containers.definitions import definition
 
@@ -14,14 +15,10 @@ POPULATE = "x-ms-documentdb-populatequotainfo"
 STATISTICS = "x-ms-documentdb-populatepartitionstatistics"
 
 
-def pairs(header: str) -> dict[str, int]:
-    return {name: int(value) for name, value in (p.split("=") for p in header.split(";") if p)}
-
-
 @pytest.mark.parametrize("spelling", ["true", "True"])
 def test_quota(raw: RawClient, container: str, spelling: str) -> None:
     reply = raw.request("GET", container, headers={POPULATE: spelling})
-    quota, usage = pairs(reply.headers[QUOTA]), pairs(reply.headers[USAGE])
+    quota, usage = figures_in(reply.headers[QUOTA]), figures_in(reply.headers[USAGE])
     assert quota["collectionSize"] == 10485760
     assert quota["documentsCount"] == -1
     assert {"documentSize", "documentsSize"} <= set(quota) == set(usage)
@@ -34,8 +31,7 @@ def test_usage_grows(raw: RawClient, container: str) -> None:
     for n in range(3):
         body = {"id": f"{n}", "pk": "a", "text": "x" * 2000}
         assert raw.post(f"{container}/docs", body, pk='["a"]').status == 201
-    reply = raw.request("GET", container, headers={POPULATE: "true"})
-    usage = pairs(reply.headers[USAGE])
+    usage = resource_usage(raw, container)
     assert usage["documentsCount"] == 3
     assert 6 <= usage["documentsSize"] <= 10
     assert usage["collectionSize"] >= usage["documentsSize"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tests.support.raw import signature
 
-OTHER_KEY = "c29tZSBvdGhlciBrZXk="
+OTHER_KEY = "c29tZSBvdGhlciBrZXkgdGhhdCBpcyBsb25nIGVub3VnaCBmb3Igc3RyYW5nZXJz"
 
 
 class Answer(NamedTuple):

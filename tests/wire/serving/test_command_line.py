@@ -76,7 +76,7 @@ def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Pa
 def test_memory_and_a_data_directory_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what somebody means to keep is gone at the end."""
+    """Else data that a user means to keep is lost at the end."""
     data = tmp_path / "kept"
     for arguments, variables in (
         (("--memory", "--data", str(data)), {}),

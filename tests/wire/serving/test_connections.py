@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,6 +19,7 @@ from perseid.config import Settings
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient, signature
 from tests.support.running import running
+from tests.support.servers import Servers
 from tests.support.sockets import PlainSocket
 from tests.wire.serving.connections import ask
 
@@ -167,8 +171,10 @@ def test_pipelined_requests_are_answered_in_order(wire: PlainSocket) -> None:
     "host",
     ["localhost:8081", "example.test", "example.test:1234", "[::1]:8081", "host.docker.internal:9"],
 )
-def test_account_echoes_the_host(connection: http.client.HTTPConnection, host: str) -> None:
-    account = json.loads(ask(connection, "GET", "/", headers={"host": host}).body)
+def test_account_echoes_the_host(servers: Servers, host: str) -> None:
+    address = urlsplit(servers(allowed_host="example.test").endpoint).netloc
+    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+        account = json.loads(ask(connection, "GET", "/", headers={"host": host}).body)
     for locations in ("writableLocations", "readableLocations"):
         (location,) = account[locations]
         assert location["databaseAccountEndpoint"] == f"http://{host}/"
@@ -190,12 +196,44 @@ def test_account_without_a_host(settings: Settings) -> None:
 
 @pytest.mark.parametrize("name", ["one\ntwo", "a\r\nb", "\x1b[31m", "nul\x00", "\u2028"])
 def test_a_request_is_one_line(raw: RawClient, caplog: pytest.LogCaptureFixture, name: str) -> None:
-    """An id may hold anything; whoever chooses it must not write lines of the log."""
+    """An id may hold anything; a client that chooses it must not write lines of the log."""
     with caplog.at_level(logging.INFO, "perseid.http.app"):
         assert raw.get(f"/dbs/{name}").status == 404
     (line,) = {message for message in caplog.messages if " GET /dbs/" in message}
     assert line.isprintable()
     assert " 404 " in line
+
+
+@pytest.mark.parametrize("sent", ["a" * 60_000, "a" * 129, "a b", "a\tb", ""])
+def test_strange_activity_ids_are_replaced(
+    raw: RawClient, caplog: pytest.LogCaptureFixture, sent: str
+) -> None:
+    with caplog.at_level(logging.INFO, "perseid.http.app"):
+        reply = raw.request("GET", "/", headers={"x-ms-activity-id": sent}, sign_with=None)
+    assert reply.status == 401
+    assert re.fullmatch("[0-9a-f-]{36}", reply.headers["x-ms-activity-id"])
+    assert max(map(len, caplog.messages)) < 200
+
+
+@pytest.mark.parametrize("sent", ["0f8fad5b-d9cb-469f-a165-70867728950e", "trace:17/a", "a" * 128])
+def test_activity_ids_are_echoed(raw: RawClient, sent: str) -> None:
+    reply = raw.request("GET", "/", headers={"x-ms-activity-id": sent}, sign_with=None)
+    assert reply.headers["x-ms-activity-id"] == sent
+    assert f"ActivityId: {sent}," in reply.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", f"/dbs/{'a' * 50_000}"), ("A" * 50_000, "/dbs"), ("A" * 50_000, "/_perseid/clock")],
+)
+def test_what_anyone_may_send_is_not_repeated_at_length(
+    raw: RawClient, caplog: pytest.LogCaptureFixture, method: str, path: str
+) -> None:
+    with caplog.at_level(logging.INFO, "perseid.http.app"):
+        reply = raw.request(method, path, sign_with=None)
+    assert reply.status in (401, 405)
+    assert len(reply.body) < 4000
+    assert max(map(len, caplog.messages)) < 2000
 
 
 # The end -----------------------------------------------------------------------------------------
@@ -217,12 +255,12 @@ def test_a_client_that_does_not_go_on_cannot_keep_the_server(
     monkeypatch.setattr(server, "_GRACE_SECONDS", 0.2)
     with running(Settings(memory=True)) as settings:
         wire = PlainSocket(settings.endpoint)
-        patience = threading.Timer(20, wire.close)
-        patience.start()
+        time_limit = threading.Timer(20, wire.close)
+        time_limit.start()
         occupy(wire)
         other = RawClient(settings.endpoint)
         other.get("/")  # behind it, so that it has been noticed
         other.close()
-    assert patience.is_alive()
-    patience.cancel()
+    assert time_limit.is_alive()
+    time_limit.cancel()
     wire.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 import errno
 import os
@@ -57,6 +58,29 @@ def test_the_well_known_key_in_any_place(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["key", "secondary_key", "read_only_key", "secondary_read_only_key"]
+)
+def test_short_keys_beyond_loopback(name: str) -> None:
+    """They could be guessed from one signed request."""
+    for size, is_short in ((1, True), (31, True), (32, False)):
+        keys: dict[str, Any] = {
+            "key": OTHER_KEY,
+            name: base64.b64encode(bytes(range(size))).decode(),
+        }
+        own = dataclasses.replace(Settings(), **keys)
+        check_settings(own)
+        public = dataclasses.replace(own, host="0.0.0.0")
+        if not is_short:
+            check_settings(public)
+            continue
+        with pytest.raises(StartError) as caught:
+            check_settings(public)
+        assert f"--{name.replace('_', '-')} has {size} byte" in str(caught.value)
+        assert "openssl rand -base64 48" in str(caught.value)
+        assert keys[name] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("settings", "flag"),
     [
         (Settings(key="not base64!"), "--key"),
@@ -100,7 +124,7 @@ def test_port_in_use(settings: Settings) -> None:
     assert "--port" in str(caught.value)
 
 
-def test_port_of_somebody_else() -> None:
+def test_port_of_another_process() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -130,7 +154,7 @@ def test_address_of_another_machine() -> None:
 
 
 def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which ones are, and for whom, depends on the system: nobody is using this one."""
+    """Which ones are, and for whom, depends on the system: no process is using this one."""
 
     class Guarded(socket.socket):
         def bind(self, address: Any) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
-import os
 import socket
 import ssl
+import stat
 import warnings
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from perseid import __version__, certificates
 from perseid.config import Settings
@@ -22,6 +28,8 @@ from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import Servers
 from tests.wire.serving.connections import OTHER_KEY, Answer, ask
+
+Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +117,45 @@ def test_https_does_not_verify_without_the_certificate(secure: Settings) -> None
     connection.close()
 
 
-def test_certificate_names_this_machine_only(certificate: bytes) -> None:
-    found = x509.load_pem_x509_certificate(certificate)
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
-    addresses = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
-    assert addresses == {"127.0.0.1", "::1"}
+def extension(certificate: x509.Certificate, kind: type[Extension]) -> Extension:
+    return certificate.extensions.get_extension_for_class(kind).value
+
+
+def names_in(names: Iterable[x509.GeneralName]) -> set[str]:
+    return {str(name.value) for name in names}
+
+
+def test_the_trusted_certificate_signs_for_this_machine_only(certificate: bytes) -> None:
+    """People trust it for their whole system, so it must be worth nothing to anybody else."""
+    (authority,) = x509.load_pem_x509_certificates(certificate)
+    assert extension(authority, x509.BasicConstraints) == x509.BasicConstraints(True, 0)
+    assert authority.extensions.get_extension_for_class(x509.NameConstraints).critical
+    limits = extension(authority, x509.NameConstraints)
+    assert limits.excluded_subtrees is None
+    assert names_in(limits.permitted_subtrees or ()) == {"localhost", "127.0.0.1/32", "::1/128"}
     assert b"PRIVATE" not in certificate
+
+
+def test_the_server_shows_a_certificate_that_is_no_authority(secure: Settings) -> None:
+    """Clients with rustls refuse an authority as the server's own certificate."""
+    text = ssl.get_server_certificate(("127.0.0.1", secure.port))
+    leaf = x509.load_pem_x509_certificate(text.encode())
+    assert extension(leaf, x509.BasicConstraints) == x509.BasicConstraints(False, None)
+    usage = extension(leaf, x509.KeyUsage)
+    assert usage.digital_signature
+    assert not usage.key_cert_sign
+    assert list(extension(leaf, x509.ExtendedKeyUsage)) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    names = extension(leaf, x509.SubjectAlternativeName)
+    assert names_in(names) == {"localhost", "127.0.0.1", "::1"}
+
+
+def test_strict_verification(secure: Settings, certificate: bytes) -> None:
+    """As Python 3.13 and later verify by default."""
+    context = trusting(certificate)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
+    with plain, context.wrap_socket(plain, server_hostname="localhost") as wrapped:
+        assert wrapped.version() == "TLSv1.3"
 
 
 def test_old_protocols_are_refused(secure: Settings) -> None:
@@ -146,10 +186,107 @@ def test_certificate_is_kept_with_the_data(tmp_path: Path) -> None:
     for _ in range(2):
         with running(settings) as secure:
             found.append(download(secure).body)
-    assert found[0] == found[1]
-    if os.name == "posix":
-        (secret,) = (path for path in tmp_path.glob("*.pem") if b"PRIVATE" in path.read_bytes())
-        assert secret.stat().st_mode & 0o077 == 0
+        secret = tmp_path / "certificate-key.pem"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+        secret.chmod(0o644)  # as it may have come with a copy of the data
+    assert found[0] == found[1] == (tmp_path / "certificate.pem").read_bytes()
+
+
+def test_each_user_has_one_certificate_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that trust need not be renewed after each start."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found: set[bytes] = set()
+    for host in ("127.0.0.1", "localhost"):
+        with running(Settings(memory=True, tls=True, host=host)) as secure:
+            found.add(download(secure).body)
+    assert len(found) == 1
+    directory = tmp_path / "state" / "perseid"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {
+        "certificate.pem": 0o600,
+        "certificate-key.pem": 0o600,
+    }
+
+
+def test_a_user_without_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with running(Settings(memory=True, tls=True)) as secure:
+        assert download(secure).status == 200
+    assert "must trust a new one after each start" in caplog.text
+
+
+def test_other_hosts_join_the_names(tmp_path: Path) -> None:
+    """Servers of one user that listen on different hosts do not replace each other's for ever."""
+    certificates.ensure_certificate(tmp_path, "a.test")
+    both = certificates.ensure_certificate(tmp_path, "192.0.2.1")
+    assert certificates.ensure_certificate(tmp_path, "a.test") == both
+    (authority,) = x509.load_pem_x509_certificates(both.trusted)
+    limits = extension(authority, x509.NameConstraints).permitted_subtrees or ()
+    own = {"localhost", "127.0.0.1/32", "::1/128"}
+    assert names_in(limits) == own | {"a.test", "192.0.2.1/32"}
+
+
+def unlimited_authority() -> tuple[bytes, bytes]:
+    """A certificate and its key, as early releases made them."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=825))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), secret
+
+
+def test_an_authority_without_limits_is_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, key = unlimited_authority()
+    (tmp_path / "certificate.pem").write_bytes(old)
+    (tmp_path / "certificate-key.pem").write_bytes(key)
+    with running(Settings(data=tmp_path, durability="off", tls=True, host="localhost")) as secure:
+        new = download(secure).body
+        plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
+        with plain, trusting(new).wrap_socket(plain, server_hostname="localhost"):
+            pass
+    assert new != old
+    assert key not in (tmp_path / "certificate-key.pem").read_bytes()
+    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(old.decode())).hexdigest()
+    message = next(text for text in caplog.messages if "was replaced" in text)
+    assert "Remove it from all trust stores" in message
+    assert fingerprint.upper() in message.replace(":", "")
+    caplog.clear()
+    certificates.ensure_certificate(tmp_path, "localhost")
+    assert not caplog.messages
+
+
+def test_a_certificate_file_with_a_key_shows_no_key(tmp_path: Path) -> None:
+    """Other programs want both in one file."""
+    file = tmp_path / "both.pem"
+    file.write_bytes(b"".join(path.read_bytes() for path in certificate_pair(tmp_path, "one")))
+    settings = Settings(memory=True, tls=True, cert=file, key_file=file)
+    with running(settings) as secure:
+        content = download(secure).body
+    assert content == (tmp_path / "one.pem").read_bytes()
+    assert b"PRIVATE" not in content
 
 
 @pytest.mark.parametrize("damaged", ["certificate.pem", "certificate-key.pem"])
@@ -161,16 +298,18 @@ def test_a_damaged_self_signed_certificate_is_replaced(tmp_path: Path, damaged: 
         (tmp_path / damaged).write_text("nothing of the kind")
 
 
-def pair(folder: Path, name: str) -> tuple[Path, Path]:
+def certificate_pair(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate and its key."""
-    made = folder / name
-    made.mkdir()
-    return certificates.ensure_certificate(made, "localhost")
+    paths = folder / f"{name}.pem", folder / f"{name}-key.pem"
+    for path, content in zip(paths, unlimited_authority(), strict=True):
+        path.write_bytes(content)
+        path.chmod(0o600)
+    return paths
 
 
-def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
-    cert, key = pair(tmp_path, "one")
-    other = pair(tmp_path, "two")[1]
+def test_certificates_that_cannot_be_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cert, key = certificate_pair(tmp_path, "one")
+    other = certificate_pair(tmp_path, "two")[1]
     secret = serialization.load_pem_private_key(key.read_bytes(), None)
     locked = tmp_path / "locked.pem"
     locked.write_bytes(
@@ -194,4 +333,9 @@ def test_certificates_that_cannot_be_used(tmp_path: Path) -> None:
         with pytest.raises(StartError) as caught:
             check_settings(settings)
         assert message in str(caught.value)
+    caplog.clear()
     check_settings(Settings(tls=True, cert=cert, key_file=key))
+    assert not caplog.messages
+    key.chmod(0o644)
+    check_settings(Settings(tls=True, cert=cert, key_file=key))
+    assert f"chmod 600 {key}" in caplog.text

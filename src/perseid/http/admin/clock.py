@@ -18,6 +18,7 @@ async def read_clock(context: AdminContext, _request: Request, _exchange: Exchan
         "now": clock.now(),
         "movable": isinstance(clock, MovableClock),
         "heldUntil": clock.held_until(),
+        "alarm": context.sweeper.alarm,
     }
     if isinstance(clock, MovableClock):
         body["frozen"] = clock.is_frozen

@@ -19,9 +19,8 @@ async def import_items(context: AdminContext, request: Request, exchange: Exchan
     """?existing=replace&lifetimes=restart&age=0: stores JSON lines, each by itself."""
     options = _import_options(request)
     container = container_of(context, exchange)
-    lines = request.body.split(b"\n")
     import_result = await imports.import_items(
-        context.account, container, lines, options, request.now
+        context.account, container, request.body, options, request.now
     )
     # The items are stored: if the metadata changed meanwhile, only this read is repeated.
     op = begin(context.account, container, request.now)

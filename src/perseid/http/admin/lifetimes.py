@@ -15,6 +15,7 @@ from perseid.http.admin.context import (
 )
 from perseid.http.headers import CONFIRM
 from perseid.http.request import Exchange, Request, Response
+from perseid.model import Container
 from perseid.service.items import point_operations
 from perseid.service.lifetimes.audit import audit_entries
 from perseid.service.lifetimes.forecast import BUCKET_SECONDS, MOST_BUCKETS
@@ -90,16 +91,32 @@ async def configure(context: AdminContext, request: Request, exchange: Exchange)
 
 
 async def drain(context: AdminContext, _request: Request, exchange: Exchange) -> Response:
+    """Purges the expired items of one container now; the answer has their number."""
+    return await _drain(context, container_of(context, exchange))
+
+
+async def drain_all(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """Purges all expired items now; the answer has their number."""
-    container = container_of(context, exchange) if exchange.names else None
+    return await _drain(context, None)
+
+
+async def _drain(context: AdminContext, container: Container | None) -> Response:
     counts = await context.sweeper.drain(container)
     return json_response({"purged": sum(counts.values()), "containers": counts})
 
 
 async def audit(context: AdminContext, request: Request, exchange: Exchange) -> Response:
-    """?after=line&limit=100: the audit log of policy changes."""
+    """?after=line&limit=100: the audit log of policy changes of one container."""
+    return await _audit(context, request, container_of(context, exchange))
+
+
+async def audit_all(context: AdminContext, request: Request, _exchange: Exchange) -> Response:
+    """?after=line&limit=100: the audit log of policy changes of all containers."""
+    return await _audit(context, request, None)
+
+
+async def _audit(context: AdminContext, request: Request, container: Container | None) -> Response:
     options = query_options(request, after="0", limit="100")
-    container = container_of(context, exchange) if exchange.names else None
     after = integer_option(options, "after", 2**62, least=0)
     limit = integer_option(options, "limit", 10_000)
     return json_response({"entries": await audit_entries(context.account, container, after, limit)})

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from perseid import __version__
 from perseid.errors import NotFound
 from perseid.http.admin.context import AdminContext, json_response
 from perseid.http.metrics import exposition
 from perseid.http.request import Exchange, Request, Response
 from perseid.service.lifetimes.metrics import collect
+
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\s*", re.DOTALL
+)
 
 
 async def health(_context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
@@ -23,10 +30,12 @@ async def ready(context: AdminContext, _request: Request, _exchange: Exchange) -
 
 async def certificate(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The certificate that clients have to trust, if the server uses HTTPS."""
-    path = context.account.settings.cert
+    trusted, path = context.account.trusted_certificate, context.account.settings.cert
     if path is None:
         raise NotFound("This server uses plain HTTP; there is no certificate.")
-    return Response(200, [], path.read_bytes(), "application/x-pem-file")
+    # The file may contain the private key, too.
+    content = trusted or b"".join(_CERTIFICATE.findall(path.read_bytes()))
+    return Response(200, [], content, "application/x-pem-file")
 
 
 async def read_metrics(context: AdminContext, request: Request, _exchange: Exchange) -> Response:

@@ -28,8 +28,8 @@ ROUTES: Final[dict[str, dict[str, AdminHandler]]] = {
     "clock/advance": {"POST": clock.advance_clock},
     "clock/set": {"POST": clock.set_clock},
     "explain": {"POST": explain_query},
-    "ttl/drain": {"POST": lifetimes.drain},
-    "ttl/audit": {"GET": lifetimes.audit},
+    "ttl/drain": {"POST": lifetimes.drain_all},
+    "ttl/audit": {"GET": lifetimes.audit_all},
     "ttl/*/*": {"GET": lifetimes.read_lifetimes, "PUT": lifetimes.configure},
     "ttl/*/*/preview": {"POST": lifetimes.preview},
     "ttl/*/*/forecast": {"GET": lifetimes.forecast},
@@ -43,6 +43,7 @@ ROUTES: Final[dict[str, dict[str, AdminHandler]]] = {
     "sweeper/resume": {"POST": sweeper.resume_sweeper},
     "sweeper/pace": {"POST": sweeper.pace_sweeper},
     "sweeper/confirm-clock": {"POST": sweeper.confirm_clock},
+    "sweeper/reject-clock": {"POST": sweeper.reject_clock},
     "metrics": {"GET": process.read_metrics},
     "metrics.json": {"GET": process.read_metrics_json},
 }
@@ -63,10 +64,10 @@ class AdminRoute(NamedTuple):
 def route(context: AdminContext, request: Request, exchange: Exchange) -> AdminRoute:
     """Finds the handler; sets the names in the path on the exchange."""
     parts = request.path[len(PREFIX) :].rstrip("/").split("/")
-    name = "/".join(parts)
-    if name not in ROUTES and parts[0] in _CONTAINER_ROUTES and len(parts) >= 3:
+    if parts[0] in _CONTAINER_ROUTES and len(parts) >= 3:
         exchange.names = parts[1:3]
-        name = "/".join([parts[0], "*", "*", *parts[3:]])
+        parts[1:3] = "*", "*"
+    name = "/".join(parts)
     methods = ROUTES.get(name)
     is_hidden = name in _CLOCK_ROUTES and not isinstance(context.account.clock, MovableClock)
     if methods is None or is_hidden:
@@ -74,6 +75,7 @@ def route(context: AdminContext, request: Request, exchange: Exchange) -> AdminR
     handler = methods.get(request.method)
     if handler is None:
         raise MethodNotAllowed(
-            f"'{request.path[:200]}' does not take {request.method}; it takes {', '.join(methods)}."
+            f"'{request.path[:200]}' does not take {request.method[:32]};"
+            f" it takes {', '.join(methods)}."
         )
     return AdminRoute(handler, name in UNSIGNED_ROUTES, name in READ_ONLY_ROUTES)

@@ -24,6 +24,9 @@ async def read_sweeper(context: AdminContext, request: Request, _exchange: Excha
             "purgedItems": sum(usage.purged_items for usage in usages),
             "purgedBytes": sum(usage.purged_size for usage in usages),
             "purgeCharge": round(sum(sweeper.charges.values()), 2),
+            "verifiedItems": sweeper.verification.checked,
+            "damagedItems": sweeper.verification.damaged,
+            "diskFull": sweeper.is_disk_full,
             "exhaustedSeconds": enforcement.exhausted_seconds_total(account, request.now),
         }
     )
@@ -52,4 +55,10 @@ async def pace_sweeper(context: AdminContext, request: Request, exchange: Exchan
 async def confirm_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """Confirms a clock jump, so that purging goes on."""
     await context.sweeper.confirm_clock()
+    return await read_sweeper(context, request, exchange)
+
+
+async def reject_clock(context: AdminContext, request: Request, exchange: Exchange) -> Response:
+    """Rejects a clock jump, so that time goes on from the corrected system clock."""
+    await context.sweeper.reject_clock(exchange.caller)
     return await read_sweeper(context, request, exchange)

@@ -152,6 +152,7 @@ export class LifetimesView {
     this.#shownPurge = shown;
     fill(this.#purge, h("p", {}, text), h("div", { class: "grow" }),
       alarm && button("Confirm clock change", () => this.#post(["sweeper", "confirm-clock"]), { kind: "primary" }),
+      alarm && button("Reject clock change", () => this.#post(["sweeper", "reject-clock"])),
       paused
         ? button("Resume", () => this.#post(["sweeper", "resume"]))
         : button("Pause", () => this.#post(["sweeper", "pause"])),

@@ -124,6 +124,9 @@ class Builtin:
         if steps:
             ctx.work_limit.spend(steps)
         try:
-            return self.body(*accepted)
+            result = self.body(*accepted)
         except RecursionError:  # deeper than any stored item can be
             return UNDEFINED
+        if self.expensive and (steps := steps_of_values((result,))):
+            ctx.work_limit.spend(steps)  # it may be far larger than the arguments
+        return result

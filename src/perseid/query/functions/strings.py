@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from perseid.query.functions import regex
 from perseid.query.functions.builtin import ARRAY, BOOL, INTEGER, MAYBE, STRING, Builtin
 from perseid.query.functions.logic import Truth, conjunction, disjunction
 from perseid.query.functions.utf16 import text_of, units
@@ -55,6 +54,9 @@ def contains_any_cs(text: str, *parts: Any) -> Truth:
 
 
 def regex_match(text: str, pattern: str, modifiers: str = "") -> Truth:
+    # Imported here because few queries need it, and every start of a server would wait for it.
+    from perseid.query.functions import regex
+
     compiled = regex.compiled(pattern, modifiers)
     return UNDEFINED if compiled is None else compiled.search(text)
 

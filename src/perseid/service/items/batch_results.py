@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from perseid import charges
-from perseid.errors import CosmosError, FailedDependency, RequestEntityTooLarge
+from perseid.errors import CosmosError, FailedDependency, RequestEntityTooLarge, without_frames
 from perseid.limits import MAX_PAGE_BYTES
 from perseid.service.items.transactions import WriteResult
 
@@ -64,7 +64,7 @@ class ResponseSize:
 def failed(error: CosmosError) -> OperationResult:
     """The result of an operation that raised the error."""
     charge = charges.REJECTED if error.charge is None else error.charge
-    return OperationResult(error.status, charge, None, error)
+    return OperationResult(error.status, charge, None, without_frames(error))
 
 
 FAILED_DEPENDENCY: Final = OperationResult(

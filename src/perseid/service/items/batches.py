@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -21,6 +21,7 @@ from perseid.errors import (
     CosmosError,
     PartitionKeyMismatch,
     RequestTimeout,
+    without_frames,
 )
 from perseid.model import Container
 from perseid.service.items import patches, point_operations
@@ -31,6 +32,9 @@ from perseid.service.items.batch_results import (
     ResponseSize,
     failed,
 )
+from perseid.service.items.one_thread import LARGE, if_large, in_one_thread
+from perseid.service.items.patch_evaluator import PatchEvaluator
+from perseid.service.items.patch_operations import PendingPatch, deferring, patch_operation
 from perseid.service.items.transactions import (
     CheckedItem,
     ItemOperation,
@@ -67,8 +71,12 @@ class BatchOperation(NamedTuple):
 # Reading ----------------------------------------------------------------------------------------
 
 
-def parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
+async def parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
     """The operations of a request body. An error in a single one becomes its result."""
+    return await if_large(len(raw), _parse, raw, options)
+
+
+def _parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
     documents.parse_named(raw, around=_LEVELS)
     operations = documents.exact(raw)
     if not isinstance(operations, list):
@@ -90,7 +98,7 @@ def _read(operation: Any, options: BatchOptions) -> BatchOperation:
             raise BadRequest(f"The operationType must be one of {', '.join(_OPERATION_TYPES)}.")
         return BatchOperation(kind, _OPERATION_TYPES[kind](_OperationReader(operation, options)))
     except CosmosError as error:
-        return BatchOperation(str(kind), error)
+        return BatchOperation(str(kind), without_frames(error))
 
 
 class _OperationReader:
@@ -137,8 +145,9 @@ class _OperationReader:
     @property
     def patch(self) -> ItemOperation:
         options = self._options
-        item_patch = patches.read(self._body, options.container.key)
-        return point_operations.patch_operation(
+        body = self._body
+        item_patch = patches.read(body, options.container.key, orjson.dumps(body))
+        return patch_operation(
             self.logical_partition,
             self.id,
             item_patch,
@@ -203,6 +212,7 @@ async def run_atomic(
     batch_operations: Sequence[BatchOperation],
     options: BatchOptions,
     factor: int,
+    evaluator: PatchEvaluator,
 ) -> BatchResult:
     """Runs the operations as one transaction of one logical partition."""
     keys = {
@@ -214,11 +224,14 @@ async def run_atomic(
     # A patch decodes its item, which may be large.
     patch_count = sum(batch_operation.kind == "Patch" for batch_operation in batch_operations)
     is_heavy = patch_count > _FEW_PATCHES
-    result = await write(
-        op,
-        logical_partition.range_index,
-        tuple(sorted(keys)),
-        lambda view: _decide_all(op, view, batch_operations, options),
+
+    def decide(view: View) -> Decision[_AtomicResult | PendingPatch]:
+        return deferring(lambda: _decide_all(op, view, batch_operations, options))
+
+    result = await evaluator.write(
+        lambda is_heavy: write(
+            op, logical_partition.range_index, tuple(sorted(keys)), decide, is_heavy=is_heavy
+        ),
         is_heavy=is_heavy,
     )
     if result.error is not None:
@@ -234,10 +247,13 @@ async def run_atomic(
             )
         ]
 
-    # The charge of a change is computed by comparing the item with its previous version, so many
-    # patches are charged on a thread.
-    results = await asyncio.to_thread(operation_results) if is_heavy else operation_results()
-    return BatchResult(results, result.lsn)
+    # The charge of a change is computed by comparing the item with its previous version.
+    size = sum(
+        point_operations.compared_bytes(write_result) for write_result in result.write_results
+    )
+    if is_heavy or size > LARGE:
+        return BatchResult(await in_one_thread(operation_results), result.lsn)
+    return BatchResult(operation_results(), result.lsn)
 
 
 def _decide_all(
@@ -267,7 +283,7 @@ def _decide_all(
             if isinstance(change, Put)
             for entry in change.unique
         ]
-        result = _AtomicResult(write_results, error, view.lsn - 1)
+        result = _AtomicResult(write_results, without_frames(error), view.lsn - 1)
         return Decision((), result, reserved, transaction.needed_sizes)
     lsn = view.lsn if transaction.changes else view.lsn - 1
     return transaction.decision(_AtomicResult(write_results, None, lsn))
@@ -283,8 +299,9 @@ async def run_each(
     options: BatchOptions,
     factor: int,
     *,
+    evaluator: PatchEvaluator,
     continue_on_error: bool,
-    reparse: Callable[[Container], Sequence[BatchOperation]],
+    reparse: Callable[[Container], Awaitable[Sequence[BatchOperation]]],
 ) -> BatchResult:
     """Runs each operation as a transaction of its own.
 
@@ -299,7 +316,7 @@ async def run_each(
     ):
         # The store checks the version when it writes; these operations never reach it.
         await check_catalog_version(op)
-    bulk = _BulkRequest(op, batch_operations, options, factor, reparse)
+    bulk = _BulkRequest(op, batch_operations, options, factor, evaluator, reparse)
     positions = range(len(batch_operations))
     if continue_on_error:
         # All are queued in this order before the first one runs, so they share their commits.
@@ -322,12 +339,14 @@ class _BulkRequest:
         batch_operations: Sequence[BatchOperation],
         options: BatchOptions,
         factor: int,
-        reparse: Callable[[Container], Sequence[BatchOperation]],
+        evaluator: PatchEvaluator,
+        reparse: Callable[[Container], Awaitable[Sequence[BatchOperation]]],
     ) -> None:
         self._op = op
         self._batch_operations = batch_operations
         self._options = options
         self._factor = factor
+        self._evaluator = evaluator
         self._reparse = reparse
         self._response_size = ResponseSize()
 
@@ -342,21 +361,32 @@ class _BulkRequest:
         if op.container is self._op.container:
             batch_operation = self._batch_operations[position]
         else:
-            batch_operation = self._reparse(op.container)[position]
+            batch_operation = (await self._reparse(op.container))[position]
         item_operation = batch_operation.item_operation
         if isinstance(item_operation, CosmosError):
             return failed(item_operation)
         options = self._options._replace(container=op.container)
 
-        def decide(view: View) -> Decision[WriteResult]:
+        def decide(view: View) -> Decision[WriteResult | PendingPatch]:
             transaction = Transaction(op, view)
-            return transaction.decision(
-                _run(batch_operation, transaction, self._response_size, position, options)
+            return deferring(
+                lambda: transaction.decision(
+                    _run(batch_operation, transaction, self._response_size, position, options)
+                )
             )
 
         range_index = item_operation.logical_partition.range_index
-        write_result = await write(op, range_index, item_operation.keys, decide)
-        return _succeeded(batch_operation, write_result, options, self._factor)
+        write_result = await self._evaluator.write(
+            lambda is_heavy: write(op, range_index, item_operation.keys, decide, is_heavy=is_heavy)
+        )
+        return await if_large(
+            point_operations.compared_bytes(write_result),
+            _succeeded,
+            batch_operation,
+            write_result,
+            options,
+            self._factor,
+        )
 
 
 def range_index_of(batch_operations: Sequence[BatchOperation], given: int | None) -> int:

@@ -8,16 +8,20 @@ expired already are not stored.
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Literal
 
 import orjson
 
-from perseid import documents, ttl
+from perseid import ttl
 from perseid.errors import AlreadyExists, BadRequest, CosmosError
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import point_operations
+from perseid.service.items.one_thread import if_large
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin, retry_if_stale
 
@@ -27,6 +31,9 @@ EXISTING_MODES: Final = ("replace", "skip", "fail")
 LIFETIME_MODES: Final = ("restart", "keep")
 # As many as share one commit. Other writes run between two such groups.
 _LINES_AT_A_TIME: Final = 64
+# Then the import stops: a body of 2 MB can have a million lines that are no items.
+MOST_REFUSED: Final = 1_000
+_LINE: Final = re.compile(rb"\S[^\n]*")  # without the space before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,30 +62,46 @@ class ImportResult:
     skipped: int = 0
     expired: int = 0
     refused: list[RejectedLine] = field(default_factory=list)
+    unread: int = 0  # lines after too many that were rejected
 
 
 async def import_items(
     account: Account,
     container: Container,
-    lines: list[bytes],
+    body: bytes,
     import_options: ImportOptions,
     now: float,
 ) -> ImportResult:
-    """Stores each line that is an item; blank lines are ignored."""
+    """Stores each line that is an item; blank lines are ignored.
+
+    It stops after MOST_REFUSED rejected lines, at the end of a group.
+    """
     op = begin(account, container, now)
     if import_options.age > op.ts:
         raise BadRequest(f"An age of {import_options.age} seconds reaches back beyond 1970.")
     import_result = ImportResult()
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    for start in range(0, len(numbered), _LINES_AT_A_TIME):
+    lines = _numbered_lines(body)
+    while group := [*islice(lines, _LINES_AT_A_TIME)]:
         await asyncio.gather(
             *(
                 _store_line(op, number, line, import_options, import_result)
-                for number, line in numbered[start : start + _LINES_AT_A_TIME]
+                for number, line in group
             )
         )
+        if len(import_result.refused) >= MOST_REFUSED:
+            import_result.unread = body.count(b"\n") + (not body.endswith(b"\n")) - group[-1][0]
+            break
     import_result.refused.sort(key=lambda rejected_line: rejected_line.line)
     return import_result
+
+
+def _numbered_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, one after the other: together they may need much memory."""
+    number, position = 1, 0
+    for line in _LINE.finditer(body):
+        number += body.count(b"\n", position, line.start())
+        position = line.start()
+        yield number, line[0]
 
 
 async def _store_line(
@@ -92,14 +115,17 @@ async def _store_line(
         await retry_if_stale(op, lambda op: _store_item(op, line, import_options, import_result))
     except CosmosError as error:
         import_result.refused.append(
-            RejectedLine(number, _id_of(line), error.status, error.message)
+            RejectedLine(
+                number, await if_large(len(line), _id_of, line), error.status, error.message
+            )
         )
 
 
 async def _store_item(
     op: Operation, line: bytes, import_options: ImportOptions, import_result: ImportResult
 ) -> None:
-    new = point_operations.checked_item(op.container, documents.parse(line), None)
+    check = point_operations.check_body
+    new = await if_large(len(line), check, op.container, line, None, True)
     written = _written_at(op, line, import_options)
     if not ttl.is_live(written, new.ttl, op.cutoff):
         current_cutoff = ttl.Policy(op.container.policy.default_ttl).cutoff(op.ts)

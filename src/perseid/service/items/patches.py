@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 import orjson
@@ -20,6 +21,7 @@ from perseid.errors import BadRequest
 from perseid.partition import KeyDefinition
 from perseid.query import CompiledQuery, compile_condition, run
 from perseid.query.deadline import Deadline, call_context
+from perseid.query.planner.grouping import is_linear
 from perseid.query.values import as_number
 from perseid.service import preconditions
 
@@ -28,8 +30,11 @@ LEVELS: Final = 3  # around a value: {"operations": [{"value": …}]}
 
 _IMMUTABLE: Final = SYSTEM_PROPERTIES | {"id"}
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
-# All other writes wait while a condition is evaluated.
-_CONDITION_SECONDS: Final = 1.0
+CONDITION_SECONDS: Final = 1.0
+# What is longer is not evaluated on the event loop: bytes of item and patch, and bytes of the
+# condition times bytes of the item.
+_SHORT_BYTES: Final = 32 * 1024
+_SHORT_WORK: Final = 1 << 23
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
 _ARRAY_END: Final = "-"
 _NEEDS_VALUE: Final = frozenset(("add", "set", "replace", "incr"))
@@ -57,12 +62,26 @@ class Patch:
 
     operations: tuple[PatchOperation, ...]
     condition: CompiledQuery | None = None
+    source: bytes = b""  # the text it was read from
 
-    def check_condition(self, body: bytes, now: float) -> None:
+    def is_short(self, body: bytes) -> bool:
+        """True if condition and operations take a few milliseconds at most for this item."""
+        if len(body) + len(self.source) > _SHORT_BYTES:
+            return False
+        return self.condition is None or (
+            len(self.condition.text) * len(body) <= _SHORT_WORK and self.is_linear
+        )
+
+    @property
+    def is_linear(self) -> bool:
+        """True if the condition takes time in proportion to the size of the item."""
+        return self.condition is None or _is_linear(self.condition)
+
+    def check_condition(self, body: bytes, now: float, seconds: float = CONDITION_SECONDS) -> None:
         """412 unless the stored item meets the condition."""
         if self.condition is None:
             return
-        deadline = Deadline(_CONDITION_SECONDS)
+        deadline = Deadline(seconds)
         context = call_context(now, deadline.check)
         matches = run(self.condition, (orjson.loads(body),), {}, context)
         if next(matches, _MISSING) is _MISSING:
@@ -80,16 +99,21 @@ class Patch:
         return orjson.dumps(item)
 
 
+@lru_cache(maxsize=256)
+def _is_linear(condition: CompiledQuery) -> bool:
+    return is_linear(condition.bound)
+
+
 # Reading ----------------------------------------------------------------------------------------
 
 
 def parse(raw: bytes, key: KeyDefinition) -> Patch:
     """The patch in a request body; `key` says which paths cannot be patched."""
     documents.parse_named(raw, around=LEVELS)
-    return read(documents.exact(raw), key)
+    return read(documents.exact(raw), key, raw)
 
 
-def read(value: Any, key: KeyDefinition) -> Patch:
+def read(value: Any, key: KeyDefinition, source: bytes) -> Patch:
     """The patch in a decoded body: an object, or only the array of its operations."""
     if isinstance(value, list):
         value = {"operations": value}
@@ -111,6 +135,7 @@ def read(value: Any, key: KeyDefinition) -> Patch:
     return Patch(
         tuple(_read_operation(number, entry, key) for number, entry in enumerate(operations, 1)),
         _read_condition(value.get("condition")),
+        source,
     )
 
 

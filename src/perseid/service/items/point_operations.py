@@ -14,11 +14,10 @@ import orjson
 
 from perseid import charges, documents, ids, partition, ttl
 from perseid.documents import Document
-from perseid.errors import AlreadyExists, BadRequest, PartitionKeyMismatch
+from perseid.errors import AlreadyExists, BadRequest, IdChangeForbidden, PartitionKeyMismatch
 from perseid.model import Container, ItemKey, Row
 from perseid.service.account import Account
 from perseid.service.items import unique_keys
-from perseid.service.items.patches import Patch
 from perseid.service.items.transactions import (
     CheckedItem,
     ItemOperation,
@@ -31,6 +30,8 @@ from perseid.service.operation import Operation
 from perseid.service.preconditions import check_if_absent, check_if_match, is_unchanged
 from perseid.store.types import Decision, View
 
+# Bytes of an item that a database takes milliseconds to convert; not on the event loop.
+HEAVY_WRITE: Final = 128 * 1024
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
 _KEY_MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header."
@@ -49,19 +50,19 @@ def logical_partition_of(container: Container, header: str | None) -> LogicalPar
     if header is None:
         raise BadRequest(_KEY_REQUIRED, charge=charges.REJECTED)
     levels = container.key.levels
-    pk, given = _named_key(header, levels)
+    in_first_range, given = _named_key(header, levels)
     if given != levels:
         raise PartitionKeyMismatch(_KEY_INCOMPLETE.format(levels=levels, given=given))
     if len(container.ranges) == 1:
-        return LogicalPartition(pk, 0)
-    return _locate(container, pk)[0]
+        return in_first_range
+    return _locate(container, in_first_range.pk)[0]
 
 
 @lru_cache(maxsize=16_384)
-def _named_key(header: str, levels: int) -> tuple[bytes, int]:
-    """The key that a header names, in its stored form, and how many levels it has."""
+def _named_key(header: str, levels: int) -> tuple[LogicalPartition, int]:
+    """The key that a header names, as in a container of one range, and how many levels it has."""
     components = partition.parse_header(header, levels)
-    return partition.canonical(components), len(components)
+    return LogicalPartition(partition.canonical(components), 0), len(components)
 
 
 def _locate(container: Container, pk: bytes) -> tuple[LogicalPartition, str]:
@@ -80,16 +81,23 @@ def checked_item(
     components = partition.extract(container.key, value)
     pk = partition.canonical(components)
     levels = container.key.levels
-    if header is not None and _named_key(header, levels) != (pk, levels):
+    if header is not None and _named_key(header, levels) != ((pk, 0), levels):
         raise PartitionKeyMismatch(_KEY_MISMATCH)
     partition.check_size(components)
     logical_partition, epk = _locate(container, pk)
-    return _build_checked_item(
+    return build_checked_item(
         container, document, item_id, logical_partition, bytes.fromhex(epk), is_indexed=is_indexed
     )
 
 
-def _build_checked_item(
+def check_body(
+    container: Container, body: bytes, header: str | None, is_indexed: bool
+) -> CheckedItem:
+    """The item of a request body."""
+    return checked_item(container, documents.parse(body), header, is_indexed=is_indexed)
+
+
+def build_checked_item(
     container: Container,
     document: Document,
     item_id: str,
@@ -146,35 +154,22 @@ async def resolve_id(op: Operation, logical_partition: LogicalPartition, name: s
 
 
 def create(op: Operation, new: CheckedItem) -> Awaitable[WriteResult]:
-    return perform(op, create_operation(new))
+    return perform(op, create_operation(new), new.document.size)
 
 
 def upsert(
     op: Operation, new: CheckedItem, if_match: str | None, if_none_match: str | None = None
 ) -> Awaitable[WriteResult]:
     """Creates or replaces; with `if_none_match="*"` it only creates."""
-    return perform(op, upsert_operation(new, if_match, if_none_match))
+    return perform(op, upsert_operation(new, if_match, if_none_match), new.document.size)
 
 
 def replace(
-    op: Operation, item_id: str, new: CheckedItem, if_match: str | None
+    op: Operation, item_id: str, new: CheckedItem, if_match: str | None, *, may_rename: bool = True
 ) -> Awaitable[WriteResult]:
     """Replaces an item; the new body may have another id, if no item has that one."""
-    return perform(op, replace_operation(item_id, new, if_match))
-
-
-def patch(
-    op: Operation,
-    logical_partition: LogicalPartition,
-    item_id: str,
-    item_patch: Patch,
-    if_match: str | None,
-    *,
-    is_indexed: bool = True,
-) -> Awaitable[WriteResult]:
-    return perform(
-        op, patch_operation(logical_partition, item_id, item_patch, if_match, is_indexed=is_indexed)
-    )
+    operation = replace_operation(item_id, new, if_match, may_rename=may_rename)
+    return perform(op, operation, new.document.size)
 
 
 def delete(
@@ -183,14 +178,20 @@ def delete(
     return perform(op, delete_operation(logical_partition, item_id, if_match))
 
 
-def perform(op: Operation, item_operation: ItemOperation) -> Awaitable[WriteResult]:
-    """Runs one operation as a transaction of its own."""
+def perform(op: Operation, item_operation: ItemOperation, size: int = 0) -> Awaitable[WriteResult]:
+    """Runs one operation, which writes an item of that size, as a transaction of its own."""
 
     def decide(view: View) -> Decision[WriteResult]:
         transaction = Transaction(op, view)
         return transaction.decision(item_operation.run(transaction))
 
-    return write(op, item_operation.logical_partition.range_index, item_operation.keys, decide)
+    return write(
+        op,
+        item_operation.logical_partition.range_index,
+        item_operation.keys,
+        decide,
+        is_heavy=size > HEAVY_WRITE,
+    )
 
 
 # Item operations: a transaction runs one of them, or all of a batch.
@@ -223,7 +224,9 @@ def upsert_operation(
     return ItemOperation(new.logical_partition, (key,), run)
 
 
-def replace_operation(item_id: str, new: CheckedItem, if_match: str | None) -> ItemOperation:
+def replace_operation(
+    item_id: str, new: CheckedItem, if_match: str | None, *, may_rename: bool = True
+) -> ItemOperation:
     key, new_key = (
         ItemKey(new.logical_partition.pk, item_id),
         ItemKey(new.logical_partition.pk, new.id),
@@ -232,36 +235,13 @@ def replace_operation(item_id: str, new: CheckedItem, if_match: str | None) -> I
     def run(transaction: Transaction) -> WriteResult:
         old = transaction.require_live(key)
         check_if_match(old.etag, if_match)
+        if new_key != key and not may_rename:
+            raise IdChangeForbidden
         if new_key != key and transaction.remove_if_expired(new_key) is not None:
             raise AlreadyExists
         return WriteResult(200, transaction.put(new_key, new, old), transaction.view.lsn, old, new)
 
     return ItemOperation(new.logical_partition, (key,) if key == new_key else (key, new_key), run)
-
-
-def patch_operation(
-    logical_partition: LogicalPartition,
-    item_id: str,
-    item_patch: Patch,
-    if_match: str | None,
-    *,
-    is_indexed: bool = True,
-) -> ItemOperation:
-    key = ItemKey(logical_partition.pk, item_id)
-
-    def run(transaction: Transaction) -> WriteResult:
-        old = transaction.require_live(key)
-        check_if_match(old.etag, if_match)
-        item_patch.check_condition(old.body, transaction.op.now)
-        container = transaction.op.container
-        document = documents.parse(item_patch.apply(old.body))
-        new = _check_patched_item(
-            container, old, logical_partition, document, is_indexed=is_indexed
-        )
-        row = transaction.put(key, new, old)
-        return WriteResult(200, row, transaction.view.lsn, old, new, len(item_patch.operations))
-
-    return ItemOperation(logical_partition, (key,), run)
 
 
 def delete_operation(
@@ -285,28 +265,17 @@ def read_operation(
     key = ItemKey(logical_partition.pk, item_id)
 
     def run(transaction: Transaction) -> WriteResult:
-        row = transaction.require_live(key)
+        row = transaction.require_readable(key)
         return WriteResult(304 if is_unchanged(row.etag, known) else 200, row, transaction.view.lsn)
 
     return ItemOperation(logical_partition, (key,), run)
 
 
-def _check_patched_item(
-    container: Container,
-    old: Row,
-    logical_partition: LogicalPartition,
-    document: Document,
-    *,
-    is_indexed: bool,
-) -> CheckedItem:
-    """The patched item, checked like any other body; its id and key must be unchanged."""
-    value = document.value
-    pk = partition.canonical(partition.extract(container.key, value))
-    if value.get("id") != old.id or pk != old.pk:
-        raise PartitionKeyMismatch("A patch may change neither the id nor the partition key.")
-    return _build_checked_item(
-        container, document, old.id, logical_partition, old.epk, is_indexed=is_indexed
-    )
+def compared_bytes(write_result: WriteResult) -> int:
+    """The bytes of the item that is compared with the previous one for the charge."""
+    if write_result.old is None or write_result.checked_item is None:
+        return 0
+    return 0 if write_result.changed_terms is not None else len(write_result.row.body)
 
 
 def charge_of(container: Container, write_result: WriteResult, factor: int = 1) -> float:
@@ -320,18 +289,21 @@ def charge_of(container: Container, write_result: WriteResult, factor: int = 1) 
         )
     if old is None:
         return charges.create(row.size, row.terms, len(checked_item.unique))
-    changed = _changed_terms(container, old, row, checked_item)
+    changed = write_result.changed_terms
+    if changed is None:
+        changed = changed_terms(container, old, checked_item)
     if write_result.patches:
         return charges.patch(old.size, row.size, changed, write_result.patches)
     return charges.replace(old.size, row.size, changed)
 
 
-def _changed_terms(container: Container, old: Row, row: Row, checked_item: CheckedItem) -> int:
-    if old.terms == row.terms and documents.is_resealed(old.body, checked_item.document.text):
+def changed_terms(container: Container, old: Row, new: CheckedItem) -> int:
+    """How many index terms differ between an item and the one that replaces it."""
+    if old.terms == new.terms and documents.is_resealed(old.body, new.document.text):
         return 0  # an unchanged item, written again to renew its lifetime
     # An item that is excluded from the index has no terms.
     before = _old_document(old) if old.terms else {}
-    after = checked_item.document.value if row.terms else {}
+    after = new.document.value if new.terms else {}
     return charges.changed_terms(before, after, container.index)
 
 

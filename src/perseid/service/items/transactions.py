@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from perseid import charges, ids, ttl
 from perseid.documents import Document, seal
-from perseid.errors import ITEM_NOT_FOUND, Conflict, Forbidden, NotFound
+from perseid.errors import ITEM_NOT_FOUND, Conflict, DamagedItem, Forbidden, NotFound
 from perseid.model import ItemKey, Row, item_number
 from perseid.service.lifetimes import policies
 from perseid.service.operation import Operation, rebase_to_now
@@ -46,7 +46,7 @@ class WriteResult(NamedTuple):
     """The result of an operation: the row after it, or the last row of a deleted item.
 
     `old` is the row it replaced and `checked_item` the item it wrote, if there is one; `patches`
-    counts the operations of a patch.
+    counts the operations of a patch. `changed_terms` is None until the charge is computed.
     """
 
     status: int
@@ -55,6 +55,7 @@ class WriteResult(NamedTuple):
     old: Row | None = None
     checked_item: CheckedItem | None = None
     patches: int = 0
+    changed_terms: int | None = None
 
 
 class ItemOperation(NamedTuple):
@@ -149,6 +150,13 @@ class Transaction:
         row = self._row(key)
         if row is None or not self._is_live(row):
             raise item_not_found()
+        return row
+
+    def require_readable(self, key: ItemKey) -> Row:
+        """The live row of the key with its body; 503 if that is damaged."""
+        row = self.require_live(key)
+        if not row.body:
+            raise DamagedItem(row.id)
         return row
 
     def remove_if_expired(self, key: ItemKey) -> Row | None:

@@ -24,5 +24,8 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
         "requests": account.requests,
         "sweeperPaused": sweeper.is_paused,
         "clockAlarm": sweeper.alarm is not None,
+        "diskFull": sweeper.is_disk_full,
+        "verifiedItems": sweeper.verification.checked,
+        "damagedItems": sweeper.verification.damaged,
         "containers": containers,
     }

@@ -1,19 +1,26 @@
 """A container's TTL policy over time: what may be purged, what a change has to record.
 
 The state kept with a container: `final_cutoffs` (see ttl.Policy), `previous` for the undo,
-`hold_since` and `hold_cutoff` while expired items are on hold, and the container's own guard and
-hold settings.
+`hold_since` and `hold_cutoff` while expired items are on hold, the container's own guard and hold
+settings, and `if_rejected`: after a clock jump that was neither confirmed nor rejected, what a
+policy change would have recorded at the time without the jump.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from perseid import ttl
+from perseid.clock import ClockJump
 from perseid.errors import NotFound
 from perseid.model import Container
 from perseid.service.account import Account
+from perseid.service.catalog import build_container
+from perseid.store.types import PutResource
 from perseid.ttl import NOTHING_EXPIRED, Cutoff, ExpiryAges, Policy
+
+# The keys of a container's state that depend on the time of a policy change.
+TIME_KEYS: Final = ("final_cutoffs", "expired_age", "previous", "hold_since", "hold_cutoff")
 
 
 def current_container(account: Account, rid: str) -> Container:
@@ -56,6 +63,17 @@ async def policy_change_state(
     account: Account, container: Container, default_ttl: int | None, now: float
 ) -> dict[str, Any]:
     """The keys of the container's state that a change of `defaultTtl` sets."""
+    state = await _change_state(account, container, default_ttl, now)
+    if account.jump is not None and account.corrected_time is not None:
+        unchanged, _ = without_jump(account, container, account.jump)
+        corrected = await _change_state(account, unchanged, default_ttl, account.corrected_time())
+        state["if_rejected"] = {"jump": account.jump.after, "state": corrected}
+    return state
+
+
+async def _change_state(
+    account: Account, container: Container, default_ttl: int | None, now: float
+) -> dict[str, Any]:
     old = container.policy
     return {
         "previous": {
@@ -74,6 +92,48 @@ def final_cutoff_state(container: Container, default_ttl: int | None, now: float
     old, new = container.policy, container.policy.changed(default_ttl, int(now))
     age = ttl.changed_age_at_final_expiry(old, new, container.age_at_final_expiry)
     return {"final_cutoffs": [*new.final_cutoff], "expired_age": age}
+
+
+def follow_up_state(
+    account: Account, container: Container, default_ttl: int | None, state: dict[str, Any]
+) -> dict[str, Any]:
+    """`state` with what the old policy expired while the change was written."""
+    changed = state | final_cutoff_state(container, default_ttl, account.clock.now())
+    if account.jump is not None and account.corrected_time is not None and "if_rejected" in state:
+        unchanged, _ = without_jump(account, container, account.jump)
+        final = final_cutoff_state(unchanged, default_ttl, account.corrected_time())
+        corrected = state["if_rejected"]
+        changed["if_rejected"] = corrected | {"state": corrected["state"] | final}
+    return changed
+
+
+def without_jump(
+    account: Account, container: Container, jump: ClockJump
+) -> tuple[Container, dict[str, Any]]:
+    """The container and its state without the times of the jump at which its policy changed."""
+    resource = account.catalog.resource(container.rid)
+    corrected = resource.state.get("if_rejected")
+    if corrected is None or corrected["jump"] != jump.after:
+        return container, resource.state
+    state = resource.state | corrected["state"]
+    return build_container(resource._replace(state=state), container.database), state
+
+
+async def changes_after_rejection(
+    account: Account, jump: ClockJump, now: float
+) -> list[PutResource]:
+    """Policy changes made at times of the jump become those of the corrected time."""
+    changes = []
+    for container in account.catalog.containers():
+        resource = account.catalog.resource(container.rid)
+        corrected = resource.state.get("if_rejected")
+        if corrected is not None and corrected["jump"] == jump.after:
+            state = {k: v for k, v in resource.state.items() if k != "if_rejected"}
+            changed = resource._replace(
+                etag=await account.new_etag(now), ts=int(now), state=state | corrected["state"]
+            )
+            changes.append(PutResource(changed, replaces=resource.etag))
+    return changes
 
 
 def purge_hold_state(cutoff: Cutoff, now: float) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from perseid.model import Container
 from perseid.service import change_feed
 from perseid.service.account import Account
 from perseid.service.lifetimes import policies
+from perseid.service.lifetimes.clock_guard import ClockGuard, check_decided
+from perseid.service.lifetimes.verification import Verification
 from perseid.service.throughput import enforcement
 from perseid.store.types import PurgeLeaseTaken, PurgeRequest, PurgeResult
 from perseid.ttl import Cutoff, Policy
@@ -38,7 +40,6 @@ DRAIN_STEP: Final = 20_000  # while an administrator waits for the result
 _TICK_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.1
 _SIZE_AND_TERMS: Final = attrgetter("size", "terms")
-_ALARM_KEY: Final = "clock_alarm"  # the name under which the alarm is stored
 _PAGES_PER_STEP: Final = 1024  # freed in one step: four megabytes
 
 
@@ -50,17 +51,20 @@ class Sweeper:
     readings: Callable[[], Readings] = clock.readings
     is_paused: bool = False
     pace: float | None = None  # share of the time while requests arrive; None: as configured
-    alarm: str | None = None  # why purging stopped by itself, if it did
     # Request units of purging since the start, by container rid. No budget pays for them.
     charges: dict[str, float] = field(default_factory=dict)
+    verification: Verification = field(init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _last_readings: Readings | None = None
-    _saved_alarm: str | None = None  # as it is stored
+    guard: ClockGuard = field(init=False)
     _requests_at_last_pause: int = 0
     _requests_at_last_step: int = 0
     _requests_at_clock_persist: int = 0
     _idle_ranges: dict[tuple[str, int], Policy] = field(default_factory=dict)
     _rate: float | None = None  # items per second, in the last step and the pause after it
+
+    def __post_init__(self) -> None:
+        self.guard = ClockGuard(self.account, self.readings)
+        self.verification = Verification(self.account)
 
     def wake(self) -> None:
         """Starts the next tick now, because the clock was moved or a policy changed."""
@@ -73,23 +77,29 @@ class Sweeper:
         self.is_paused = False
         self.wake()
 
+    @property
+    def alarm(self) -> str | None:
+        """Why purging stopped by itself, if it did."""
+        return None if self.guard.jump is None else self.guard.jump.text
+
     async def confirm_clock(self) -> None:
         """Accepts a clock jump: purges what has expired by the new time."""
-        self.alarm = None
-        await self._save_alarm()
+        await self.guard.confirm()
         self.wake()
+
+    async def reject_clock(self, caller: str) -> None:
+        """Undoes a clock jump: the time goes on from the corrected system clock."""
+        await self.guard.reject(caller)
+        self.wake()
+
+    @property
+    def is_disk_full(self) -> bool:
+        """True while writes that grow the data are refused."""
+        return self.account.stores.integrity.is_disk_full
 
     async def load_alarm(self) -> None:
         """Called at the start: a restart does not confirm a clock jump."""
-        self.alarm = self._saved_alarm = await self.account.stores.values.get(_ALARM_KEY) or None
-        if self.alarm is not None:
-            log.error(self.alarm)
-
-    async def _save_alarm(self) -> None:
-        if self.alarm != self._saved_alarm:
-            saved = self.alarm
-            await self.account.stores.values.put(_ALARM_KEY, saved or "")
-            self._saved_alarm = saved
+        await self.guard.load()
 
     async def run(self) -> None:
         """Ticks until cancelled. An error is logged, and the next tick tries again."""
@@ -125,12 +135,18 @@ class Sweeper:
             await self.persist_clock_early()
         while await self.account.stores.expiry.free_disk_space(_PAGES_PER_STEP):
             await self._pause_between_steps(0.002)
+        await self.verification.step()
 
     def _may_purge(self) -> bool:
         return not self.is_paused and self.alarm is None
 
     async def drain(self, container: Container | None = None) -> dict[str, int]:
-        """Purges everything that may be purged now, paused or not; counts by container path."""
+        """Purges everything that may be purged now, paused or not; counts by container path.
+
+        Conflict if an administrator has to decide about a clock jump first.
+        """
+        await self.watch_clock()
+        check_decided(self.account)
         if self.account.background:  # what a policy change expired is still being counted
             await asyncio.wait(self.account.background)
         counts: dict[str, int] = {}
@@ -165,19 +181,7 @@ class Sweeper:
 
     async def watch_clock(self) -> None:
         """Stops purging if wall time jumps ahead of the monotonic clock: purges are final."""
-        current = self.readings()
-        if self._last_readings is not None and self.alarm is None:
-            jump = (current.wall - self._last_readings.wall) - (
-                current.monotonic - self._last_readings.monotonic
-            )
-            if jump > self.account.settings.clock_jump:
-                self.alarm = (
-                    f"the system clock jumped ahead by {jump:.0f} seconds; purging is paused until"
-                    " the jump is confirmed"
-                )
-                log.error(self.alarm)
-        self._last_readings = current
-        await self._save_alarm()
+        await self.guard.watch()
 
     async def persist_clock_early(self) -> None:
         """Raises the durable clock limit before requests reach it, while requests arrive."""
@@ -229,7 +233,7 @@ class Sweeper:
     ) -> int:
         """Purges items of a range in one transaction; returns how many.
 
-        A drain ignores the clock alarm, the purge allowance and the lease of another process.
+        A drain ignores the purge allowance and the lease of another process.
         """
         try:
             return await self.account.retry_if_stale(
@@ -250,7 +254,7 @@ class Sweeper:
             # After reading the time: a clock jump that `now` contains is always noticed.
             await self.watch_clock()
             cutoff = policies.purge_cutoff(account, container, now)
-            if cutoff.expires_nothing or (self.alarm is not None and not is_drain):
+            if cutoff.expires_nothing or self.alarm is not None:
                 return 0
             allowance = None
             if account.budgets is not None and not is_drain:

@@ -42,6 +42,7 @@ async def undo(
         await check_guard(account, container, previous.default_ttl, confirmation, now)
         effect = await _count_effect(account, container, old.state, previous, now)
         state = _state_after_undo(account, container, old.state, previous, now)
+        state |= _state_if_rejected(account, container)
         entry = {
             "event": "undo",
             "defaultTtl": {"old": container.policy.default_ttl, "new": previous.default_ttl},
@@ -86,6 +87,19 @@ def _state_after_undo(
         "expired_age": state["previous"].get("expired_age", container.age_at_final_expiry),
         **policies.purge_hold_state(purgeable.earlier(account.cutoff_under(previous, now)), now),
     }
+
+
+def _state_if_rejected(account: Account, container: Container) -> dict[str, Any]:
+    """What the undo would have recorded without a clock jump, if one waits for a decision."""
+    if account.jump is None or account.corrected_time is None:
+        return {}
+    without_jump, state = policies.without_jump(account, container, account.jump)
+    previous = policies.previous_policy(state)
+    if previous is None:
+        return {}
+    after = _state_after_undo(account, without_jump, state, previous, account.corrected_time())
+    corrected = {key: after.get(key) for key in policies.TIME_KEYS}
+    return {"if_rejected": {"jump": account.jump.after, "state": corrected}}
 
 
 async def _recount(account: Account, container: Container, effect: _UndoEffect) -> _UndoEffect:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,8 +12,7 @@ from perseid.query.distribution import Distribution, distribute
 from perseid.query.parser import parse
 from perseid.query.planner.key_filters import KeyAlternative, key_alternatives
 from perseid.service.operation import Operation
-from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
-from perseid.service.queries.run import LONG_TEXT
+from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_for, parse_request
 
 
 class KeyInterval(NamedTuple):
@@ -49,7 +47,8 @@ async def prepare(
     if len(request.text) <= LONG_TEXT:
         client_plan = query_plan(op.container, request, supported)
     else:
-        client_plan = await asyncio.to_thread(query_plan, op.container, request, supported)
+        evaluation = op.account.evaluation
+        client_plan = await evaluation.plan(query_plan, op.container, request, supported)
     return client_plan, await op.stores.items.lsns(op.container)
 
 

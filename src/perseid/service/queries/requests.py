@@ -15,6 +15,7 @@ from perseid.model import Container
 from perseid.query import CompiledQuery, compile_query
 from perseid.query.distribution import without_resume_filter
 
+LONG_TEXT: Final = 1024  # of a query; compiling it takes longer than other requests can wait
 _LEVELS: Final = 3  # around the value of a parameter: {"parameters": [{"value": …}]}
 
 

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from perseid.model import body_of, size_of
-from perseid.query.planner.plan import Paging
 from perseid.service.operation import Operation
+from perseid.service.queries import budget
 from perseid.service.queries.continuations import seal_position, unseal_position
 from perseid.service.queries.disconnects import DisconnectWatch, WaitForDisconnect
+from perseid.service.queries.evaluation import LongEvaluation, ThreadEvaluator
+from perseid.service.queries.page_server import build_in_worker
 from perseid.service.queries.pages import builder
-from perseid.service.queries.pages.builder import PageBuilder
-from perseid.service.queries.pages.collected import CollectedPageBuilder
-from perseid.service.queries.pages.copied import CopiedPageBuilder
+from perseid.service.queries.pages.build import build
 from perseid.service.queries.pages.result import PageTimings, QueryResultPage
-from perseid.service.queries.pages.sorted import SortedPageBuilder
-from perseid.service.queries.pages.streamed import StreamedPageBuilder
+from perseid.service.queries.pages.task import PageTask
 from perseid.service.queries.plan_cache import SHORT_BODY, BoundPlan
-from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
+from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_for, parse_request
+from perseid.service.queries.store_source import StoreSource
 from perseid.store.types import Search
-
-LONG_TEXT: Final = 16 * 1024  # of a query; parsing it takes longer than other requests can wait
-
-PAGE_BUILDERS: Final[dict[Paging, type[PageBuilder]]] = {
-    "copy": CopiedPageBuilder,
-    "stream": StreamedPageBuilder,
-    "sort": SortedPageBuilder,
-    "collect": CollectedPageBuilder,
-}
 
 
 class PageRequest(NamedTuple):
@@ -53,7 +43,8 @@ async def plan_query(op: Operation, request: QueryRequest) -> BoundPlan:
     """Plans a query, in a thread if that may take long."""
     plans = op.account.plans
     if _is_slow_to_plan(op, request):
-        return await asyncio.to_thread(plans.bind, op.container, request, op.now)
+        evaluation = op.account.evaluation
+        return await evaluation.plan(plans.bind, op.container, request, op.now)
     return plans.bind(op.container, request, op.now)
 
 
@@ -129,17 +120,33 @@ async def build_page(
     """The page of any query."""
     limit, token, allowance = page_request
     position = unseal_position(op, bound.request, token) if token else None
-    page_builder = PAGE_BUILDERS[bound.plan.paging](op, bound, scope, limit, position, allowance)
-    next_position = await page_builder.build()
-    continuation = None
-    if next_position is not None:
-        continuation = seal_position(op, bound.request, next_position)
-    return QueryResultPage(
-        page_builder.rows,
-        page_builder.loaded,
-        page_builder.counted,
-        page_builder.examined,
-        continuation,
-        page_builder.times,
-        page_builder.ranges,
-    )
+    limits = budget.budget_of(op.account.settings)
+    task = PageTask(op.container, bound.request, op.now, scope, limit, position, limits, allowance)
+    page, next_position = await _build(op, bound, task)
+    if next_position is None:
+        return page
+    return page._replace(continuation=seal_position(op, bound.request, next_position))
+
+
+async def _build(
+    op: Operation, bound: BoundPlan, task: PageTask
+) -> tuple[QueryResultPage, dict[str, Any] | None]:
+    """Builds a page in this process if that is short, and else in a worker process.
+
+    How long it takes is unknown beforehand, so it is tried. A page depends on its position and the
+    items only, so it can be started again.
+    """
+    account, source = op.account, StoreSource(op)
+    if account.settings.query_workers == 0:
+        return await build(task, bound, source, ThreadEvaluator())
+    evaluation = account.evaluation
+    key = hash((task.request.text, task.container.rid))
+    if not evaluation.is_long(key) and not evaluation.is_planning:
+        try:
+            return await build(task, bound, source, evaluation.slice())
+        except LongEvaluation:
+            evaluation.note(key, is_long=True)
+    page, next_position = await build_in_worker(account, task, source)
+    if page.times.evaluating < budget.SLICE_SECONDS / 2:
+        evaluation.note(key, is_long=False)
+    return page, next_position

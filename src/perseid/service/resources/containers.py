@@ -148,8 +148,8 @@ async def _change_policy(
         if int(account.clock.now()) == int(now):
             return None
         now = account.clock.now()
-        final = policies.final_cutoff_state(container, default_ttl, now)
-        resource = resource._replace(ts=int(now), state=resource.state | final)
+        state = policies.follow_up_state(account, container, default_ttl, resource.state)
+        resource = resource._replace(ts=int(now), state=state)
         return PutResource(resource, replaces=resource.etag)
 
     entry = {

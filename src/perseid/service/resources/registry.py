@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from perseid.errors import AlreadyExists, OwnerNotFound, ResourceNotFound
+from perseid.errors import AlreadyExists, IdChangeForbidden, OwnerNotFound, ResourceNotFound
 from perseid.ids import ResourceKind as KindName
 from perseid.ids import self_link
 from perseid.service.account import Account
@@ -92,6 +92,7 @@ async def replace(
     body: Properties,
     *,
     if_match: str | None,
+    may_rename: bool = True,
     now: float,
 ) -> Resource:
     """Replaces the properties; the new id must not be that of a sibling."""
@@ -99,6 +100,8 @@ async def replace(
         old = read(account, kind, parent, name)
         check_if_match(old.etag, if_match)
         properties = kind.properties(body)
+        if properties["id"] != old.id and not may_rename:
+            raise IdChangeForbidden
         duplicate = _named(account, kind, parent, properties["id"])
         if duplicate is not None and duplicate.rid != old.rid:
             raise AlreadyExists

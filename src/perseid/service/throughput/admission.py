@@ -14,6 +14,7 @@ from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items.scope import Scope, interval_of, point_of
 from perseid.service.operation import Operation
+from perseid.service.queries.requests import LONG_TEXT
 from perseid.service.throughput import enforcement
 
 BodyKind: TypeAlias = Literal["query", "item", "other"]
@@ -54,7 +55,10 @@ def _interval_of_body(op: Operation, body: bytes, kind: BodyKind) -> tuple[str, 
     """From and up to, not including: the effective partition keys that a body names."""
     container = op.container
     if kind == "query":
-        filtered_key = op.account.plans.find_or_bind(container, body, op.now).partition_key
+        plans = op.account.plans
+        if len(body) > LONG_TEXT and plans.find(container, body, op.now) is None:
+            return partition.WHOLE  # it is planned later, in a thread
+        filtered_key = plans.find_or_bind(container, body, op.now).partition_key
         return partition.WHOLE if filtered_key is None else point_of(container, filtered_key)
     if kind == "item":
         value = documents.parse(body).value

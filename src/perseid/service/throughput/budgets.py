@@ -19,6 +19,7 @@ UNIT: Final = 100  # hundredths in a request unit
 # While there are requests of high priority, those of low priority leave them at least a tenth.
 _LEAST_RESERVE: Final = 10
 _HOUR: Final = 3600
+_LARGEST_DELAY: Final = 600  # seconds; requests that took longer do not come back to a budget
 # No purged item costs less.
 CHEAPEST_PURGE: Final = hundredths(charges.delete(0, 0))
 
@@ -54,6 +55,8 @@ class Budget:
         """Closes the seconds before `second`; does nothing if that is in the past."""
         passed = second - self.second
         if passed <= 0:
+            if passed < -_LARGEST_DELAY:  # a clock jump was rejected
+                self.second, self.balance, self.peak = second, self.rate, 0
             return
         # The current second, and each following one that the overdraft uses up entirely.
         exhausted_seconds = 0 if self.balance > 0 else min(passed, -self.balance // self.rate + 1)

@@ -133,7 +133,7 @@ async def _trim(pool: Pool, container: Container, trimmed_until: int, limit: int
 async def _trim_range(part: str, trimmed_until: int, limit: int, db: DatabaseConnection) -> int:
     # Entries are in the order of commits. Their times may be slightly out of order, so the first
     # entry that is too new ends the trimming.
-    lock, found = await pipelined(
+    lock, entries = await pipelined(
         db,
         ("BEGIN", ()),
         (statements.LOCK, (part,)),
@@ -143,12 +143,12 @@ async def _trim_range(part: str, trimmed_until: int, limit: int, db: DatabaseCon
         ),
     )
     due = 0
-    while due < len(found) and found[due][2] <= trimmed_until:
+    while due < len(entries) and entries[due][2] <= trimmed_until:
         due += 1
     if not lock or not due:
         await db.execute("ROLLBACK")
         return 0
-    lsn, entry, _ = found[due - 1]
+    lsn, entry, _ = entries[due - 1]
     await commit(
         db,
         ("DELETE FROM log WHERE part = $1 AND (lsn, entry) <= ($2, $3)", (part, lsn, entry)),

@@ -85,11 +85,11 @@ class PartitionClearing:
                 "previous_inherited": previous_cutoff.inherited,
                 "previous_own": previous_cutoff.own,
             }
-            (found,) = await pipelined(db, *first, positional(_DELETE_PARTITION, values))
-            groups = [*map(_SizeGroup._make, found)]
+            (sizes,) = await pipelined(db, *first, positional(_DELETE_PARTITION, values))
+            groups = [*map(_SizeGroup._make, sizes)]
         else:
-            (found,) = await pipelined(db, *first, (_DELETE_PARTITION_ROWS, (part, pk)))
-            rows = sorted(map(Row._make, found))
+            (deleted,) = await pipelined(db, *first, (_DELETE_PARTITION_ROWS, (part, pk)))
+            rows = sorted(map(Row._make, deleted))
             groups = _size_groups(rows, cutoff, previous_cutoff)
             logged = self._clearing_log_rows(rows, range_state.lsn, cutoff)
         if not groups:

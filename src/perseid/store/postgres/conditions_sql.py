@@ -60,23 +60,23 @@ def mark(name: str) -> str:
 @lru_cache(maxsize=4096)
 def json_sql(path: PropertyPath) -> str:
     """The value at the path; NULL if there is none."""
-    found = "doc"
+    sql = "doc"
     for step in path:
         if isinstance(step, int):
             # A scalar would give itself as its element 0.
-            found = f"(CASE jsonb_typeof({found}) WHEN 'array' THEN {found} -> {step} END)"
+            sql = f"(CASE jsonb_typeof({sql}) WHEN 'array' THEN {sql} -> {step} END)"
         else:
-            found = f"({found} -> {_literal(step)})"
-    return found
+            sql = f"({sql} -> {_literal(step)})"
+    return sql
 
 
 @lru_cache(maxsize=4096)
 def rank_sql(path: PropertyPath) -> str:
     """The rank of the type of the value at the path."""
-    found = json_sql(path)
+    value = json_sql(path)
     return (
-        f"(CASE jsonb_typeof({found}) WHEN 'number' THEN {NUMBER} WHEN 'string' THEN {STRING}"
-        f" WHEN 'boolean' THEN CASE {found} WHEN 'true' THEN {TRUE} ELSE {FALSE} END"
+        f"(CASE jsonb_typeof({value}) WHEN 'number' THEN {NUMBER} WHEN 'string' THEN {STRING}"
+        f" WHEN 'boolean' THEN CASE {value} WHEN 'true' THEN {TRUE} ELSE {FALSE} END"
         f" WHEN 'null' THEN {NULL} WHEN 'array' THEN {ARRAY} WHEN 'object' THEN {OBJECT}"
         f" ELSE {UNDEFINED} END)"
     )
@@ -85,10 +85,10 @@ def rank_sql(path: PropertyPath) -> str:
 @lru_cache(maxsize=4096)
 def measure_sql(path: PropertyPath) -> str:
     """The number there; 1 for a text that an index cuts off, 0 for everything else."""
-    found = json_sql(path)
+    value = json_sql(path)
     return (
-        f"(CASE jsonb_typeof({found}) WHEN 'number' THEN {found}::numeric"
-        f" WHEN 'string' THEN CASE WHEN length({found} #>> '{{}}') > {INDEXED_CHARACTERS}"
+        f"(CASE jsonb_typeof({value}) WHEN 'number' THEN {value}::numeric"
+        f" WHEN 'string' THEN CASE WHEN length({value} #>> '{{}}') > {INDEXED_CHARACTERS}"
         " THEN 1 ELSE 0 END"
         " ELSE 0 END)"
     )
@@ -97,8 +97,8 @@ def measure_sql(path: PropertyPath) -> str:
 @lru_cache(maxsize=4096)
 def head_sql(path: PropertyPath) -> str:
     """The beginning of the text there; '' for everything else."""
-    found = json_sql(path)
-    text = f"CASE jsonb_typeof({found}) WHEN 'string' THEN {found} #>> '{{}}' ELSE '' END"
+    value = json_sql(path)
+    text = f"CASE jsonb_typeof({value}) WHEN 'string' THEN {value} #>> '{{}}' ELSE '' END"
     return f'(left({text}, {INDEXED_CHARACTERS}) COLLATE "C")'
 
 
@@ -114,23 +114,23 @@ def index_columns(path: PropertyPath) -> str:
     return f"{columns}, {number}".replace("%%", "%")
 
 
-def bindings(found: Filter | None) -> dict[str, Any]:
+def bindings(where: Filter | None) -> dict[str, Any]:
     """The values by the names the SQL has for them; those of texts also as an index has them."""
     named: dict[str, Any] = {}
-    if found is None:
+    if where is None:
         return named
-    for value_index, value in enumerate(found.values):
+    for value_index, value in enumerate(where.values):
         if isinstance(value, str):
             named[f"v{value_index}"] = value
             named[f"head{value_index}"] = value[:INDEXED_CHARACTERS]
             named[f"cut{value_index}"] = int(len(value) > INDEXED_CHARACTERS)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             named[f"v{value_index}"] = as_numeric(value)
-    for rows in tables(found.condition):
-        wanted = [[_json_text(found.values[value_index]) for value_index in row] for row in rows]
+    for rows in tables(where.condition):
+        wanted = [[_json_text(where.values[value_index]) for value_index in row] for row in rows]
         named[f"rows{rows[0][0]}"] = [Jsonb(f"[{', '.join(row)}]", str) for row in wanted]
-    for value_index in prefix_indexes(found):
-        upper = text_after_prefix(found.values[value_index])
+    for value_index in prefix_indexes(where):
+        upper = text_after_prefix(where.values[value_index])
         assert upper is not None  # noqa: S101  # see filters.held
         named[f"u{value_index}"] = upper
         named[f"upper{value_index}"] = upper[:INDEXED_CHARACTERS]
@@ -176,8 +176,8 @@ class _Postgres:
 
     def among(self, columns: Columns, rows: ValueRows) -> str:
         # One list of one value, which the database hashes. Equal in jsonb is equal with the type.
-        found = ", ".join(json_sql(path) for path, _ in columns)
-        return f"jsonb_build_array({found}) = ANY({mark(f'rows{rows[0][0]}')})"
+        values = ", ".join(json_sql(path) for path, _ in columns)
+        return f"jsonb_build_array({values}) = ANY({mark(f'rows{rows[0][0]}')})"
 
 
 condition_sql: Final = ConditionWriter(_Postgres()).write
@@ -210,10 +210,10 @@ def _narrowed(term: Condition) -> str:
 
 
 def _typed(term: HasType) -> str:
-    found = typed_sql(rank_sql(term.path), term.ranks)
+    has_type = typed_sql(rank_sql(term.path), term.ranks)
     if len(term.ranks) == 1 and has_single_value(term.ranks[0]):
-        return f"({found} AND {measure_sql(term.path)} = 0 AND {head_sql(term.path)} = '')"
-    return found
+        return f"({has_type} AND {measure_sql(term.path)} = 0 AND {head_sql(term.path)} = '')"
+    return has_type
 
 
 def _compared(term: Comparison) -> str:

@@ -102,10 +102,10 @@ class PostgresExpiry:
         part = range_key(request.container.number, request.range_index)
 
         async def work(db: DatabaseConnection) -> PurgeResult:
-            lease, found = await pipelined(
+            lease, candidates = await pipelined(
                 db, (_LEASE, (part,)), _candidates(part, request, limit=1)
             )
-            if not found:  # nearly always; writes need not wait for a lock
+            if not candidates:  # nearly always; writes need not wait for a lock
                 return NOTHING_PURGED
             if not request.take_over_lease and lease and self._is_lease_taken(*lease[0]):
                 raise PurgeLeaseTaken
@@ -123,8 +123,8 @@ class PostgresExpiry:
         if not request.take_over_lease and self._is_lease_taken(lease_holder, until):
             raise PurgeLeaseTaken
         limit = request.max_items if floor is None else min(request.max_items, MAX_LOGGED_REMOVALS)
-        (found,) = await pipelined(db, _candidates(part, request, limit))
-        result = within_allowance([*map(PurgedItem._make, found)], request.allowance)
+        (candidates,) = await pipelined(db, _candidates(part, request, limit))
+        result = within_allowance([*map(PurgedItem._make, candidates)], request.allowance)
         if not result.items:
             return result
         numbers = [purged_item.number for purged_item in result.items]
@@ -160,10 +160,10 @@ class PostgresExpiry:
     async def purge_cleared(self, limit: int) -> bool:
         """Purges items of dropped containers; False if there are none, or another server process
         purges them."""
-        found = await fetch_all(self._pool, "SELECT part FROM dropped LIMIT 1")
-        if not found:
+        parts = await fetch_all(self._pool, "SELECT part FROM dropped LIMIT 1")
+        if not parts:
             return False
-        ((part,),) = found
+        ((part,),) = parts
         try:
             async with self._purging_dropped:
                 is_empty = await transact_for_client(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +31,7 @@ _INDEX_WAIT: Final = 5.0
 # After so many seconds the list of indexes is read again: other processes change it, too.
 _REREAD_INTERVAL: Final = 5.0
 _LOCK_POLL_INTERVAL: Final = 0.02  # seconds between two attempts to get the lock
+_IDLE_WITH_LOCK: Final = "10s"
 _LOCK: Final = 0x7065727365696401  # of the process that creates or drops indexes
 
 _LIST: Final = (
@@ -48,8 +48,7 @@ class PropertyIndexes:
         self._pool = pool
         self._known: dict[int, dict[PropertyPath, str]] = {}
         self._read_at: float | None = None
-        self._uses: dict[str, int] = {}
-        self._turn = itertools.count(1)
+        self._uses: dict[str, float] = {}
         # By name: a future for the queries that wait, and when the build began.
         self._building: dict[str, tuple[asyncio.Future[None], float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,7 +68,7 @@ class PropertyIndexes:
             await self.read()
         name = self._known.get(number, {}).get(path)
         if name is not None:
-            self._uses[name] = next(self._turn)
+            self._uses[name] = _now()
         return name
 
     async def find_current(self, number: int, path: PropertyPath) -> str | None:
@@ -86,6 +85,12 @@ class PropertyIndexes:
         name = _name(number, path)
         failed = self._failed.get(name)
         if failed is not None and _now() - failed < index_limits.RETRY_DELAY:
+            return None
+        known = self._known.get(number, {}).values()
+        if (
+            len(known) >= index_limits.MOST_INDEXES
+            and index_limits.replaceable(known, self._uses, _now()) is None
+        ):
             return None
         ready, since = self._building.get(name, (None, _now()))
         if ready is None:
@@ -150,15 +155,17 @@ class PropertyIndexes:
     async def _create(
         self, db: DatabaseConnection, number: int, path: PropertyPath, name: str
     ) -> None:
-        found = {each: (is_valid, text) for each, is_valid, text in await _listed(db)}
-        is_valid, text = found.get(name, (False, None))
+        existing = {each: (is_valid, text) for each, is_valid, text in await _listed(db)}
+        is_valid, text = existing.get(name, (False, None))
         if not is_valid:
-            if name in found:
+            if name in existing:
                 await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
-            ours = [each for each in found if _container_of(each) == number and each != name]
+            ours = [each for each in existing if _container_of(each) == number and each != name]
             if len(ours) >= index_limits.MOST_INDEXES:
-                least = min(ours, key=lambda each: self._uses.get(each, 0))
-                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{least}"')
+                unused = index_limits.replaceable(ours, self._uses, _now())
+                if unused is None:  # others were created meanwhile
+                    return
+                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{unused}"')
             try:
                 await db.execute(
                     f'CREATE INDEX CONCURRENTLY "{name}" ON items ({index_columns(path)})'
@@ -175,13 +182,14 @@ class PropertyIndexes:
             # Without statistics about the container, the database might sort all its items rather
             # than take the first few from the index.
             await db.execute("ANALYZE items (container, part, number)")
+            self._uses[name] = _now()
         if text is None:
             comment = orjson.dumps(path).decode().replace("'", "''")
             await db.execute(f"COMMENT ON INDEX \"{name}\" IS '{comment}'")
 
-    def _remember(self, found: list[tuple[Any, ...]]) -> None:
+    def _remember(self, listed: list[tuple[Any, ...]]) -> None:
         known: dict[int, dict[PropertyPath, str]] = {}
-        for name, is_valid, path in found:
+        for name, is_valid, path in listed:
             if is_valid and path is not None:
                 known.setdefault(_container_of(name), {})[_path_of(path)] = name
         self._known, self._read_at = known, _now()
@@ -218,17 +226,23 @@ async def _listed(db: DatabaseConnection) -> list[tuple[Any, ...]]:
 async def _index_lock(db: DatabaseConnection) -> AsyncIterator[None]:
     """Keeps other processes from creating or dropping indexes, and lifts the time limit.
 
-    The lock is polled: a statement that waits for it would block the index that is being built.
+    The lock is polled: a statement that waits for it would block the index that is being built. If
+    this process stops between two statements, the database ends the session, and with it the lock.
     """
-    while not await _is_true(db, f"SELECT pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110
-        await asyncio.sleep(_LOCK_POLL_INTERVAL)
-    cursor = await db.execute("SELECT current_setting('statement_timeout')")
-    (limit,) = await cursor.fetchone() or ("0",)
+    await db.execute(f"SET idle_session_timeout TO '{_IDLE_WITH_LOCK}'")
     try:
-        await db.execute("SET statement_timeout TO 0")
-        yield
+        while not await _is_true(db, f"SELECT pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110
+            await asyncio.sleep(_LOCK_POLL_INTERVAL)
+        cursor = await db.execute("SELECT current_setting('statement_timeout')")
+        (limit,) = await cursor.fetchone() or ("0",)
+        try:
+            await db.execute("SET statement_timeout TO 0")
+            yield
+        finally:
+            await asyncio.shield(_release_index_lock(db, limit))
     finally:
-        await asyncio.shield(_release_index_lock(db, limit))
+        if not db.closed:
+            await asyncio.shield(db.execute("RESET idle_session_timeout"))
 
 
 async def _release_index_lock(db: DatabaseConnection, limit: str) -> None:
@@ -238,5 +252,5 @@ async def _release_index_lock(db: DatabaseConnection, limit: str) -> None:
 
 
 async def _is_true(db: DatabaseConnection, sql: str) -> bool:
-    found = await (await db.execute(sql)).fetchone()
-    return found is not None and bool(found[0])
+    row = await (await db.execute(sql)).fetchone()
+    return row is not None and bool(row[0])

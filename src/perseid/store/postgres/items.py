@@ -51,12 +51,12 @@ class PostgresItems:
     async def _read_row(
         self, container: Container, sql: str, values: tuple[Any, ...]
     ) -> tuple[Row | None, int]:
-        found = await fetch_one(self._pool, sql, values)
-        if found is None:  # just dropped, by this or another process
+        row = await fetch_one(self._pool, sql, values)
+        if row is None:  # just dropped, by this or another process
             version = await metadata.version(self._pool)
             self._catalog_version.check(version, container)
             raise OwnerNotFound()
-        version, lsn, *columns = found
+        version, lsn, *columns = row
         self._catalog_version.check(version, container)
         return (None if columns[0] is None else Row._make(columns)), lsn
 
@@ -67,8 +67,8 @@ class PostgresItems:
             f"SELECT part, lsn, {VERSION_SQL} FROM positions WHERE part = ANY($1)",
             (parts,),
         )
-        found = {part: lsn for part, lsn, _ in rows}
-        return tuple(found.get(part, 0) for part in parts)
+        lsns = {part: lsn for part, lsn, _ in rows}
+        return tuple(lsns.get(part, 0) for part in parts)
 
     async def write(
         self,

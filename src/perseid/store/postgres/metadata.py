@@ -15,15 +15,23 @@ import psycopg
 
 from perseid.clock import ClockSetting, SharedClock
 from perseid.errors import StaleCatalog
+from perseid.store.postgres import values
 from perseid.store.postgres.catalog_version import CatalogVersion
 from perseid.store.postgres.failures import as_client_error
 from perseid.store.postgres.lease import LEASE
 from perseid.store.postgres.pool import DatabaseConnection, Pool, fetch_all, fetch_one
 from perseid.store.postgres.schema import range_key
-from perseid.store.postgres.transactions import ResultRows, commit, execute, transact
+from perseid.store.postgres.transactions import (
+    ResultRows,
+    commit,
+    execute,
+    transact,
+    transact_for_client,
+)
 from perseid.store.sql.range_state import EMPTY_RANGE
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StaleResource
 
+CLOCK_LIMIT_AHEAD: Final = 4.0  # seconds
 _HIGHEST_DROPPED: Final = "highest_dropped_lsn"
 
 
@@ -44,6 +52,7 @@ class PostgresMetadata:
         self._pool = pool
         self._catalog_version = catalog_version
         self._clock = clock
+        self._clock_restarts: int | None = None  # how many this process has made; None: not read
         self._process_name = process_name
 
     @property
@@ -59,13 +68,29 @@ class PostgresMetadata:
             self._pool, self._catalog_version.version, setting
         )
 
+    async def system_time(self) -> float:
+        return (await values.database_clock(self._pool, self._clock.steady))[0]
+
+    async def restart_clock(self, floor: float) -> None:
+        await _restart_clock(self._pool, floor)
+
     async def next_number(self, series: str) -> int:
         return await _next_number(self._pool, series)
 
     async def resources(self) -> list[Resource]:
         reading = await read_all(self._pool)
+        restarts = await values.clock_restarts(self._pool)
+        clock_reading, floor = None, 0.0
+        if restarts != self._clock_restarts:
+            clock_reading = await values.database_clock(self._pool, self._clock.steady)
+            floor = await values.highest_clock(self._pool)
         # Nothing is awaited between this and the caller's use of the resources.
         self._catalog_version.adopt(reading.version)
+        if clock_reading is not None:
+            if self._clock_restarts is not None:
+                self._clock.restart(*clock_reading)
+                self._clock.hold(floor)
+            self._clock_restarts = restarts
         self._clock.adopt(reading.clock)
         return reading.resources
 
@@ -92,19 +117,19 @@ class PostgresMetadata:
 
 
 async def _next_number(pool: Pool, series: str) -> int:
-    found = await fetch_one(
+    row = await fetch_one(
         pool,
         "INSERT INTO meta VALUES ($1, '1') ON CONFLICT (name)"
         " DO UPDATE SET value = (meta.value::bigint + 1)::text RETURNING value",
         (f"last_{series}",),
     )
-    assert found is not None  # noqa: S101 -- it returns what it wrote
-    return int(found[0])
+    assert row is not None  # noqa: S101 -- it returns what it wrote
+    return int(row[0])
 
 
 async def version(pool: Pool) -> int:
-    found = await fetch_one(pool, "SELECT version FROM shared")
-    return 0 if found is None else int(found[0])
+    row = await fetch_one(pool, "SELECT version FROM shared")
+    return 0 if row is None else int(row[0])
 
 
 async def read_all(pool: Pool) -> Reading:
@@ -157,6 +182,18 @@ async def _publish_clock(pool: Pool, known_version: int, setting: ClockSetting) 
         return await transact(pool, work)
     except psycopg.Error as exc:
         raise as_client_error(exc) from exc
+
+
+async def _restart_clock(pool: Pool, floor: float) -> None:
+    """Other server processes notice it by the new version."""
+
+    async def work(db: DatabaseConnection) -> None:
+        await db.execute("BEGIN")
+        await values.restart_clock(db, floor, CLOCK_LIMIT_AHEAD)
+        await execute(db, "UPDATE shared SET version = version + 1")
+        await commit(db)
+
+    await transact_for_client(pool, work)
 
 
 Changes = Sequence[PutResource | RemoveResource | AuditEntry]
@@ -221,10 +258,10 @@ class _Change:
         if all(
             isinstance(each, AuditEntry) for each in changes
         ):  # the metadata in memory stays valid
-            (found,) = await self._run(
+            (row,) = await self._run(
                 "UPDATE shared SET line = line + $1 RETURNING version, line", (lines,)
             )
-            self._line = found[1] - lines
+            self._line = row[1] - lines
             return known_version
         rows = await self._run(
             "UPDATE shared SET version = version + 1, line = line + $2"
@@ -274,8 +311,8 @@ class _Change:
     async def _insert_range_states(self, change: PutResource) -> None:
         # LSNs continue from those of dropped containers: a client may still hold a session token of
         # a dropped container of the same name, and with lower LSNs its reads would fail.
-        found = await self._run("SELECT value FROM meta WHERE name = $1", (_HIGHEST_DROPPED,))
-        range_state = EMPTY_RANGE._replace(lsn=int(found[0][0]) if found else 0)
+        rows = await self._run("SELECT value FROM meta WHERE name = $1", (_HIGHEST_DROPPED,))
+        range_state = EMPTY_RANGE._replace(lsn=int(rows[0][0]) if rows else 0)
         for part in _range_keys(change):
             await self._run(
                 "INSERT INTO positions VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, NULL, 0)",

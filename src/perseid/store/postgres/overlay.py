@@ -32,11 +32,11 @@ class LogRow(NamedTuple):
 class Overlay:
     """The rows of a range with the changes of the writes so far."""
 
-    def __init__(self, range_state: RangeState, found: Iterable[Row]) -> None:
+    def __init__(self, range_state: RangeState, stored_rows: Iterable[Row]) -> None:
         self.range_state = range_state
         self.log: list[LogRow] = []
         self.is_sent = False  # some changes are in the database already
-        self._stored: dict[ItemKey, Row] = {row.key: row for row in found}
+        self._stored: dict[ItemKey, Row] = {row.key: row for row in stored_rows}
         self._rows: dict[ItemKey, Row | None] = {}  # rows that differ from the stored ones
         self._reserved: dict[bytes, int] = {}  # unique-key entries and the items that reserve them
         self._touched: set[int] = set()  # items whose stored entries are released

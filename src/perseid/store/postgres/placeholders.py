@@ -20,5 +20,5 @@ def positional(sql: str, values: Mapping[str, Any]) -> tuple[str, list[Any]]:
 @lru_cache(maxsize=4096)
 def _translated(sql: str) -> tuple[str, tuple[str, ...]]:
     names: dict[str, int] = {}
-    text = _NAME.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    text = _NAME.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}", sql)
     return text, tuple(names)

@@ -36,6 +36,14 @@ _KEEPALIVE_OPTIONS: Final[dict[str, Any]] = {
     "keepalives_count": 2,
     "tcp_user_timeout": 10_000,  # milliseconds
 }
+# The same for the database, which otherwise keeps the sessions of a lost machine for two hours.
+_SESSION_KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5;"
+    " SET tcp_keepalives_count TO 2; SET tcp_user_timeout TO 10000;"
+)
+_IDLE_IN_TRANSACTION: Final = "10s"  # `stale_sessions` says why this does not suffice
+PROCESS_NAME: Final = " [0-9a-f]{16}$"  # at the end of the application name of each session
+_LONGEST_NAME: Final = 46  # with the name of the process the database keeps 63 bytes
 _SYNCHRONOUS: Final = {"full": "on", "normal": "off", "off": "off"}
 
 
@@ -54,11 +62,10 @@ def dsn_without_secrets(dsn: str) -> str:
     return f"postgresql://{address}/{parts.get('dbname') or user or ''}"
 
 
-async def connect(dsn: str, durability: str) -> Pool:
+async def connect(dsn: str, durability: str, process_name: str) -> Pool:
     """A pool of connections to a database, whose tables it creates; StoreError if that fails."""
     check(dsn)
-    given = conninfo_to_dict(dsn)
-    kwargs = {name: each for name, each in _KEEPALIVE_OPTIONS.items() if name not in given}
+    kwargs = _connection_options(dsn, process_name)
     # The DSN may name a schema of its own.
     path = "" if "search_path" in dsn else f"SET search_path TO {schema.SCHEMA};"
 
@@ -69,7 +76,8 @@ async def connect(dsn: str, durability: str) -> Pool:
         db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
         await db.execute(
             f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
-            " SET idle_in_transaction_session_timeout TO '60s';"
+            f" SET idle_in_transaction_session_timeout TO '{_IDLE_IN_TRANSACTION}';"
+            f" {_SESSION_KEEPALIVES}"
             f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
             " SET TimeZone TO 'UTC'; SET jit TO off"
         )
@@ -104,9 +112,7 @@ async def _prepare(
 ) -> None:
     """Creates or migrates the tables over a first connection."""
     try:
-        first: DatabaseConnection = await AsyncConnection.connect(
-            dsn, autocommit=True, connect_timeout=int(_CONNECT_TIMEOUT), **kwargs
-        )
+        first = await _connect_with(dsn, kwargs)
     except psycopg.Error as exc:
         raise StoreError(
             f"cannot connect to {dsn_without_secrets(dsn)}: {_reason(exc, dsn)}"
@@ -118,6 +124,29 @@ async def _prepare(
         raise StoreError(f"cannot use {dsn_without_secrets(dsn)}: {_reason(exc, dsn)}") from None
     finally:
         await first.close()
+
+
+async def connect_once(dsn: str) -> DatabaseConnection:
+    """A connection outside of the pool, without its settings."""
+    return await _connect_with(dsn, _keepalive_options(dsn))
+
+
+async def _connect_with(dsn: str, kwargs: dict[str, Any]) -> DatabaseConnection:
+    return await AsyncConnection.connect(
+        dsn, autocommit=True, connect_timeout=int(_CONNECT_TIMEOUT), **kwargs
+    )
+
+
+def _connection_options(dsn: str, process_name: str) -> dict[str, Any]:
+    """With the name of the server process, by which others tell its sessions."""
+    given = str(conninfo_to_dict(dsn).get("application_name") or "perseid")
+    name = given.encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return {**_keepalive_options(dsn), "application_name": f"{name} {process_name}"}
+
+
+def _keepalive_options(dsn: str) -> dict[str, Any]:
+    given = conninfo_to_dict(dsn)
+    return {name: each for name, each in _KEEPALIVE_OPTIONS.items() if name not in given}
 
 
 def abort_connections(pool: Pool) -> None:

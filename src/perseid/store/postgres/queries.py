@@ -130,8 +130,8 @@ class PostgresQueries:
         if name is not None:
             return name
         least = index_limits.LEAST_ITEMS
-        found = await searches.count(self._target(container), Search(), most=least)
-        if found < least:
+        items = await searches.count(self._target(container), Search(), most=least)
+        if items < least:
             return None
         return await self._indexes.make(container.number, path)
 

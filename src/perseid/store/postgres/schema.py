@@ -79,22 +79,22 @@ async def _check_server(db: AsyncConnection[Any]) -> None:
 
 async def _version(db: AsyncConnection[Any]) -> int:
     cursor = await db.execute("SELECT to_regclass(current_schema() || '.meta') IS NOT NULL")
-    found = await cursor.fetchone()
-    if found is None or not found[0]:
+    row = await cursor.fetchone()
+    if row is None or not row[0]:
         return 0
     cursor = await db.execute("SELECT value FROM meta WHERE name = 'layout'")
-    found = await cursor.fetchone()
-    if found is None:
+    row = await cursor.fetchone()
+    if row is None:
         raise StoreError(
             f"the database has a schema '{await _schema(db)}' with tables of another program;"
             " choose another database"
         )
-    return int(found[0])
+    return int(row[0])
 
 
 async def _schema(db: AsyncConnection[Any]) -> str | None:
-    found = await (await db.execute("SELECT current_schema()")).fetchone()
-    return None if found is None else found[0]
+    row = await (await db.execute("SELECT current_schema()")).fetchone()
+    return None if row is None else row[0]
 
 
 async def _has_citus(db: AsyncConnection[Any]) -> bool:

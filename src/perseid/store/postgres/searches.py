@@ -80,7 +80,7 @@ def candidate_scope(container: Container, search: Search, candidate: str) -> Sco
 async def fetch(source: QueryTarget, sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     async with pooled_connection(source.pool) as db:
         cursor = db.cursor(binary=True)
-        await cursor.execute(f"SELECT {VERSION_SQL}, found.* FROM ({sql}) AS found", values)
+        await cursor.execute(f"SELECT {VERSION_SQL}, page.* FROM ({sql}) AS page", values)
         rows = await cursor.fetchall()
         if rows:
             source.check_catalog_version(rows[0][0])
@@ -114,14 +114,14 @@ async def search_by_index(
         listing = _listing_sql(_where(sql, search))
         return SearchPage(page.rows, not await _fill(source, page, listing, values))
     most = candidates.MAX_INDEXED_ITEMS
-    found = await fetch(
+    numbers = await fetch(
         source,
         f"SELECT number FROM items WHERE {_where(sql, search)} LIMIT {most + 1}",
         values,
     )
-    if len(found) > most:
+    if len(numbers) > most:
         return await scan_items(source, search)
-    return await _pick(source, search, sorted(number for (number,) in found))
+    return await _pick(source, search, sorted(number for (number,) in numbers))
 
 
 async def count(
@@ -191,8 +191,8 @@ async def combinations(
         db.cursor(name="combinations", binary=True) as cursor,
     ):
         await cursor.execute(statement, values)
-        while found := await cursor.fetchmany(_BATCH):
-            yield found
+        while batch := await cursor.fetchmany(_BATCH):
+            yield batch
         await _check_catalog_version(source, db)
 
 
@@ -220,10 +220,10 @@ async def _pick(source: QueryTarget, search: Search, numbers: Sequence[int]) -> 
 
 
 async def _count(source: QueryTarget, where: str, values: dict[str, Any], most: int | None) -> int:
-    found = f"FROM items WHERE {where}"
+    source_sql = f"FROM items WHERE {where}"
     if most is not None:
-        found = f"FROM (SELECT 1 {found} LIMIT {most}) AS found"
-    ((counted,),) = await fetch(source, f"SELECT count(*) {found}", values)
+        source_sql = f"FROM (SELECT 1 {source_sql} LIMIT {most}) AS first_items"
+    ((counted,),) = await fetch(source, f"SELECT count(*) {source_sql}", values)
     return int(counted)
 
 
@@ -279,9 +279,10 @@ def _from_sql(order: Order, start: OrderPosition | None) -> str:
     """The range of the index from `start` on."""
     if start is None:
         return "true"
-    found = ", ".join(index_parts(order.path))
+    index_columns = ", ".join(index_parts(order.path))
     place = index_key_sql(start.rank, mark("start_value"))
-    return f"({found}) {'<=' if order.is_descending else '>='} ({place}, {mark('start_number')})"
+    comparison = "<=" if order.is_descending else ">="
+    return f"({index_columns}) {comparison} ({place}, {mark('start_number')})"
 
 
 @lru_cache(maxsize=1024)
@@ -314,6 +315,6 @@ def _bounded_sql(select: str, columns: str, order: str) -> str:
     return (
         f"SELECT {columns} FROM (SELECT *, sum({weight}) {ordered} - {weight} AS before,"
         f" row_number() {ordered} AS place"
-        f" FROM ({select} ORDER BY {order} LIMIT {mark('limit')}) AS found) AS page"
+        f" FROM ({select} ORDER BY {order} LIMIT {mark('limit')}) AS ordered) AS page"
         f" WHERE before <= {mark('room')} OR place <= 2 ORDER BY {order}"
     )

@@ -25,27 +25,27 @@ from perseid.conditions import (
 from perseid.store.sql.dialect import text_after_prefix
 
 
-def storable_filter(found: Filter | None) -> Filter | None:
+def storable_filter(where: Filter | None) -> Filter | None:
     """The filter with conditions and values that mean the same and can be bound."""
-    if found is None:
+    if where is None:
         return None
     with_nul = frozenset(
         value_index
-        for value_index, value in enumerate(found.values)
+        for value_index, value in enumerate(where.values)
         if isinstance(value, str) and "\0" in value
     )
     open_ended = frozenset(
         value_index
-        for value_index, value in enumerate(found.values)
+        for value_index, value in enumerate(where.values)
         if isinstance(value, str) and text_after_prefix(value) is None
     )
     if not with_nul and not open_ended:
-        return found
+        return where
     values = tuple(
         value.partition("\0")[0] if value_index in with_nul else value
-        for value_index, value in enumerate(found.values)
+        for value_index, value in enumerate(where.values)
     )
-    return Filter(_storable(found.condition, with_nul, open_ended), values)
+    return Filter(_storable(where.condition, with_nul, open_ended), values)
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from perseid.store.postgres.catalog_version import CatalogVersion
 from perseid.store.postgres.change_log import PostgresChanges
 from perseid.store.postgres.clearing import PartitionClearing
 from perseid.store.postgres.expiry import PostgresExpiry
+from perseid.store.postgres.integrity import PostgresIntegrity
 from perseid.store.postgres.items import PostgresItems
 from perseid.store.postgres.metadata import PostgresMetadata
 from perseid.store.postgres.pool import (
@@ -23,47 +24,55 @@ from perseid.store.postgres.pool import (
     abort_connections,
     connect,
     fetch_all,
-    pooled_connection,
 )
 from perseid.store.postgres.queries import PostgresQueries
+from perseid.store.postgres.stale_sessions import StaleSessions
 from perseid.store.postgres.values import PostgresValues
 from perseid.store.postgres.writer import PostgresWriter
 from perseid.store.protocol import Stores
 
 log = logging.getLogger(__name__)
 
-_CLOCK_SECONDS: Final = 5.0  # between two readings of the database's clock
+_CLOCK_SECONDS: Final = 2.0  # between two readings of the database's clock
 _FIRST_CLOCK_READINGS: Final = 5
 _CLOSE_TIMEOUT: Final = 10.0  # for the last answers of the database
-# How far the database's clock may be behind what it has shown before it counts as set back: more
-# than two server processes ever differ by.
-_SET_BACK: Final = 1.0
 
 
 async def open_stores(
     dsn: str, *, durability: str = "full", now: Callable[[], float] | None = None
 ) -> tuple[Stores, SharedClock]:
     """The stores and their clock; StoreError, without the password, if the database is unusable."""
-    pool = await connect(dsn, durability)
+    process_name = secrets.token_hex(8)  # in leases, and in the names of sessions
+    pool = await connect(dsn, durability, process_name)
     try:
         clock = SharedClock()
         for _ in range(_FIRST_CLOCK_READINGS):
-            await _read_database_clock(pool, clock)
+            clock.add_reading(*await values.database_clock(pool, clock.steady))
+        clock.hold(await values.clock_floor(pool))
+        await _persist_clock(pool, clock)
         reading = await metadata.read_all(pool)
         clock.adopt(reading.clock)
     except BaseException:
         await pool.close()
         raise
-    return _stores(pool, CatalogVersion(reading.version), clock, now or clock.now), clock
+    catalog_version = CatalogVersion(reading.version)
+    stores = _stores(
+        pool, catalog_version, clock, now or clock.now, process_name, StaleSessions(dsn)
+    )
+    return stores, clock
 
 
 def _stores(
-    pool: Pool, catalog_version: CatalogVersion, clock: SharedClock, now: Callable[[], float]
+    pool: Pool,
+    catalog_version: CatalogVersion,
+    clock: SharedClock,
+    now: Callable[[], float],
+    process_name: str,
+    stale_sessions: StaleSessions,
 ) -> Stores:
-    process_name = secrets.token_hex(8)  # in leases
     writer = PostgresWriter(pool, catalog_version, now)
     queries = PostgresQueries(pool, catalog_version)
-    closing = _Closing(pool, clock, writer, queries, process_name)
+    closing = _Closing(pool, clock, writer, queries, process_name, stale_sessions)
     return Stores(
         metadata=PostgresMetadata(pool, catalog_version, clock, process_name),
         values=PostgresValues(pool),
@@ -75,12 +84,13 @@ def _stores(
         expiry=PostgresExpiry(
             pool, catalog_version, now, clock.database_time, process_name, queries.drop_container
         ),
+        integrity=PostgresIntegrity(),
         closing=closing.close,
     )
 
 
 class _Closing:
-    """Follows the database's clock until the stores are closed."""
+    """Follows the database's clock and ends stale sessions until the stores are closed."""
 
     def __init__(
         self,
@@ -89,18 +99,23 @@ class _Closing:
         writer: PostgresWriter,
         queries: PostgresQueries,
         process_name: str,
+        stale_sessions: StaleSessions,
     ) -> None:
         self._pool = pool
         self._clock = clock
         self._writer = writer
         self._queries = queries
         self._process_name = process_name
-        self._watching = asyncio.create_task(self._watch_clock())
+        self._watching = [
+            asyncio.create_task(self._watch_clock()),
+            asyncio.create_task(stale_sessions.watch()),
+        ]
 
     async def close(self) -> None:
         if self._pool.closed:
             return
-        self._watching.cancel()
+        for task in self._watching:
+            task.cancel()
         finishing = asyncio.ensure_future(self._finish())
         await asyncio.wait((finishing,), timeout=_CLOSE_TIMEOUT)
         if not finishing.done():
@@ -110,10 +125,11 @@ class _Closing:
         await asyncio.gather(finishing, return_exceptions=True)
 
     async def _finish(self) -> None:
-        await asyncio.gather(self._watching, return_exceptions=True)
+        await asyncio.gather(*self._watching, return_exceptions=True)
         await self._writer.close()
         await self._queries.close()
         with contextlib.suppress(CosmosError):
+            await values.lower_clock_limit(self._pool, self._clock.unmoved())
             # Other processes need not wait until the leases expire.
             await fetch_all(
                 self._pool,
@@ -125,19 +141,16 @@ class _Closing:
         while True:
             await asyncio.sleep(_CLOCK_SECONDS)
             try:
-                await _read_database_clock(self._pool, self._clock)
-                await values.raise_clock(self._pool, self._clock.database_time())
+                await _persist_clock(self._pool, self._clock)
             except CosmosError as exc:
                 log.warning("the database's clock could not be read: %s", exc.message)
 
 
-async def _read_database_clock(pool: Pool, clock: SharedClock) -> None:
-    """Adds a reading of the database's clock, which must not go back behind what it has shown."""
-    async with pooled_connection(pool) as db:
-        sent = clock.steady()
-        # Without a table: on Citus that might be read on another node, which has another clock.
-        asked = await db.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-        ((now,),) = await asked.fetchall()
-        received = clock.steady()
-    highest = await values.highest_clock(pool)
-    clock.add_reading(highest if now < highest - _SET_BACK else now, sent, received)
+async def _persist_clock(pool: Pool, clock: SharedClock) -> None:
+    """Reads the database's clock, and stores what may be shown until the next call."""
+    restarts = await values.clock_restarts(pool)
+    clock.add_reading(*await values.database_clock(pool, clock.steady))
+    # Otherwise a database's clock that was set back would be behind what other processes show.
+    clock.hold(await values.highest_clock(pool))
+    limit = clock.database_time() + metadata.CLOCK_LIMIT_AHEAD
+    await values.raise_clock(pool, clock.unmoved(), limit, restarts)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
-from perseid.errors import OwnerNotFound
+from perseid.errors import OwnerNotFound, without_frames
 from perseid.model import Container, ItemKey, Row
 from perseid.store.postgres import statements
 from perseid.store.postgres.catalog_version import CatalogVersion
@@ -69,7 +69,7 @@ class PostgresWriter:
         self._waiting: dict[str, deque[_Job]] = {}  # by range
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def write(
+    def write(
         self,
         container: Container,
         range_index: int,
@@ -77,7 +77,7 @@ class PostgresWriter:
         decide: Callable[[View], Decision[T]],
         *,
         is_heavy: bool,
-    ) -> T:
+    ) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = _Job(container, keys, decide, is_heavy, future)
@@ -90,7 +90,7 @@ class PostgresWriter:
             task = loop.create_task(self._write_range(part))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await future
+        return future
 
     async def close(self) -> None:
         """Finishes everything that was submitted."""
@@ -109,7 +109,7 @@ class PostgresWriter:
                 await self._run(part, group)
             except BaseException as exc:
                 for job in group:
-                    job.error = job.error or as_client_error(exc)
+                    job.error = job.error or without_frames(as_client_error(exc))
                 if not isinstance(exc, Exception):
                     _answer(group)
                     raise
@@ -127,7 +127,7 @@ class PostgresWriter:
                 try:
                     await self._try(part, [job])
                 except Exception as alone:
-                    job.error = as_client_error(alone)
+                    job.error = without_frames(as_client_error(alone))
 
     async def _try(self, part: str, group: list[_Job]) -> None:
         await transact(self._pool, lambda db: self._attempt(db, part, group))
@@ -136,7 +136,7 @@ class PostgresWriter:
         for job in group:
             job.result = job.error = None
         keys = [*{key: None for job in group for key in job.keys if is_storable_key(key)}]
-        lock, version, found = await pipelined(
+        lock, version, rows = await pipelined(
             db,
             ("BEGIN", ()),
             (statements.LOCK, (part,)),
@@ -150,7 +150,7 @@ class PostgresWriter:
             await db.execute("ROLLBACK")
             return
         *counters, floor, _lease_holder, _until = lock[0]
-        overlay = Overlay(RangeState._make(counters), map(Row._make, found))
+        overlay = Overlay(RangeState._make(counters), map(Row._make, rows))
         unique_key_owners: dict[bytes, Row | None] = {}  # in the database
         for job in group:
             try:
@@ -163,7 +163,7 @@ class PostgresWriter:
             except psycopg.Error:
                 raise
             except Exception as exc:
-                job.error = exc
+                job.error = without_frames(exc)
         sent = _statements(part, group[0].container, overlay)
         await commit(db, *sent, is_writing=bool(sent) or overlay.is_sent)
 

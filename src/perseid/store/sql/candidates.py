@@ -94,7 +94,7 @@ def _candidates_of(term: Condition) -> list[IndexCandidate]:
 
 def _common_candidates(terms: tuple[Condition, ...]) -> list[IndexCandidate]:
     """Paths that every alternative compares with a value."""
-    found: dict[PropertyPath, list[Condition]] | None = None
+    by_path: dict[PropertyPath, list[Condition]] | None = None
     for term in terms:
         values = {
             candidate.path: candidate.term
@@ -102,8 +102,10 @@ def _common_candidates(terms: tuple[Condition, ...]) -> list[IndexCandidate]:
             for candidate in _candidates_of(part)
             if candidate.selectivity == "value"
         }
-        if found is None:
-            found = {path: [each] for path, each in values.items()}
+        if by_path is None:
+            by_path = {path: [each] for path, each in values.items()}
         else:
-            found = {path: [*found[path], values[path]] for path in found if path in values}
-    return [IndexCandidate(path, any_of(parts), "values") for path, parts in (found or {}).items()]
+            by_path = {path: [*by_path[path], values[path]] for path in by_path if path in values}
+    return [
+        IndexCandidate(path, any_of(parts), "values") for path, parts in (by_path or {}).items()
+    ]

@@ -23,10 +23,10 @@ class TransactionPageBuilder(Generic[T]):
         self._limit = scope.limit
         self._room = scope.max_bytes
 
-    def add_transactions(self, found: Iterable[T]) -> bool:
+    def add_transactions(self, changes: Iterable[T]) -> bool:
         """Adds whole transactions until the page is full; True if there are more."""
         page = self._page
-        for each in found:
+        for each in changes:
             size = len(each.body or b"")
             is_full = len(page) >= self._limit or size > self._room
             if page and is_full and each.lsn != page[-1].lsn:

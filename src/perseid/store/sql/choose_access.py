@@ -75,18 +75,18 @@ async def _is_small(access: Access, count_items: CountItems) -> bool:
 
 async def _best_candidate(search: Search, find_index: FindIndex, count_items: CountItems) -> Access:
     """Of the most selective candidates, the one with the fewest items."""
-    found: list[tuple[IndexCandidate, str]] = []
+    usable: list[tuple[IndexCandidate, str]] = []
     for candidate in _choices(search):
         index = await find_index(candidate.path)
         if index is not None:
-            found.append((candidate, index))
-    if not found:
+            usable.append((candidate, index))
+    if not usable:
         return NO_INDEX
     best = 0
-    if len(found) > 1:
-        counts = [await count_items(*each, SORTED_UP_TO) for each in found]
+    if len(usable) > 1:
+        counts = [await count_items(*each, SORTED_UP_TO) for each in usable]
         best = counts.index(min(counts))
-    candidate, index = found[best]
+    candidate, index = usable[best]
     return Access(index, candidate.path, candidate)
 
 

@@ -100,8 +100,8 @@ class ConditionWriter:
             values = ", ".join(
                 self._dialect.mark(f"v{value_index}") for value_index in value_indexes
             )
-            found = self._dialect.value(path, rank)
-            parts.append(f"({self._dialect.rank(path)} = {rank} AND {found} IN ({values}))")
+            value_sql = self._dialect.value(path, rank)
+            parts.append(f"({self._dialect.rank(path)} = {rank} AND {value_sql} IN ({values}))")
         return parts
 
 
@@ -151,9 +151,9 @@ def joined(operator: str, parts: list[str]) -> str:
     return "".join(parts)
 
 
-def prefix_indexes(found: Filter) -> tuple[int, ...]:
+def prefix_indexes(where: Filter) -> tuple[int, ...]:
     """The positions of values that texts are compared with as a prefix."""
-    return _prefix_indexes(found.condition)
+    return _prefix_indexes(where.condition)
 
 
 @lru_cache(maxsize=1024)

@@ -43,6 +43,6 @@ class RowPageBuilder:
         self.rows.append(row)
         return True
 
-    def fill(self, found: Iterable[Any]) -> SearchPage:
+    def fill(self, columns_of_rows: Iterable[Any]) -> SearchPage:
         """A page of the rows of a statement, which has one more if there are more."""
-        return SearchPage(self.rows, not all(map(self.add_columns, found)))
+        return SearchPage(self.rows, not all(map(self.add_columns, columns_of_rows)))

@@ -27,9 +27,11 @@ class SqliteChanges:
         self._database = database
 
     async def latest(self, container: Container, search: ChangeSearch) -> LatestPage:
-        return await self._database.readers.in_thread(
+        page = await self._database.readers.in_thread(
             lambda db: _read_latest(db, container.number, search)
         )
+        self._database.damaged.check(container.number, page.rows)
+        return page
 
     async def versions(
         self, container: Container, search: ChangeSearch, trimmed_until: int
@@ -111,8 +113,8 @@ def _read_versions(
         oldest = db.execute(first, (search.range_index, search.after)).get
         if oldest is not None and oldest <= trimmed_until:
             return ChangePage([], lsn, False)
-        found = map(LoggedChange._make, db.execute(sql, values))
-        has_more = TransactionPageBuilder(changes, search.scope).add_transactions(found)
+        logged = map(LoggedChange._make, db.execute(sql, values))
+        has_more = TransactionPageBuilder(changes, search.scope).add_transactions(logged)
     return ChangePage(changes, changes[-1].lsn if has_more else lsn, True)
 
 

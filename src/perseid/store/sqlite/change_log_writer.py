@@ -11,6 +11,9 @@ from perseid.store.sqlite import schema
 from perseid.store.sqlite.tombstones import HiddenItem
 from perseid.store.types import PurgedItem, Put, Remove
 
+# The text of a removed item; NULL if it is damaged, so that it can be removed.
+_READABLE_BODY = "CASE WHEN json_valid(body, 8) THEN CAST(json(body) AS BLOB) END"
+
 
 class ChangeLogs:
     """Which containers keep a change log, and its entries; for the writing connection only."""
@@ -22,8 +25,8 @@ class ChangeLogs:
 
     def read(self) -> frozenset[int]:
         """The containers with a log in the file; `logged_containers` once that is durable."""
-        found = self._db.execute("SELECT DISTINCT container FROM change_logs")
-        return frozenset(number for (number,) in found)
+        containers = self._db.execute("SELECT DISTINCT container FROM change_logs")
+        return frozenset(number for (number,) in containers)
 
     def set_logging(self, number: int, is_wanted: bool) -> None:
         """Creates or drops the log of a container."""
@@ -39,9 +42,7 @@ class ChangeLogs:
         row = change.row
         if isinstance(change, Remove):
             # The removed body is read here, because the decision may not have fetched it.
-            kind, body = (
-                ("expire", "NULL") if change.expired else ("delete", "CAST(json(body) AS BLOB)")
-            )
+            kind, body = ("expire", "NULL") if change.expired else ("delete", _READABLE_BODY)
             self._db.execute(
                 f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?, ?, lsn, pk, id, epk, {body}"
                 f" FROM items_{number} WHERE number = ?",
@@ -80,7 +81,8 @@ class ChangeLogs:
             f"INSERT INTO changes_{number} SELECT NULL, ?, ?, ?,"
             " CASE WHEN gone.value ->> 1 THEN 'delete' ELSE 'expire' END,"
             " items.lsn, items.pk, items.id, items.epk,"
-            " CASE WHEN gone.value ->> 1 THEN CAST(json(items.body) AS BLOB) END"
+            " CASE WHEN gone.value ->> 1 AND json_valid(items.body, 8)"
+            " THEN CAST(json(items.body) AS BLOB) END"
             f" FROM json_each(?) AS gone CROSS JOIN items_{number} AS items"
             " ON items.number = gone.value ->> 0 ORDER BY gone.key",
             (

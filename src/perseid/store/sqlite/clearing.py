@@ -107,6 +107,7 @@ class PartitionClearing:
         db, state = self._database.write_db, self._state
         if tombstone not in state.tombstones_of(tombstone.container, tombstone.pk):
             return  # the container was dropped
+        limit = self._database.reserve.step(limit)
         items = tombstones.hidden_items(db, tombstone, limit)
         range_state = state.range_states.get(tombstone.range_key, EMPTY_RANGE)
         # No reader sees this, so it has no LSN.

@@ -60,13 +60,13 @@ def value_sql(path: PropertyPath) -> str:
     return f"(body ->> {_literal(path)})"
 
 
-def bindings(found: Filter | None) -> dict[str, Any]:
+def bindings(where: Filter | None) -> dict[str, Any]:
     """The values by the names the SQL has for them."""
-    if found is None:
+    if where is None:
         return {}
-    named = dict(zip(_names(len(found.values)), found.values, strict=True))
-    for value_index in prefix_indexes(found):
-        upper = text_after_prefix(found.values[value_index])
+    named = dict(zip(_names(len(where.values)), where.values, strict=True))
+    for value_index in prefix_indexes(where):
+        upper = text_after_prefix(where.values[value_index])
         # SQLite sorts every blob after every text.
         named[f"u{value_index}"] = b"" if upper is None else upper
     return named
@@ -127,9 +127,9 @@ class _Sqlite:
         )
 
     def among(self, columns: Columns, rows: ValueRows) -> str:
-        found = ", ".join(value_sql(path) for path, _ in columns)
+        columns_sql = ", ".join(value_sql(path) for path, _ in columns)
         wanted = (", ".join(f":v{value_index}" for value_index in row) for row in rows)
-        return f"({found}) IN (VALUES {', '.join(f'({row})' for row in wanted)})"
+        return f"({columns_sql}) IN (VALUES {', '.join(f'({row})' for row in wanted)})"
 
 
 condition_sql: Final = ConditionWriter(_Sqlite()).write

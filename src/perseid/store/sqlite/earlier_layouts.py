@@ -8,10 +8,12 @@ from typing import Any, Final, NamedTuple
 class Names(NamedTuple):
     visible: str  # the view of a container's visible items, before its number
     purged_since_change: str  # a column of `positions`
+    checksum: str  # a column of the items; NULL in layouts without it
 
 
-PRESENT_NAMES: Final = Names("visible", "purged_since_change")
-_BEFORE_7: Final = Names("standing", "spared")
+PRESENT_NAMES: Final = Names("visible", "purged_since_change", "checksum")
+_BEFORE_8: Final = PRESENT_NAMES._replace(checksum="NULL")
+_BEFORE_7: Final = Names("standing", "spared", "NULL")
 _KEYS_BEFORE_7: Final = {
     "deaths": "final_cutoffs",
     "dead_age": "expired_age",
@@ -21,7 +23,7 @@ _KEYS_BEFORE_7: Final = {
 
 
 def names_of(layout: int) -> Names:
-    return PRESENT_NAMES if layout >= 7 else _BEFORE_7
+    return PRESENT_NAMES if layout >= 8 else _BEFORE_8 if layout == 7 else _BEFORE_7
 
 
 def present_state(state: dict[str, Any]) -> dict[str, Any]:

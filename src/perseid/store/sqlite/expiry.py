@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,14 +13,15 @@ from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sqlite import expiry_sql, schema
 from perseid.store.sqlite.clearing import PartitionClearing
-from perseid.store.sqlite.database import BUSY_TIMEOUT, SqliteDatabase
-from perseid.store.sqlite.writer import client_errors
+from perseid.store.sqlite.database import SqliteDatabase
+from perseid.store.sqlite.writer import BUSY_TIMEOUT, client_errors
 from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, PurgeResult
 from perseid.ttl import Cutoff, ExpirySpan
 
 # SQLite starts the write-ahead log again whenever no connection reads from it. Under queries that
 # never pause it would grow without limit: from this size on, writes wait for a checkpoint.
 _LARGE_LOG: Final = 128 * 1024 * 1024
+_DROP_SECONDS: Final = 0.03  # of a sweep; other writes wait meanwhile
 _CHECKPOINT_WAIT: Final = 1000  # milliseconds, for each time that the log has this size
 
 
@@ -29,13 +31,13 @@ class SqliteExpiry:
     def __init__(self, database: SqliteDatabase, clearing: PartitionClearing) -> None:
         self._database = database
         self._clearing = clearing
-        self._log_file = database.path.with_name(f"{database.path.name}-wal")
         self._log_limit = _LARGE_LOG
 
     async def purge(self, request: PurgeRequest) -> PurgeResult:
         def work() -> PurgeResult:
             is_logged = request.container.number in self._database.logs.logged_containers
-            limit = min(request.max_items, MAX_LOGGED_REMOVALS) if is_logged else request.max_items
+            limit = self._database.reserve.step(request.max_items)
+            limit = min(limit, MAX_LOGGED_REMOVALS) if is_logged else limit
             candidates = expiry_sql.purge_candidates(self._database.write_db, request, limit)
             result = within_allowance(candidates, request.allowance)
             if result.items:
@@ -65,20 +67,45 @@ class SqliteExpiry:
         db = self._database.write_db
 
         def free_pages() -> int:
-            for _ in db.execute(f"PRAGMA incremental_vacuum({pages:d})"):
+            step = self._database.reserve.step(pages)
+            for _ in db.execute(f"PRAGMA incremental_vacuum({step:d})"):
                 pass
             left: int = db.pragma("freelist_count")
             return left
 
         await self._checkpoint()
+        if self._database.state.hidden:
+            await self._drop_hidden()
         with client_errors():
-            if self._database.point_db.pragma("freelist_count") == 0:
-                return 0
-        return await self._database.writer.submit(free_pages, is_heavy=True)
+            free: int = self._database.point_db.pragma("freelist_count")
+        if free:
+            free = await self._database.writer.submit(free_pages, is_heavy=True)
+        reserve = self._database.reserve
+        if reserve.is_tight or reserve.is_missing():
+            await self._database.writer.recover_from_full_disk()
+        return free
+
+    async def _drop_hidden(self) -> None:
+        """Drops tables of containers for a moment; the next sweep continues."""
+        database, hidden = self._database, self._database.state.hidden
+
+        def drop_some() -> set[int]:
+            dropped = set()
+            deadline = time.perf_counter() + _DROP_SECONDS
+            # Descending: SQLite moves fewer pages then.
+            for number in sorted(hidden, reverse=True):
+                schema.drop_hidden(database.write_db, number)
+                dropped.add(number)
+                if time.perf_counter() > deadline:
+                    break
+            return dropped
+
+        hidden -= await database.writer.submit(drop_some, is_heavy=True)
 
     async def _checkpoint(self) -> None:
         """Moves the write-ahead log into the file if it has become large."""
-        size = self._log_file.stat().st_size if self._log_file.exists() else 0
+        log_path = self._database.log_path
+        size = log_path.stat().st_size if log_path.exists() else 0
         if size < self._log_limit:
             return
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
+from perseid import private_files
 from perseid.store.types import StoreError
 
 DATABASE_FILE: Final = "perseid.sqlite3"
@@ -26,9 +27,11 @@ class DataDirectory:
         self.is_temporary = is_temporary
         _refuse_no_text(path)  # SQLite would refuse it, too, after the directory was created
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            private_files.make_directory(path)
             # Opened for appending, so a second server does not wipe the first one's process id.
-            self._lock = open(path / _LOCK_FILE, "a+")  # noqa: SIM115
+            self._lock: IO[str] = private_files.open_file(path / _LOCK_FILE, "a+")
+        except private_files.ForeignFile as exc:
+            raise StoreError(f"cannot use {exc.filename}: {exc.strerror}") from exc
         except OSError as exc:
             raise StoreError(f"cannot use {path} as data directory: {exc.strerror}") from exc
         self._folder: int | None = None
@@ -41,9 +44,10 @@ class DataDirectory:
         except StoreError:
             self._close_files()
             raise
-        self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
-        self._lock.flush()
+        with contextlib.suppress(OSError):  # on a full disk the process id is missing
+            self._lock.truncate(0)
+            self._lock.write(f"{os.getpid()}\n")
+            self._lock.flush()
 
     @property
     def database(self) -> Path:
@@ -79,12 +83,17 @@ def memory_directory() -> DataDirectory:
     shared = Path("/dev/shm")  # noqa: S108
     parent = shared if os.access(shared, os.W_OK) else Path(tempfile.gettempdir())
     for leftover in parent.glob(f"{_MEMORY_PREFIX}*"):
-        with contextlib.suppress(StoreError, OSError):
-            DataDirectory(leftover, is_temporary=True).release()
+        if private_files.is_own_directory(leftover):  # any user may have created such a name
+            with contextlib.suppress(StoreError, OSError):
+                DataDirectory(leftover, is_temporary=True).release()
     # Under another name until it is locked, so that another start does not remove it.
     made = Path(tempfile.mkdtemp(prefix="perseid-new-", dir=parent))
     directory = DataDirectory(made, is_temporary=True)
-    directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
+    try:
+        directory.path = made.rename(parent / made.name.replace("perseid-new-", _MEMORY_PREFIX))
+    except OSError as exc:  # another user has taken the name
+        directory.release()
+        raise StoreError(f"cannot keep data in {parent}: {exc.strerror}") from exc
     return directory
 
 

@@ -11,20 +11,28 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from perseid.model import ItemKey, Row
 from perseid.store.sqlite import schema
-from perseid.store.sqlite.scans import COLUMNS
+from perseid.store.sqlite.checksums import CHECKED_COLUMNS, checksum, damaged_row, is_damaged
 from perseid.store.types import Put, Remove
 
 NeededKeys = tuple[int, Sequence[ItemKey]]  # a container's number, and keys of items in it
 
 # The last two come from texts and bodies in a damaged file.
 DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError, json.JSONDecodeError)
+CONTENT_ERRORS: Final = (apsw.SQLError, UnicodeDecodeError, json.JSONDecodeError)
 _LARGEST: Final = 64  # items in one statement
+
+
+def is_damaged_content(exc: BaseException) -> bool:
+    """True if the error comes from the content of an item, not from the file."""
+    if isinstance(exc, apsw.SQLError):
+        return "malformed JSON" in str(exc)
+    return isinstance(exc, CONTENT_ERRORS)
 
 
 class Group:
@@ -44,20 +52,26 @@ class Group:
             keys.setdefault(number, {}).update(dict.fromkeys(item_keys))
         for number, distinct in keys.items():
             try:
-                found = self._find(number, [*distinct])
+                rows = self._find(number, [*distinct])
             except DRIVER_ERRORS:
                 if not self._db.in_transaction:
                     raise
                 continue  # a dropped container or a damaged item: `row` raises the error again
             for key in distinct:
-                self._known[number, key] = found.get(key)
+                self._known[number, key] = rows.get(key)
 
     def row(self, number: int, key: ItemKey) -> Row | None:
         """The item as the group has changed it."""
         cache_key = (number, key)
         if cache_key not in self._known:
             self.flush()
-            self._known[cache_key] = self._find(number, [key]).get(key)
+            try:
+                row = self._find(number, [key]).get(key)
+            except CONTENT_ERRORS as exc:
+                if not is_damaged_content(exc):
+                    raise
+                row = self._find_damaged(number, key)
+            self._known[cache_key] = row
         return self._known[cache_key]
 
     def defer(self, number: int, changes: Iterable[Put | Remove]) -> None:
@@ -76,7 +90,7 @@ class Group:
     def write(self, number: int, change: Put | Remove) -> None:
         """Writes a change at once; there must be no deferred changes."""
         if isinstance(change, Put):
-            self._db.execute(_put_sql(number, 1), change.row)
+            self._db.execute(_put_sql(number, 1), _with_checksum(change.row))
         else:
             schema.remove_items(self._db, number, [change.row.number], has_unique_keys=False)
 
@@ -97,7 +111,8 @@ class Group:
                 while rows:
                     size = min(_LARGEST, 1 << len(rows).bit_length() - 1)
                     self._db.execute(
-                        _put_sql(number, size), tuple(chain.from_iterable(rows[:size]))
+                        _put_sql(number, size),
+                        tuple(chain.from_iterable(map(_with_checksum, rows[:size]))),
                     )
                     del rows[:size]
             self._puts.clear()
@@ -109,7 +124,7 @@ class Group:
         self._removed.clear()
 
     def _find(self, number: int, keys: list[ItemKey]) -> dict[ItemKey, Row]:
-        found = {}
+        rows = {}
         for start in range(0, len(keys), _LARGEST):
             part = keys[start : start + _LARGEST]
             # Rounded up to a power of two, so that there are few statements; a repeated key is
@@ -117,9 +132,18 @@ class Group:
             size = 1 << (len(part) - 1).bit_length()
             part += part[-1:] * (size - len(part))
             for columns in self._db.execute(_read_sql(number, size), (*chain.from_iterable(part),)):
-                row = Row._make(columns)
-                found[row.key] = row
-        return found
+                row = Row._make(columns[:11])
+                rows[row.key] = damaged_row(columns, row.key) if is_damaged(columns) else row
+        return rows
+
+    def _find_damaged(self, number: int, key: ItemKey) -> Row | None:
+        """The row of an item that cannot be read, without its body."""
+        columns = self._db.execute(
+            "SELECT number, pk, id, epk, ts, ttl, lsn, CAST(etag AS BLOB), size, terms"
+            f" FROM visible_{number} WHERE pk = ? AND id = ?",
+            key,
+        ).get
+        return None if columns is None else damaged_row(columns, key)
 
     def _record(self, number: int, change: Put | Remove) -> None:
         row = change.row
@@ -132,21 +156,26 @@ class Group:
         self._known[number, row.key] = row
 
 
+def _with_checksum(row: Row) -> tuple[Any, ...]:
+    return *row, checksum(row)
+
+
 @lru_cache(maxsize=1024)
 def _read_sql(number: int, size: int) -> str:
     # From the view, which leaves out cleared partitions. CROSS JOIN makes SQLite start with the
     # keys.
     return (
-        f"SELECT {COLUMNS} FROM (VALUES {','.join(['(?,?)'] * size)}) AS wanted"
+        f"SELECT {CHECKED_COLUMNS} FROM (VALUES {','.join(['(?,?)'] * size)}) AS wanted"
         f" CROSS JOIN visible_{number} WHERE pk = wanted.column1 AND id = wanted.column2"
     )
 
 
 @lru_cache(maxsize=1024)
 def _put_sql(number: int, size: int) -> str:
-    values = ",".join(["(?,?,?,?,?,?,?,?,?,?,jsonb(?))"] * size)
+    values = ",".join(["(?,?,?,?,?,?,?,?,?,?,jsonb(?),?)"] * size)
     return (
         f"INSERT INTO items_{number} VALUES {values} ON CONFLICT (number) DO UPDATE SET"
         " id = excluded.id, ts = excluded.ts, ttl = excluded.ttl, lsn = excluded.lsn,"
-        " etag = excluded.etag, size = excluded.size, terms = excluded.terms, body = excluded.body"
+        " etag = excluded.etag, size = excluded.size, terms = excluded.terms, body = excluded.body,"
+        " checksum = excluded.checksum"
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from perseid.model import Container
 from perseid.store.sql import index_limits
 from perseid.store.sql.range_state import RangeState, container_state
 from perseid.store.sqlite.conditions_sql import rank_sql, value_sql
+from perseid.store.sqlite.disk_reserve import DiskReserve
 from perseid.store.sqlite.writer import GroupCommitWriter
 
 log = logging.getLogger(__name__)
@@ -45,13 +45,15 @@ class PropertyIndexes:
         write_db: apsw.Connection,
         writer: GroupCommitWriter,
         range_states: Mapping[tuple[int, int], RangeState],
+        reserve: DiskReserve,
     ) -> None:
         self._write_db = write_db
+        self._reserve = reserve
         self._writer = writer
         self._range_states = range_states
         self._known: dict[int, dict[PropertyPath, str]] = {}
-        self._last_used: dict[str, int] = {}
-        self._turn = itertools.count(1)
+        self._last_used: dict[str, float] = {}
+        self._one_build = asyncio.Lock()  # so that writes go in between
         self._building: dict[tuple[int, PropertyPath], asyncio.Future[None]] = {}
         self._failed_at: dict[tuple[int, PropertyPath], float] = {}
         for (name,) in write_db.execute("SELECT name FROM sqlite_schema WHERE type = 'index'"):
@@ -65,7 +67,7 @@ class PropertyIndexes:
         """The name of the index over a path; counts as a use of it."""
         name = self._known.get(number, {}).get(path)
         if name is not None:
-            self._last_used[name] = next(self._turn)
+            self._last_used[name] = time.monotonic()
         return name
 
     def paths(self, number: int) -> list[PropertyPath]:
@@ -79,7 +81,11 @@ class PropertyIndexes:
             return name
         items = container_state(self._range_states, container).items
         key = (number, path)
-        if items < index_limits.LEAST_ITEMS or self._has_failed_recently(key):
+        if (
+            items < index_limits.LEAST_ITEMS
+            or self._has_failed_recently(key)
+            or not self._has_room(number)
+        ):
             return None
         building = self._building.get(key)
         if building is None:
@@ -89,13 +95,26 @@ class PropertyIndexes:
         await asyncio.shield(building)
         return self.find(number, path)
 
+    def _has_room(self, number: int) -> bool:
+        """True if the container may have another index, perhaps in the place of an unused one."""
+        known = self._known.get(number, {})
+        return len(known) < index_limits.MOST_INDEXES or self._replaceable(known) is not None
+
+    def _replaceable(self, known: Mapping[PropertyPath, str]) -> str | None:
+        return index_limits.replaceable(known.values(), self._last_used, time.monotonic())
+
     def _has_failed_recently(self, key: tuple[int, PropertyPath]) -> bool:
         failed_at = self._failed_at.get(key)
         return failed_at is not None and time.monotonic() - failed_at < index_limits.RETRY_DELAY
 
     async def _build(self, number: int, path: PropertyPath) -> None:
         try:
-            publish = await self._writer.submit(lambda: self._create(number, path), is_heavy=True)
+            async with self._one_build:
+                if not self._has_room(number):
+                    return  # others were created meanwhile
+                publish = await self._writer.submit(
+                    lambda: self._create(number, path), is_heavy=True
+                )
         except NOT_WRITTEN_ERRORS as exc:
             log.warning("an index could not be created: %s", exc.message)
             if len(self._failed_at) >= _MOST_FAILURES:
@@ -107,10 +126,14 @@ class PropertyIndexes:
     def _create(self, number: int, path: PropertyPath) -> Callable[[], None]:
         """Creates the index inside a transaction; drops the least recently used one if there are
         many. The caller runs the returned function once that is durable."""
+        self._reserve.refuse_growth()
         name = _name(number, path)
         known = self._known.get(number, {})
         if len(known) >= index_limits.MOST_INDEXES:
-            self._drop(number, min(known, key=lambda each: self._last_used.get(known[each], 0)))
+            unused = self._replaceable(known)
+            if unused is None:  # used a moment ago
+                return lambda: None
+            self._drop(number, next(each for each in known if known[each] == unused))
         self._write_db.execute(
             f"CREATE INDEX IF NOT EXISTS {_quoted(name)} ON items_{number}"
             f" ({rank_sql(path)}, {value_sql(path)}, number, ts, ttl)"
@@ -118,6 +141,7 @@ class PropertyIndexes:
 
         def publish() -> None:
             self._known.setdefault(number, {})[path] = name
+            self._last_used[name] = time.monotonic()
 
         return publish
 

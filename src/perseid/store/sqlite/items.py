@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from perseid.errors import DamagedItem
 from perseid.model import Container, ItemKey, Row, StorageUsage
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
 from perseid.store.sqlite import expiry_sql, tombstones
+from perseid.store.sqlite.checksums import CHECKED_COLUMNS, is_damaged
 from perseid.store.sqlite.clearing import PartitionClearing
 from perseid.store.sqlite.database import SqliteDatabase
-from perseid.store.sqlite.group import DRIVER_ERRORS
+from perseid.store.sqlite.group import DRIVER_ERRORS, is_damaged_content
 from perseid.store.sqlite.scans import COLUMNS
 from perseid.store.sqlite.writer import as_client_error
 from perseid.store.types import Cleared, Decision, PartitionAtCutoff, Put, Remove, View
@@ -36,8 +38,8 @@ def _statements(number: int) -> _Statements:
     # Reads use the view, which leaves out cleared partitions.
     unique, visible = f"unique_{number}", f"visible_{number}"
     return _Statements(
-        read=f"SELECT {COLUMNS} FROM {visible} WHERE pk = ? AND id = ?",
-        read_number=f"SELECT {COLUMNS} FROM {visible} WHERE number = ?",
+        read=f"SELECT {CHECKED_COLUMNS} FROM {visible} WHERE pk = ? AND id = ?",
+        read_number=f"SELECT {CHECKED_COLUMNS} FROM {visible} WHERE number = ?",
         unique_key_owner=f"SELECT {COLUMNS} FROM {visible}"
         f" WHERE number = (SELECT number FROM {unique} WHERE entry = ?)",
         reserve=f"INSERT INTO {unique} VALUES (?, ?)",
@@ -59,6 +61,8 @@ class SqliteItems:
         self._point_db = database.point_db
         self._write_db = database.write_db
         self._group = database.group
+        self._reserve = database.reserve
+        self._damaged = database.damaged
 
     async def read(
         self, container: Container, range_index: int, key: ItemKey
@@ -68,20 +72,30 @@ class SqliteItems:
         lsn = self._range_states.get((number, range_index), EMPTY_RANGE).lsn
         row = self._cache.get(number, key)
         if row is None:
-            row = self._fetch(_statements(number).read, key)
+            row = self._fetch(number, _statements(number).read, key, key.id)
             if row is not None:
+                if row.key != key:  # a damaged index leads to another item
+                    raise DamagedItem(key.id)
                 self._cache.put(number, row)
         return row, lsn
 
     async def read_number(self, container: Container, number: int) -> Row | None:
-        return self._fetch(_statements(container.number).read_number, (number,))
+        sql = _statements(container.number).read_number
+        return self._fetch(container.number, sql, (number,), f"number {number}")
 
-    def _fetch(self, sql: str, values: tuple[Any, ...]) -> Row | None:
+    def _fetch(self, container: int, sql: str, values: tuple[Any, ...], item_id: str) -> Row | None:
         try:
             columns = self._point_db.execute(sql, values).get
         except DRIVER_ERRORS as exc:
+            if is_damaged_content(exc):
+                raise DamagedItem(item_id) from exc
             raise as_client_error(exc) from exc
-        return None if columns is None else Row._make(columns)
+        if columns is None:
+            return None
+        if is_damaged(columns):
+            self._damaged.add(container, columns[0], columns[2])
+            raise DamagedItem(columns[2])
+        return Row._make(columns[:11])
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
         number, range_states = container.number, self._range_states
@@ -154,6 +168,10 @@ class SqliteItems:
         ):
             decision = decide(View(rows, owners, sizes, lsn, range_state.size))
         if decision.changes:
+            if self._reserve.refuses_growth and any(
+                isinstance(each, Put) for each in decision.changes
+            ):
+                self._reserve.refuse_growth()
             self._apply(container, range_index, decision, range_state)
         return decision.result
 

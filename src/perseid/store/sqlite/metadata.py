@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import apsw
 import orjson
 
+from perseid import clock
 from perseid.clock import ClockSetting
 from perseid.store.sqlite import schema
 from perseid.store.sqlite.database import SqliteDatabase
@@ -19,6 +21,8 @@ from perseid.store.types import (
     StaleResource,
     StoreError,
 )
+
+_FEW_CONTAINERS: Final = 4  # whose tables are dropped at once
 
 
 class SqliteValues:
@@ -66,6 +70,12 @@ class SqliteMetadata:
     async def publish_clock(self, setting: ClockSetting) -> None:
         """There is no other process to publish it to."""
 
+    async def system_time(self) -> float:
+        return clock.wall()
+
+    async def restart_clock(self, floor: float) -> None:
+        """The account has the only clock."""
+
     async def next_number(self, series: str) -> int:
         return await self._database.writer.submit(
             lambda: _next_number(self._database.write_db, series)
@@ -86,8 +96,11 @@ class SqliteMetadata:
 
     def _change(self, changes: Sequence[PutResource | RemoveResource | AuditEntry]) -> None:
         database, logs, state = self._database, self._database.logs, self._database.state
+        if any(isinstance(each, PutResource) and each.replaces is None for each in changes):
+            database.reserve.refuse_growth()
+        is_hiding = sum(map(_drops_container, changes)) > _FEW_CONTAINERS
         for change in changes:
-            _apply(database.write_db, change)
+            _apply(database.write_db, change, is_hiding=is_hiding)
             if isinstance(change, PutResource) and change.resource.kind == "container":
                 definition = change.resource.state
                 logs.set_logging(definition["number"], definition.get("keeps_versions", False))
@@ -97,7 +110,7 @@ class SqliteMetadata:
                 state.load_container(change)
             elif isinstance(change, RemoveResource) and change.resource.kind == "container":
                 number = change.resource.state["number"]
-                state.drop_container(number)
+                state.drop_container(number, is_hidden=is_hiding)
                 database.indexes.drop_container(number)
         state.set_logged_containers(logs.read())
 
@@ -118,16 +131,24 @@ def _next_number(db: apsw.Connection, series: str) -> int:
 
 def resources(db: apsw.Connection) -> list[Resource]:
     """All resources in order of creation; StoreError if one cannot be read."""
-    found = []
+    stored = []
     for *columns, state in db.execute(
         "SELECT rid, kind, parent, id, etag, ts, state FROM resources ORDER BY rowid"
     ):
         try:
-            found.append(Resource._make((*columns, orjson.loads(state))))
-        except orjson.JSONDecodeError as exc:
+            stored.append(Resource._make((*columns, _decoded_state(state))))
+        except ValueError as exc:
             _, kind, _, name, *_ = columns
             raise StoreError(f"the definition of {kind} '{name}' is damaged: {exc}") from exc
-    return found
+    return stored
+
+
+def _decoded_state(text: str) -> dict[str, Any]:
+    """ValueError if the text is not a JSON object."""
+    state = orjson.loads(text)
+    if not isinstance(state, dict):
+        raise ValueError("it is not an object")
+    return state
 
 
 def _audit_entries(
@@ -142,13 +163,22 @@ def _audit_entries(
     return [(line, AuditEntry(ts, rid, orjson.loads(entry))) for line, ts, rid, entry in rows]
 
 
-def _apply(db: apsw.Connection, change: PutResource | RemoveResource | AuditEntry) -> None:
+def _drops_container(change: PutResource | RemoveResource | AuditEntry) -> bool:
+    return isinstance(change, RemoveResource) and change.resource.kind == "container"
+
+
+def _apply(
+    db: apsw.Connection,
+    change: PutResource | RemoveResource | AuditEntry,
+    *,
+    is_hiding: bool,
+) -> None:
     """Applies a change, with the tables of a new or removed container; StaleResource if the
-    resource is not what the caller expects."""
+    resource is not what the caller expects. `is_hiding` leaves tables to be dropped later."""
     if isinstance(change, PutResource):
         _put_resource(db, change)
     elif isinstance(change, RemoveResource):
-        _remove_resource(db, change.resource)
+        _remove_resource(db, change.resource, is_hiding=is_hiding)
     else:
         db.execute(
             "INSERT INTO audit (ts, container, entry) VALUES (?, ?, ?)",
@@ -175,9 +205,10 @@ def _put_resource(db: apsw.Connection, change: PutResource) -> None:
             raise StaleResource(resource.id)
 
 
-def _remove_resource(db: apsw.Connection, resource: Resource) -> None:
+def _remove_resource(db: apsw.Connection, resource: Resource, *, is_hiding: bool) -> None:
     db.execute("DELETE FROM resources WHERE rid = ?", (resource.rid,))
     if db.changes() != 1:
         raise StaleResource(resource.id)
     if resource.kind == "container":
-        schema.drop_items(db, resource.state["number"])
+        drop = schema.hide_items if is_hiding else schema.drop_items
+        drop(db, resource.state["number"])

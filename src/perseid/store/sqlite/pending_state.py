@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 import apsw
 
+from perseid.errors import OwnerNotFound
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
-from perseid.store.sqlite import tombstones
+from perseid.store.sqlite import schema, tombstones
 from perseid.store.sqlite.change_log_writer import ChangeLogs
+from perseid.store.sqlite.checksums import DamagedItems
 from perseid.store.sqlite.group import Group
 from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.tombstones import Tombstone
@@ -26,12 +28,18 @@ class PendingState:
     """Range states, tombstones, logged containers and cached rows of one file."""
 
     def __init__(
-        self, db: apsw.Connection, logs: ChangeLogs, group: Group, cache: RowCache
+        self,
+        db: apsw.Connection,
+        logs: ChangeLogs,
+        group: Group,
+        cache: RowCache,
+        damaged: DamagedItems,
     ) -> None:
         self._db = db
         self._logs = logs
         self._group = group
         self._cache = cache
+        self._damaged = damaged
         # By container and range: the durable states, and those that the transaction changes.
         self.range_states: dict[tuple[int, int], RangeState] = {
             (container, range_index): RangeState(*state)
@@ -41,6 +49,9 @@ class PendingState:
         }
         self._open: dict[tuple[int, int], RangeState] = {}
         self._dropped: set[int] = set()  # containers
+        # Dropped containers whose tables still exist.
+        self.hidden = schema.hidden_containers(db)
+        self._open_hidden: set[int] = set()
         self._changed: list[tuple[int, int]] = []  # containers and item numbers
         self._open_logs: frozenset[int] | None = None  # the logged containers, if they change
         # The durable ones by container and partition key, the oldest first.
@@ -53,7 +64,12 @@ class PendingState:
 
     def range_state(self, range_key: tuple[int, int]) -> RangeState:
         """The state that the open transaction has made of a range."""
-        return self._open.get(range_key) or self.range_states.get(range_key, EMPTY_RANGE)
+        state = self._open.get(range_key) or self.range_states.get(range_key)
+        if state is not None:
+            return state
+        if range_key[0] in self.hidden:
+            raise OwnerNotFound  # dropped a moment ago
+        return EMPTY_RANGE
 
     def set_range_state(self, range_key: tuple[int, int], state: RangeState) -> None:
         self._open[range_key] = state
@@ -82,10 +98,12 @@ class PendingState:
             ):
                 self._open[number, range_index] = RangeState(*state)
 
-    def drop_container(self, number: int) -> None:
+    def drop_container(self, number: int, *, is_hidden: bool) -> None:
         for range_key in [range_key for range_key in self._open if range_key[0] == number]:
             del self._open[range_key]
         self._dropped.add(number)
+        if is_hidden:
+            self._open_hidden.add(number)
         self._open_tombstones += [
             (tombstone, False)
             for of_partition in self.tombstones.get(number, {}).values()
@@ -112,6 +130,12 @@ class PendingState:
         if not self._cache.is_empty:
             for number, item in self._changed:
                 self._cache.drop(number, item)
+        self.hidden |= self._open_hidden
+        if self._damaged:
+            for number, item in self._changed:
+                self._damaged.drop(number, item)
+            for number in self._dropped:
+                self._damaged.drop_container(number)
         if self._open_logs is not None:
             self._logs.logged_containers = self._open_logs
         self.roll_back()
@@ -120,6 +144,7 @@ class PendingState:
         """Uses memory only: the file may be the reason for the rollback."""
         self._open.clear()
         self._dropped.clear()
+        self._open_hidden.clear()
         self._open_tombstones.clear()
         self._changed.clear()
         self._open_logs = None

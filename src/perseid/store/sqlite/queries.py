@@ -16,10 +16,11 @@ from perseid.store.sql.choose_access import Access, choose_access, only_candidat
 from perseid.store.sql.pages import RowPageBuilder, complete_page
 from perseid.store.sql.range_state import RangeState, container_state
 from perseid.store.sqlite import group_counts, searches
+from perseid.store.sqlite.checksums import CHECKED_COLUMNS, DamagedItems, checked_row
 from perseid.store.sqlite.indexes import IndexDropped, PropertyIndexes
 from perseid.store.sqlite.readers import Readers, Work
 from perseid.store.sqlite.row_cache import RowCache
-from perseid.store.sqlite.scans import COLUMNS, scan_items
+from perseid.store.sqlite.scans import scan_items
 from perseid.store.types import (
     NOT_ORDERED,
     AccessPath,
@@ -48,12 +49,14 @@ class SqliteQueries:
         range_states: Mapping[tuple[int, int], RangeState],
         tombstones: Mapping[int, object],  # by container
         cache: RowCache,
+        damaged: DamagedItems,
     ) -> None:
         self._readers = readers
         self._indexes = indexes
         self._range_states = range_states
         self._tombstones = tombstones
         self._cache = cache
+        self._damaged = damaged
         # Orders without arrays and objects among their values, and the LSN for which that is true.
         self._sortable_at_lsn: dict[tuple[int, Order], int] = {}
 
@@ -62,9 +65,12 @@ class SqliteQueries:
 
     async def search(self, container: Container, search: Search) -> SearchPage:
         try:
-            return await self._search(container, search)
+            page = await self._search(container, search)
         except IndexDropped:
-            return await self._search(container, search._replace(indexable=_NO_PATHS))
+            page = await self._search(container, search._replace(indexable=_NO_PATHS))
+        if self._damaged:
+            self._damaged.check(container.number, page.rows)
+        return page
 
     async def _search(self, container: Container, search: Search) -> SearchPage:
         if search.order is not None:
@@ -80,6 +86,8 @@ class SqliteQueries:
         return await self._readers.run(container, *work)
 
     def try_search(self, container: Container, search: Search) -> SearchPage | None:
+        if self._damaged:
+            return None  # `search` looks for damaged items
         number, order = container.number, search.order
         try:
             if order is None:
@@ -226,7 +234,7 @@ class SqliteQueries:
         page = RowPageBuilder(search)
         for each, row in zip(numbers, known, strict=True):
             if row is None:
-                row = Row._make(db.execute(_row_sql(number), (each,)).get)  # noqa: PLW2901
+                row = checked_row(db.execute(_row_sql(number), (each,)).get)  # noqa: PLW2901
                 self._cache.put(number, row)
             if not page.add(row):
                 return SearchPage(page.rows, True, None, is_ordered)
@@ -338,4 +346,4 @@ class SqliteQueries:
 
 @lru_cache(maxsize=1024)
 def _row_sql(number: int) -> str:
-    return f"SELECT {COLUMNS} FROM items_{number} WHERE number = ?"
+    return f"SELECT {CHECKED_COLUMNS} FROM items_{number} WHERE number = ?"

@@ -51,6 +51,8 @@ class Readers:
         self._local = threading.local()
         self._connections = [self._loop_db]
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="perseid-scan")
+        # Results wait in memory for the event loop; threads must not run far ahead of it.
+        self._turns = asyncio.Semaphore(2 * _THREADS)
         self._tries_to_skip: dict[Hashable, int] = {}
 
     def close(self) -> None:
@@ -83,11 +85,12 @@ class Readers:
                 self._connections.append(db)
             return job.run(db)
 
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
-        except asyncio.CancelledError:
-            job.interrupt()
-            raise
+        async with self._turns:
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            except asyncio.CancelledError:
+                job.interrupt()
+                raise
 
     async def run(self, container: Container, shape: Hashable, work: Work[T]) -> T:
         """Runs work of microseconds on the event loop, as a point read, and else in a thread.

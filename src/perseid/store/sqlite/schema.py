@@ -16,6 +16,7 @@ from perseid.store.types import StoreError
 APPLICATION_ID: Final = 0x50455253  # "PERS": tells `file` and sqlite3 which program owns the file
 MIGRATIONS: Final = migrations.MIGRATIONS
 VERSION: Final = len(MIGRATIONS)
+_HIDDEN: Final = "hidden_container_"  # in `meta`, before the number of the container
 
 
 def check(db: apsw.Connection) -> None:
@@ -66,7 +67,8 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
             etag TEXT NOT NULL,
             size INTEGER NOT NULL,
             terms INTEGER NOT NULL,
-            body BLOB NOT NULL
+            body BLOB NOT NULL,
+            checksum INTEGER
         );
         CREATE UNIQUE INDEX {table}_key ON {table} (pk, id);
         CREATE INDEX {table}_partition ON {table} (pk);
@@ -129,8 +131,39 @@ def create_visible_items_view(db: apsw.Connection, number: int) -> None:
 
 
 def drop_items(db: apsw.Connection, number: int) -> None:
+    """Removes everything of a container."""
+    _drop_tables(db, number)
+    _drop_rows(db, number)
+
+
+def hide_items(db: apsw.Connection, number: int) -> None:
+    """Marks the tables of a container, which `drop_hidden` removes later.
+
+    Each table takes milliseconds to drop if there are many: SQLite reads its whole schema for it.
+    """
+    db.execute("INSERT INTO meta VALUES (?, '')", (f"{_HIDDEN}{number}",))
+    _drop_rows(db, number)
+
+
+def hidden_containers(db: apsw.Connection) -> set[int]:
+    """The numbers of the containers whose tables are still to be dropped."""
+    names = db.execute("SELECT name FROM meta WHERE name GLOB ?", (f"{_HIDDEN}*",))
+    return {int(name.removeprefix(_HIDDEN)) for (name,) in names}
+
+
+def drop_hidden(db: apsw.Connection, number: int) -> None:
+    _drop_tables(db, number)
+    db.execute("DELETE FROM meta WHERE name = ?", (f"{_HIDDEN}{number}",))
+
+
+def _drop_tables(db: apsw.Connection, number: int) -> None:
     db.execute(f"DROP VIEW visible_{number}; DROP TABLE items_{number}; DROP TABLE unique_{number}")
+    db.execute(f"DROP TABLE IF EXISTS changes_{number}")
+
+
+def _drop_rows(db: apsw.Connection, number: int) -> None:
     db.execute("DELETE FROM tombstones WHERE container = ?", (number,))
+    db.execute("DELETE FROM change_logs WHERE container = ?", (number,))
     db.execute(
         "INSERT INTO meta SELECT 'highest_dropped_lsn', COALESCE(MAX(lsn), 0) FROM positions"
         " WHERE container = ? ON CONFLICT (name)"
@@ -138,7 +171,6 @@ def drop_items(db: apsw.Connection, number: int) -> None:
         (number,),
     )
     db.execute("DELETE FROM positions WHERE container = ?", (number,))
-    drop_log(db, number)
 
 
 def remove_items(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -14,8 +14,9 @@ import apsw
 from perseid.model import RANGE_SHIFT, Row
 from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import metadata, schema
+from perseid.store.sqlite.checksums import decoded, is_damaged, tolerant_columns
 from perseid.store.sqlite.earlier_layouts import PRESENT_NAMES, names_of, present_state
-from perseid.store.sqlite.scans import COLUMNS
+from perseid.store.sqlite.lost_files import log_path, refuse_lost_database
 from perseid.store.types import Resource, StoreError
 
 _TABLE: Final = re.compile(r"(items|unique|visible|standing|changes)_(\d+)")
@@ -37,23 +38,32 @@ class Snapshot:
         self._db = db
         self._names = names_of(db.pragma("user_version"))
 
+    def salvage(self, work: Callable[[], None]) -> None:
+        """Does as much of the work as a damaged file allows."""
+        with contextlib.suppress(apsw.Error, UnicodeDecodeError, StoreError):
+            work()
+
     def damage(self, *, is_quick: bool) -> list[str]:
         """The problems that SQLite finds in the file."""
         pragma = "quick_check" if is_quick else "integrity_check"
-        found = [str(text) for (text,) in self._db.execute(f"PRAGMA {pragma}({_MOST_FINDINGS})")]
-        return [] if found == ["ok"] else found
+        findings = [str(text) for (text,) in self._db.execute(f"PRAGMA {pragma}({_MOST_FINDINGS})")]
+        return [] if findings == ["ok"] else findings
 
     def resources(self) -> list[Resource]:
         resources = metadata.resources(self._db)
-        if self._names is PRESENT_NAMES:
+        if self._names.visible == PRESENT_NAMES.visible:
             return resources
         return [each._replace(state=present_state(each.state)) for each in resources]
+
+    def hidden_containers(self) -> set[int]:
+        """The numbers of dropped containers whose tables are dropped later."""
+        return schema.hidden_containers(self._db)
 
     def tables(self, kind: str) -> set[int]:
         """The numbers of the containers that have a table or view of this kind."""
         names = [name for (name,) in self._db.execute("SELECT name FROM sqlite_schema")]
-        found = [_TABLE.fullmatch(name) for name in names]
-        return {int(match[2]) for match in found if match is not None and match[1] == kind}
+        matches = [_TABLE.fullmatch(name) for name in names]
+        return {int(match[2]) for match in matches if match is not None and match[1] == kind}
 
     def range_states(self) -> dict[tuple[int, int], RangeState]:
         columns = "container, range, lsn, items, bytes, purged_items, purged_bytes"
@@ -72,22 +82,30 @@ class Snapshot:
         )
         return {part: RangeContents(*figures) for part, *figures in self._db.execute(sql)}
 
-    def rows(self, number: int) -> Iterator[Row]:
-        """Every item of a container whose body can be read."""
-        sql = f"SELECT {COLUMNS} FROM items_{number} WHERE json_valid(body, 8)"
-        yield from map(Row._make, self._db.execute(sql))
+    def rows(self, number: int) -> Iterator[tuple[Row, bool]]:
+        """Every item of a container whose body can be read, and whether it is damaged."""
+        sql = (
+            f"SELECT {tolerant_columns(self._names.checksum)} FROM items_{number}"
+            " WHERE json_valid(body, 8)"
+        )
+        for columns in map(decoded, self._db.execute(sql)):
+            row = Row._make(columns[:11])
+            yield (
+                row._replace(id=_printable(row.id), etag=_printable(row.etag)),
+                is_damaged(columns),
+            )
 
     def unreadable(self, number: int) -> dict[int, str]:
         """The numbers and ids of items whose body cannot be read."""
-        sql = f"SELECT number, id FROM items_{number} WHERE NOT json_valid(body, 8)"
-        return {item: str(id_) for item, id_ in self._db.execute(sql)}
+        sql = f"SELECT number, CAST(id AS BLOB) FROM items_{number} WHERE NOT json_valid(body, 8)"
+        return {item: id_.decode(errors="replace") for item, id_ in self._db.execute(sql)}
 
     def entries(self, number: int) -> dict[int, set[bytes]]:
         """The entries in the unique-key index by the item that owns them."""
-        found: dict[int, set[bytes]] = {}
+        entries: dict[int, set[bytes]] = {}
         for item, entry in self._db.execute(f"SELECT number, entry FROM unique_{number}"):
-            found.setdefault(item, set()).add(entry)
-        return found
+            entries.setdefault(item, set()).add(entry)
+        return entries
 
     def hidden(self, number: int) -> set[int]:
         """The numbers of items of cleared partitions that are pending purge."""
@@ -141,18 +159,25 @@ class Snapshot:
                 yield text.format(id_)
 
 
+def _printable(text: object) -> str:
+    """A text that may have been damaged."""
+    return str(text).encode(errors="replace").decode()
+
+
 def state_at_rest(path: Path) -> tuple[int, int] | None:
     """Changes with the file; None if there is a write-ahead log, as a server may be using it."""
-    log, shared = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    log = log_path(path)
+    shared = log.with_name(f"{log.name.removesuffix('-wal')}-shm")
     if log.exists() and (log.stat().st_size or shared.exists()):
         return None
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 @contextlib.contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot]:
     """Opens a file for reading; StoreError if that fails or another program owns it."""
+    refuse_lost_database(path)
     if not path.exists():
         raise StoreError(f"there is no database at {path}")
     # A file without a write-ahead log is complete; read as immutable, it gets no files next to it.
@@ -170,4 +195,4 @@ def snapshot(path: Path) -> Iterator[Snapshot]:
     except apsw.Error as exc:
         raise StoreError(f"the file {path} cannot be read as a database: {exc}") from exc
     except UnicodeDecodeError as exc:
-        raise StoreError(f"the file {path} is damaged: it holds a text that is none") from exc
+        raise StoreError(f"the file {path} is damaged: it contains invalid UTF-8") from exc

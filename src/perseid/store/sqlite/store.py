@@ -12,7 +12,9 @@ from perseid.store.protocol import Stores
 from perseid.store.sqlite.change_log import SqliteChanges
 from perseid.store.sqlite.clearing import PartitionClearing
 from perseid.store.sqlite.database import SqliteDatabase
+from perseid.store.sqlite.disk_reserve import DiskReserve
 from perseid.store.sqlite.expiry import SqliteExpiry
+from perseid.store.sqlite.integrity import SqliteIntegrity
 from perseid.store.sqlite.items import SqliteItems
 from perseid.store.sqlite.metadata import SqliteMetadata, SqliteValues
 from perseid.store.sqlite.queries import SqliteQueries
@@ -20,11 +22,21 @@ from perseid.store.types import StoreError
 
 
 def open_stores(
-    path: Path, *, durability: str = "full", now: Callable[[], float] | None = None
+    path: Path,
+    *,
+    durability: str = "full",
+    now: Callable[[], float] | None = None,
+    reserve_size: int = 0,
+    reserve_from: int = 0,
 ) -> Stores:
-    """Opens or creates the file; StoreError if it cannot be used."""
+    """Opens or creates the file; StoreError if it cannot be used.
+
+    `reserve_size` bytes are kept on the disk for deletes on a full disk, once the file has
+    `reserve_from` bytes.
+    """
     try:
-        database = SqliteDatabase(path, durability, now or SystemClock().now)
+        reserve = DiskReserve(path.resolve(), reserve_size, reserve_from)
+        database = SqliteDatabase(path, durability, now or SystemClock().now, reserve)
     except (apsw.CorruptError, apsw.NotADBError, ValueError) as exc:
         raise StoreError(f"{path} is not a usable database file: {exc}") from exc
     except apsw.Error as exc:
@@ -35,9 +47,15 @@ def open_stores(
         values=SqliteValues(database),
         items=SqliteItems(database, clearing),
         queries=SqliteQueries(
-            database.readers, database.indexes, state.range_states, state.tombstones, database.cache
+            database.readers,
+            database.indexes,
+            state.range_states,
+            state.tombstones,
+            database.cache,
+            database.damaged,
         ),
         changes=SqliteChanges(database),
         expiry=SqliteExpiry(database, clearing),
+        integrity=SqliteIntegrity(database),
         closing=database.close,
     )

@@ -80,12 +80,12 @@ def hidden_items(
 
 def groups(db: apsw.Connection, tombstone: Tombstone) -> list[tuple[int, int, int, int]]:
     """The hidden items in groups: a flag for live ones, then as in types.Cleared."""
-    found = db.execute(
+    groups = db.execute(
         f"SELECT {LIVE_SQL}, size, COUNT(*), SUM(terms) FROM items_{tombstone.container}"
         f" WHERE {_HIDDEN} GROUP BY 1, 2",
         _values(tombstone),
     )
-    return [(is_live, size, items, terms) for is_live, size, items, terms in found]
+    return [(is_live, size, items, terms) for is_live, size, items, terms in groups]
 
 
 class HiddenUsage(NamedTuple):
@@ -100,7 +100,7 @@ class HiddenUsage(NamedTuple):
 
 
 def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> HiddenUsage:
-    found = db.execute(
+    totals = db.execute(
         f"SELECT COUNT(*), COALESCE(SUM(size), 0), COUNT(*) FILTER (WHERE {_WAS_EXPIRED}),"
         f" COALESCE(SUM(size) FILTER (WHERE {_WAS_EXPIRED}), 0),"
         f" COUNT(*) FILTER (WHERE {_WAS_EXPIRED_BY_CHANGE})"
@@ -110,7 +110,7 @@ def hidden_usage(db: apsw.Connection, container: int, range_index: int) -> Hidde
         " WHERE tombstones.container = ? AND tombstones.range = ?",
         (container, range_index),
     ).get
-    return HiddenUsage._make(found)
+    return HiddenUsage._make(totals)
 
 
 def create(db: apsw.Connection, tombstone: Tombstone) -> None:
@@ -180,11 +180,11 @@ def _select(
     db: apsw.Connection, tombstone: Tombstone, limit: int, condition: str, **values: Any
 ) -> list[HiddenItem]:
     # All in one row: for each row fetched this thread would wait for the interpreter lock.
-    found = db.execute(
+    items = db.execute(
         "SELECT json_group_array(json_array("
         f"number, size, terms, {LIVE_SQL}, {EXPIRED_BY_CHANGE_SQL})) FROM"
         f" (SELECT number, size, terms, ts, ttl FROM items_{tombstone.container}"
         f" WHERE {_HIDDEN} AND {condition} ORDER BY number LIMIT :limit)",
         values | {"limit": limit} | _values(tombstone),
     ).get
-    return [*map(HiddenItem._make, orjson.loads(found))]
+    return [*map(HiddenItem._make, orjson.loads(items))]

@@ -4,6 +4,7 @@ So a durable write costs a fraction of a disk flush. Jobs run on the event loop,
 and only the commit runs in a thread: with each statement in a thread, two threads would compete for
 the interpreter lock. Heavy jobs run in that thread, alone. A failed job does not affect the others
 of its group: items are written after all decisions (`group.py`), and other jobs have a savepoint.
+While the disk is full every job runs alone, in the room that is kept for it (`disk_reserve.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
 
 import apsw
 
-from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable
+from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable, without_frames
+from perseid.store.sqlite.disk_reserve import FULL_MESSAGE, DiskReserve, is_disk_full
 from perseid.store.sqlite.group import DRIVER_ERRORS, Group, NeededKeys
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,9 @@ T = TypeVar("T")
 # Bounds how long the event loop is busy with one group.
 LARGEST_GROUP: Final = 64
 _DROPPED: Final = re.compile(r"no such table: (main\.)?(items|visible)_[0-9]")
+BUSY_TIMEOUT: Final = 10_000  # milliseconds to wait for a lock
+_LOG_WAIT: Final = 100  # milliseconds to wait for readers of the log on a full disk
+_MOST_TRIES: Final = 2  # of a job on a full disk, after the first
 _LOOP_TURNS: Final = 4  # turns of the event loop before a group starts
 _SINGLE_ITEM_ERRORS: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
@@ -44,6 +50,7 @@ class _Job:
         "needs",
         "result",
         "run",
+        "tries",
     )
 
     def __init__(
@@ -60,6 +67,7 @@ class _Job:
         self.is_heavy = is_heavy
         self.is_outside_transaction = is_outside_transaction
         self.is_alone = is_heavy
+        self.tries = 0  # on a full disk: after the log was emptied, then in the room that is kept
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -69,25 +77,30 @@ class GroupCommitWriter:
 
     `begin` is called on the event loop before a group runs; `before_commit` may add the last
     statements of the transaction. Once it is durable, and before the callers get their results,
-    `committed` is called on the event loop; after a failure `rolled_back` is, also after the
-    failure of a heavy job, which is alone in its group.
+    `committed` is called on the event loop, and then `refuse_acknowledgement`, which may return an
+    error that they get instead. After a failure `rolled_back` is called, also after the failure of
+    a heavy job, which is alone in its group.
     """
 
     def __init__(
         self,
         db: apsw.Connection,
         group: Group,
+        reserve: DiskReserve,
         *,
         begin: Callable[[], None],
         before_commit: Callable[[], None],
         committed: Callable[[], None],
+        refuse_acknowledgement: Callable[[], Exception | None],
         rolled_back: Callable[[], None],
     ) -> None:
         self._db = db
         self._group = group
+        self._reserve = reserve
         self._begin = begin
         self._before_commit = before_commit
         self._committed = committed
+        self._refuse_acknowledgement = refuse_acknowledgement
         self._rolled_back = rolled_back
         self._jobs: deque[_Job] = deque()
         self._is_busy = False
@@ -121,6 +134,12 @@ class GroupCommitWriter:
             self._is_busy = True
             loop.call_soon(self._gather, _LOOP_TURNS)
         return future
+
+    async def recover_from_full_disk(self) -> None:
+        """Finds out whether the disk has room again."""
+        await self.submit(
+            lambda: self._reserve.recover(self._empty_log), is_outside_transaction=True
+        )
 
     async def close(self) -> None:
         """Finishes everything that was submitted, then ends the thread."""
@@ -157,6 +176,9 @@ class GroupCommitWriter:
             if not has_changed:  # all were rejected: nothing to flush
                 self._db.execute("COMMIT")
         except BaseException as exc:
+            if is_disk_full(exc, self._db):
+                self._hand_over(group, partial(_raise, exc))
+                return
             self._roll_back()
             if isinstance(exc, _SINGLE_ITEM_ERRORS) and not group[0].is_alone:
                 self._retry_one_by_one(group, exc)
@@ -171,6 +193,8 @@ class GroupCommitWriter:
     def _next_group(self) -> list[_Job]:
         jobs = self._jobs
         group = [jobs.popleft()]
+        if self._reserve.is_tight:
+            group[0].is_alone = group[0].is_heavy = True
         while jobs and len(group) < LARGEST_GROUP:
             if group[0].is_alone or jobs[0].is_alone:
                 break
@@ -179,7 +203,8 @@ class GroupCommitWriter:
 
     def _retry_one_by_one(self, group: list[_Job], failure: Exception) -> None:
         """Runs each job again, alone, so that it fails alone if it was the reason."""
-        log.warning("a group of %d writes is written one by one: %s", len(group), failure)
+        if not isinstance(failure, InsufficientStorage):  # a line for each write would need room
+            log.warning("a group of %d writes is written one by one: %s", len(group), failure)
         self._rolled_back()
         for job in reversed(group):
             job.is_alone = True
@@ -193,23 +218,38 @@ class GroupCommitWriter:
 
         def run() -> None:
             failure: BaseException | None = None
+            is_released = self._reserve.is_tight and group[0].tries == _MOST_TRIES
+            if is_released:
+                self._reserve.release()
             try:
                 work()
             except BaseException as exc:
                 failure = exc
+                if is_disk_full(exc, self._db):
+                    failure = InsufficientStorage(FULL_MESSAGE)
                 self._roll_back()
+            if is_released or isinstance(failure, InsufficientStorage):
+                self._reserve.recover(self._empty_log)
             loop.call_soon_threadsafe(self._finish, group, failure)
 
         self._thread_queue.put(run)
 
     def _finish(self, group: list[_Job], failure: BaseException | None) -> None:
         self.is_file_unchanging = True
+        if isinstance(failure, InsufficientStorage) and group[0].tries < _MOST_TRIES:
+            for job in group:
+                job.tries = _MOST_TRIES if self._reserve.is_full else job.tries + 1
+            self._retry_one_by_one(group, failure)
+            return
         if failure is None:
             self._committed()
+            client_error: BaseException | None = self._refuse_acknowledgement()
         else:
-            log.error("a group of %d writes was rolled back: %s", len(group), failure)
+            if not self._reserve.is_full:  # which was logged once, when it became full
+                log.error("a group of %d writes was rolled back: %s", len(group), failure)
             self._rolled_back()
-            client_error = as_client_error(failure)
+            client_error = without_frames(as_client_error(failure))
+        if client_error is not None:
             for job in group:
                 job.error = job.error or client_error
         # The next group starts before the results of this one are sent, so that its commit is on
@@ -254,13 +294,14 @@ class GroupCommitWriter:
         try:
             job.result = job.run()
         except BaseException as exc:
-            if not db.in_transaction:
-                raise  # a full disk can roll back the whole transaction: every job in it failed
+            # A full disk can roll back the whole transaction: every job in it failed.
+            if not db.in_transaction or is_disk_full(exc, db):
+                raise
             if has_savepoint:
                 db.execute("ROLLBACK TO job")
             if job.is_heavy:
                 self._rolled_back()
-            job.error = as_client_error(exc)
+            job.error = without_frames(as_client_error(exc))
         if has_savepoint:
             db.execute("RELEASE job")
 
@@ -273,9 +314,21 @@ class GroupCommitWriter:
 
     # In the thread
 
+    def _empty_log(self) -> None:
+        db = self._db
+        db.set_busy_timeout(_LOG_WAIT)
+        try:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            db.set_busy_timeout(BUSY_TIMEOUT)
+
     def _work(self) -> None:
         while (run := self._thread_queue.get()) is not None:
             run()
+
+
+def _raise(exc: BaseException) -> NoReturn:
+    raise exc
 
 
 @contextmanager
@@ -290,7 +343,7 @@ def client_errors() -> Iterator[None]:
 def as_client_error(exc: BaseException) -> BaseException:
     """A driver error as an error for the client; everything else as it is."""
     if isinstance(exc, apsw.FullError):
-        return InsufficientStorage("The disk that holds the data is full; nothing was written.")
+        return InsufficientStorage(FULL_MESSAGE)
     if isinstance(exc, apsw.SQLError) and _DROPPED.search(str(exc)) is not None:
         return OwnerNotFound()  # dropped a moment ago
     if isinstance(exc, DRIVER_ERRORS):

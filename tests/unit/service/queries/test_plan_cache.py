@@ -13,7 +13,7 @@ from perseid.partition import canonical
 from perseid.service.catalog import build_container
 from perseid.service.queries import plan_cache
 from perseid.service.queries.plan_cache import BoundPlan, PlanCache
-from tests.store.rows import DATABASE, container_resource
+from tests.support.rows import DATABASE, container_resource
 
 NOW = 1_900_000_000.0
 

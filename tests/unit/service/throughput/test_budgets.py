@@ -149,7 +149,7 @@ def spent(steps: list[tuple[int, int]], one: Budget) -> list[Paid]:
 
 @given(STEPS)
 def test_never_more_than_allowed_in_any_window(steps: list[tuple[int, int]]) -> None:
-    """But for the last request of a window, whose cost nobody knew before."""
+    """But for the last request of a window, whose charge was not known before."""
     paid = spent(steps, budget())
     for first in range(len(paid)):
         total = 0
@@ -223,7 +223,7 @@ def test_low_leaves_what_the_others_took_before() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2 * RATE), st.booleans()), max_size=40),
 )
 def test_the_wait_of_low_priority_is_true(steps: list[tuple[int, int, bool]]) -> None:
-    """Low is never admitted where high is not; told to wait, it is let in if nobody else asks."""
+    """Low is never admitted where high is not; after the wait, it is if no other request comes."""
     one, second = budget(), 100
     for wait, charge, is_low in steps:
         second += wait
@@ -272,10 +272,10 @@ def test_a_second_leaves_over_what_requests_did_not_take(
         (2_100, [700, 700, 700], 3, 2_100, 0),
         (0, [500], 0, 0, 500),
         (500, [], 0, 0, 0),
-        (5_000, [125_000, 500], 0, 0, 125_000),  # in order: nobody overtakes
+        (5_000, [125_000, 500], 0, 0, 125_000),  # in order: no item overtakes
     ],
 )
-def test_a_purse_pays_from_the_front(
+def test_a_purge_allowance_pays_from_the_front(
     credit: int, item_charges: list[int], count: int, spent: int, needed_charge: int
 ) -> None:
     paid, next_charge = affordable(item_charges, credit)
@@ -285,7 +285,7 @@ def test_a_purse_pays_from_the_front(
 
 
 def sweep(one: Budget, claimant: str, item_charges: list[int]) -> int:
-    """One visit of the sweeper; removes what it can pay from the front of `prices`."""
+    """One visit of the sweeper; purges what it can pay from the front of `item_charges`."""
     purge_allowance = one.purge_allowance(claimant)
     if purge_allowance is None:
         return 0
@@ -298,12 +298,12 @@ def sweep(one: Budget, claimant: str, item_charges: list[int]) -> int:
 
 def test_who_cannot_pay_saves() -> None:
     """T-134: 400 RU/s, one item of 1250: after four idle seconds."""
-    one, dead = budget(), [125_000]
+    one, expired = budget(), [125_000]
     for second in range(100, 104):
         one.advance_to(second)
-        assert sweep(one, "a", dead) == 0
+        assert sweep(one, "a", expired) == 0
     one.advance_to(104)
-    assert sweep(one, "a", dead) == 1
+    assert sweep(one, "a", expired) == 1
     assert one.credit == 4 * RATE - 125_000
 
 
@@ -316,24 +316,24 @@ def test_without_anyone_who_saves_nothing_is_kept() -> None:
 
 
 def test_what_is_left_of_a_second_is_not_lost_while_someone_waits() -> None:
-    one, dead = budget(-RATE + 2_000), [700] * 10
+    one, expired = budget(-RATE + 2_000), [700] * 10
     one.advance_to(102)  # 20 RU left over by the second before
-    assert [sweep(one, "a", dead), sweep(one, "a", dead)] == [2, 0]
+    assert [sweep(one, "a", expired), sweep(one, "a", expired)] == [2, 0]
     one.spend(RATE - 2_000)
     one.advance_to(103)  # 20 more, and 6 were left
-    assert sweep(one, "a", dead) == 3
+    assert sweep(one, "a", expired) == 3
 
 
 def test_claimants_take_turns() -> None:
     """One second's leftover each, round and round, however long the queue of the first."""
     one = budget()
-    dead = {name: [RATE] * 100 for name in "abc"}
+    expired = {name: [RATE] * 100 for name in "abc"}
     served = ""
     for second in range(101, 110):
         one.advance_to(second)
         for _ in range(3):  # more rounds than there is anything to share
             for name in "abc":
-                served += name * sweep(one, name, dead[name])
+                served += name * sweep(one, name, expired[name])
     assert served == "abcabcabc"
 
 
@@ -342,8 +342,8 @@ def test_a_dear_item_does_not_starve_among_cheap_ones() -> None:
     cheap, dear = [500] * 100_000, [125_000]
     for second in range(101, 110):
         one.advance_to(second)
-        for name, dead in 3 * (("cheap", cheap), ("dear", dear)):
-            sweep(one, name, dead)
+        for name, expired in 3 * (("cheap", cheap), ("dear", dear)):
+            sweep(one, name, expired)
     assert not dear
     assert len(cheap) < 100_000 - 2 * 80  # they had their turns as well
 
@@ -353,9 +353,9 @@ def test_a_saver_that_stays_away_loses_its_turn() -> None:
     assert sweep(one, "gone", [500]) == 0
     one.advance_to(101)
     one.advance_to(102)
-    dead = [500]
-    assert sweep(one, "a", dead) == 0  # it may still come in this round
-    assert sweep(one, "a", dead) == 1
+    expired = [500]
+    assert sweep(one, "a", expired) == 0  # it may still come in this round
+    assert sweep(one, "a", expired) == 1
 
 
 @given(

@@ -14,12 +14,13 @@ import orjson
 from perseid import charges, documents
 from perseid.model import Row, size_of
 from perseid.query import prepare
-from perseid.query.deadline import ITEM_SECONDS, Deadline, DeadlineExceeded, call_context
+from perseid.query.deadline import Deadline, DeadlineExceeded, call_context
 from perseid.query.positions import ResultPosition
-from perseid.service.operation import Operation, check_catalog_version
+from perseid.service.queries.evaluation import Evaluator, LongEvaluation
 from perseid.service.queries.pages.result import PageTimings
+from perseid.service.queries.pages.source import ItemSource
+from perseid.service.queries.pages.task import PageTask
 from perseid.service.queries.plan_cache import BoundPlan
-from perseid.store.types import Search
 
 T = TypeVar("T")
 
@@ -29,7 +30,6 @@ FEW_ROWS: Final = 32
 # the event loop: a few milliseconds at most.
 _SMALL_WORK: Final = 1 << 23
 _SHORT_QUERY: Final = 8 * 1024
-_LARGEST_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 class PageBuilder(ABC):
@@ -40,40 +40,38 @@ class PageBuilder(ABC):
     """
 
     def __init__(
-        self,
-        op: Operation,
-        bound: BoundPlan,
-        scope: Search,
-        limit: int,
-        position: dict[str, Any] | None,
-        allowance: float = inf,
+        self, task: PageTask, bound: BoundPlan, source: ItemSource, evaluator: Evaluator
     ) -> None:
-        plan = bound.plan
-        self._op = op
+        plan, position = bound.plan, task.position
+        self._task = task
         self._plan = plan
+        self._source = source
+        self._evaluator = evaluator
         self._offset = bound.offset
         # The first page skips the rows of OFFSET; `_rows_left` counts down from TOP or LIMIT.
         self._skip, self._rows_left = bound.offset, bound.limit
         if position is not None:
             self._skip, self._rows_left = position.get("skip", 0), position.get("left")
-        self._item_deadline = Deadline()
+        self._item_deadline = Deadline(task.budget.item_seconds)
+        context = call_context(task.now, self._check_deadlines)
+        self._work_limit = context.work_limit
         self._execution = prepare(
             plan.compiled,
             bound.request.parameters,
-            call_context(op.now, self._check_deadlines),
+            context,
             is_filtered=plan.filter.is_exact,
         )
         self._length = bound.request.length
         self._is_linear = plan.is_linear and self._length <= _SHORT_QUERY
         self._gives_items = plan.compiled.gives_items
-        self._search = scope._replace(where=bound.where, indexable=plan.indexable)
-        self._limit = limit
+        self._search = task.scope._replace(where=bound.where, indexable=plan.indexable)
+        self._limit = task.limit
         self._position = position or {}
         after = self._position.get("after")
         self._after = None if after is None else ResultPosition.from_json(after)
-        self._bytes_left = _LARGEST_PAGE_BYTES
-        self._deadline = time.perf_counter() + op.account.settings.query_page_seconds
-        self._allowance = allowance  # request units that are left
+        self._bytes_left = task.budget.page_bytes
+        self._started = time.perf_counter()
+        self._allowance = task.allowance  # request units that are left
         self._has_read_store = False
         self.rows: list[bytes] = []
         self.loaded: list[int] = []
@@ -92,9 +90,9 @@ class PageBuilder(ABC):
         finally:
             # The execution refers to this object through its deadline check. Such a cycle would
             # keep all items of the page in memory until the next garbage collection.
-            del self._execution
+            del self._execution, self._work_limit
         if not self._has_read_store:
-            await check_catalog_version(self._op)
+            await self._source.check_catalog_version()
         return next_position
 
     @abstractmethod
@@ -124,25 +122,31 @@ class PageBuilder(ABC):
 
     def _check_deadlines(self) -> None:
         """Stops the evaluation of an item that takes too long."""
+        if self._work_limit.spent > self._evaluator.most_steps:
+            raise LongEvaluation
         self._item_deadline.check()
+        self._check_time(time.perf_counter())
 
-    def _is_late(self) -> bool:
-        return time.perf_counter() > self._deadline
+    def _check_time(self, now: float) -> None:
+        """Stops the evaluation of a page that takes too long, in this process or at all."""
+        if now > self._evaluator.end:
+            raise LongEvaluation
 
     def _restart_item_deadline(self, items: int = 1) -> None:
-        self._item_deadline.restart(ITEM_SECONDS * items)
+        self._check_time(time.perf_counter())
+        self._item_deadline.restart(self._task.budget.item_seconds * items)
 
     def _is_small(self, rows: list[Row]) -> bool:
         return len(rows) <= FEW_ROWS and sum(map(size_of, rows)) * self._length <= _SMALL_WORK
 
     async def _evaluate(self, is_small: bool, work: Callable[..., T], *arguments: Any) -> T:
-        """Runs a little work on the event loop, and more in a thread."""
+        """The result of the work, whose time counts as evaluating."""
         started = time.perf_counter()
         try:
             if is_small and self._is_linear:
                 result = work(*arguments)
             else:
-                result = await asyncio.to_thread(work, *arguments)
+                result = await self._evaluator.run(work, *arguments)
         except orjson.JSONDecodeError as exc:
             raise documents.damaged_item() from exc
         self.times.evaluating += time.perf_counter() - started
@@ -151,7 +155,7 @@ class PageBuilder(ABC):
     async def _read(self, after: int, limit: int) -> tuple[list[Row], bool]:
         """The next items in the order of their numbers, and whether there are more."""
         search = self._search._replace(after=after, limit=min(limit, CHUNK))
-        page = await self._timed(self._op.stores.queries.search(self._op.container, search))
+        page = await self._timed(self._source.search(search))
         self._note_ranges(page.rows)
         return page.rows, page.has_more
 
@@ -164,7 +168,7 @@ class PageBuilder(ABC):
         return result
 
     def _note_ranges(self, rows: list[Row]) -> None:
-        if len(self._op.container.ranges) > 1:
+        if len(self._task.container.ranges) > 1:
             self.ranges.update(row.range_index for row in rows)
 
     def _load(self, row: Row) -> None:
@@ -182,7 +186,7 @@ class PageBuilder(ABC):
 
     def _clear(self) -> None:
         self.rows.clear()
-        self._bytes_left = _LARGEST_PAGE_BYTES
+        self._bytes_left = self._task.budget.page_bytes
 
 
 class ItemPageBuilder(PageBuilder):
@@ -190,6 +194,9 @@ class ItemPageBuilder(PageBuilder):
 
     It also ends when it is late, or when the items read for it have cost the allowance.
     """
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() - self._started > self._task.budget.page_seconds
 
     def _is_exhausted(self) -> bool:
         return self._allowance <= 0 and bool(self.rows)

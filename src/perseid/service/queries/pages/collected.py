@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from itertools import islice
+from typing import Any, Final
 
 import orjson
 
@@ -11,14 +13,19 @@ from perseid.conditions import PropertyPath
 from perseid.model import Row
 from perseid.query import Collector
 from perseid.query.positions import RowSelection, is_in_order
+from perseid.service.queries.evaluation import LongEvaluation
 from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
-from perseid.store.types import GroupCount, Search
+from perseid.store.types import GroupCount
+
+_GROUPS: Final = 100  # that are evaluated at a time
 
 
 class CollectedPageBuilder(KeyedPageBuilder):
     """Each page collects the whole result and returns a part of it."""
+
+    _fed_groups = 0  # counted by the store
 
     async def _build(self) -> dict[str, Any] | None:
         collector = self._execution.collector()
@@ -36,30 +43,30 @@ class CollectedPageBuilder(KeyedPageBuilder):
 
     async def _count_groups(self, collector: Collector, paths: tuple[PropertyPath, ...]) -> None:
         """Feeds each combination of values once, with the number of its items."""
-
-        def feed(groups: Iterable[GroupCount]) -> None:
-            for count, document in groups:
-                self.counted += count
-                self._restart_item_deadline()
-                collector.feed(document, None, count)
-
         if paths:
             await self._timed(
-                self._op.stores.queries.count_groups(self._op.container, self._search, paths, feed)
+                self._source.count_groups(
+                    self._search, paths, partial(self._feed_groups, collector)
+                )
             )
         else:
-            count = await self._timed(self._count())
-            await self._evaluate(True, feed, [GroupCount(count, {})])
+            count = await self._timed(self._source.count(self._search))
+            await self._evaluate(True, self._feed_batch, collector, [GroupCount(count, {})])
 
-    async def _count(self) -> int:
-        account, container, search = self._op.account, self._op.container, self._search
-        if search.where is None and _is_unrestricted(search):
-            return (await account.usage(container, search.cutoff, search.range_index)).items
-        counts: list[int] = []
-        await self._op.stores.queries.count_groups(
-            container, search, (), lambda groups: counts.extend(group.items for group in groups)
-        )
-        return sum(counts)
+    def _feed_groups(self, collector: Collector, groups: Iterable[GroupCount]) -> None:
+        """Called on another thread. Finding the groups takes the store's time, not the page's."""
+        remaining = iter(groups)
+        while batch := [*islice(remaining, _GROUPS)]:
+            self._fed_groups += len(batch)
+            if self._fed_groups > self._evaluator.most_groups:
+                raise LongEvaluation
+            self._evaluator.run_here(self._feed_batch, collector, batch)
+
+    def _feed_batch(self, collector: Collector, groups: Iterable[GroupCount]) -> None:
+        for count, document in groups:
+            self.counted += count
+            self._restart_item_deadline()
+            collector.feed(document, None, count)
 
     def _feed(self, collector: Collector, items: list[Row]) -> None:
         for item in items:
@@ -95,8 +102,3 @@ class CollectedPageBuilder(KeyedPageBuilder):
             if is_done:
                 break
         return next_position
-
-
-def _is_unrestricted(search: Search) -> bool:
-    """True for all items of a container or of one of its ranges."""
-    return search.pk_prefix is None and search.epk_min is None and search.epk_max is None

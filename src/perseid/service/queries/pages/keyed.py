@@ -6,12 +6,23 @@ from typing import Any
 
 import orjson
 
+from perseid.errors import RequestTimeout
 from perseid.query.positions import ResultRow, RowSelection, end_position, last_page_end
 from perseid.service.queries.pages.builder import PageBuilder
 
 
 class KeyedPageBuilder(PageBuilder):
     """A page ends after a key. The position is the beginning of that key, and a tie breaker."""
+
+    def _check_time(self, now: float) -> None:
+        """Also 408 for a page that takes too long: it cannot end before all items are read."""
+        super()._check_time(now)
+        seconds = self._task.budget.total_seconds
+        if now - self._started > seconds:
+            raise RequestTimeout(
+                f"The query was stopped after {seconds:g} seconds: ORDER BY, GROUP BY, DISTINCT and"
+                " aggregates need all items that match. Please add filters."
+            )
 
     def _tie_passes(self) -> tuple[bool, ...]:
         """Whether to order rows with equal beginnings of long keys by their tie breakers.

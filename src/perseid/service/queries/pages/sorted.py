@@ -46,7 +46,7 @@ class SortedPageBuilder(KeyedPageBuilder):
         has_all = self._rows_needed == 0
         while not has_all:
             search = self._search._replace(limit=size, order=order, start=start)
-            page = await self._timed(self._op.stores.queries.search(self._op.container, search))
+            page = await self._timed(self._source.search(search))
             if not page.is_ordered:
                 return None
             self.examined += len(page.rows)

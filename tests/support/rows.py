@@ -82,10 +82,18 @@ async def ids_in(store: Stores, container: Container, **options: Any) -> list[st
     return [each.id for each in await scanned(store, container, Search(**options))]
 
 
-def claiming(
+async def purge_cleared_partitions(store: Stores, limit: int = 100) -> int:
+    """Purges all cleared partitions, so many items in a step; returns the number of steps."""
+    steps = 0
+    while await store.expiry.purge_cleared(limit):
+        steps += 1
+    return steps
+
+
+def reserving(
     item_id: str, *entries: bytes, seen: list[dict[bytes, Row | None]] | None = None
 ) -> Callable[[View], Decision[Row]]:
-    """Claims entries for a new item if nobody holds them, as the service does."""
+    """Reserves entries for a new item if no item owns them, as the service does."""
 
     def decide(view: View) -> Decision[Row]:
         if seen is not None:

@@ -13,7 +13,7 @@ from tests.support.raw import RawClient, Reply
 SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 # By the number of ranges; the throughput that gives a container so many.
 THROUGHPUT: Final = {1: "400", 4: "40000"}
-OWN_KEY: Final = "shelf-"  # of documents that come without one
+OWN_KEY: Final = "filled-"  # of documents that come without one
 INT64: Final = 2**63
 
 
@@ -63,7 +63,7 @@ class FilledContainer(NamedTuple):
                 return rows
 
 
-def stock(
+def fill_container(
     raw: RawClient,
     database: str,
     name: str,
@@ -82,8 +82,8 @@ def stock(
     assert made.status == 201, made
     path = f"{database}/colls/{name}"
     for number, document in enumerate(documents):
-        kept = {"pk": f"{OWN_KEY}{number % 7}", **document}
-        reply = raw.post(f"{path}/docs", kept, pk=json.dumps([kept["pk"]]))
+        stored = {"pk": f"{OWN_KEY}{number % 7}", **document}
+        reply = raw.post(f"{path}/docs", stored, pk=json.dumps([stored["pk"]]))
         assert reply.status == 201, reply
     engine.prepare(raw, path)
     return FilledContainer(raw, path, engine)
@@ -103,7 +103,7 @@ def problems(reply: Reply) -> list[Problem]:
     ]
 
 
-def plain(value: Any, digits: int | None = None) -> str:
+def normalized(value: Any, digits: int | None = None) -> str:
     """A text that is equal for equal values: whatever the order of names and the form of numbers.
 
     Items lose what the server added. `digits` rounds what has a fraction.
@@ -113,12 +113,12 @@ def plain(value: Any, digits: int | None = None) -> str:
 
 def _normal(value: Any, digits: int | None) -> Any:
     if isinstance(value, dict):
-        kept = {name: _normal(each, digits) for name, each in value.items()}
-        if SYSTEM.issubset(kept):
-            kept = {name: each for name, each in kept.items() if name not in SYSTEM}
-            if str(kept.get("pk", "")).startswith(OWN_KEY):
-                del kept["pk"]
-        return kept
+        stored = {name: _normal(each, digits) for name, each in value.items()}
+        if SYSTEM.issubset(stored):
+            stored = {name: each for name, each in stored.items() if name not in SYSTEM}
+            if str(stored.get("pk", "")).startswith(OWN_KEY):
+                del stored["pk"]
+        return stored
     if isinstance(value, list):
         return [_normal(each, digits) for each in value]
     if isinstance(value, bool):

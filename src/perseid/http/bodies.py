@@ -1,0 +1,273 @@
+"""Reads the bodies of requests: within limits of size and time, and only where they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
+
+from perseid.documents import TOO_LARGE
+from perseid.errors import BadRequest, RequestEntityTooLarge, RequestTimeout
+from perseid.http.bytes_in_flight import BytesInFlight
+from perseid.http.headers import CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING
+from perseid.http.request import HeaderLookup
+from perseid.http.wire_limits import WireLimits
+from perseid.limits import MAX_BODY_BYTES
+from perseid.shared_timer import SharedTimer
+
+# A little above the largest item, so that the error for an item slightly too large is exact.
+_LARGEST_READ: Final = MAX_BODY_BYTES + 64 * 1024
+_LARGEST_UNCOUNTED: Final = 16 * 1024  # smaller bodies do not count as bytes in flight
+# Each piece costs a turn of the event loop, so many of them must not be tiny.
+_MANY_PIECES: Final = 16 * 1024
+_SMALL_PIECE: Final = 64
+_INCOMPLETE: Final = "The request body ended before it was complete."
+_TOO_SLOW: Final = (
+    "The request body did not arrive in time: {} of {} bytes in {:.0f} seconds. A body must arrive"
+    " within {:.0f} seconds and without a pause of {:.0f} seconds."
+)
+_SMALL_TOO_SLOW: Final = (
+    "The request body did not arrive in time: a small body must arrive within {:.0f} seconds."
+)
+_TINY_PIECES: Final = (
+    f"The request body arrived in more than {_MANY_PIECES} pieces of less than {_SMALL_PIECE} bytes"
+    " on average; send it in larger pieces."
+)
+_SMALL_DIGITS: Final = 4  # of a Content-Length
+
+
+def is_small(length: str) -> bool:
+    """True for a Content-Length below 10,000."""
+    return len(length) <= _SMALL_DIGITS and length.isdigit()
+
+
+def has_body(header: HeaderLookup) -> bool:
+    return header(CONTENT_LENGTH) not in (None, "0") or header(TRANSFER_ENCODING) is not None
+
+
+class SmallBodies:
+    """Reads bodies that are too small to be counted, at once and before they are authorized.
+
+    Nearly all bodies are small, so this does as little as possible. One timer checks all of them:
+    a body is late after one to two of its intervals.
+    """
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._seconds = limits.body_idle_seconds
+        self._recent: set[asyncio.Task[Any] | None] = set()
+        self._earlier: set[asyncio.Task[Any] | None] = set()
+        self._late: set[asyncio.Task[Any] | None] = set()
+        self._timer = SharedTimer(self._seconds)
+
+    async def read(self, protocol: Any) -> bytes:
+        """All of it. 408 if it is late, 400 if it ends early."""
+        task = asyncio.current_task()
+        self._recent.add(task)
+        self._timer.add(self)
+        try:
+            content: bytes = await protocol()
+        except asyncio.CancelledError:
+            if task is None or task not in self._late:
+                raise
+            self._late.remove(task)
+            task.uncancel()
+            raise RequestTimeout(_SMALL_TOO_SLOW.format(self._seconds)) from None
+        except ProtocolClosed as exc:
+            raise BadRequest(_INCOMPLETE) from exc
+        finally:
+            self._recent.discard(task)
+            self._earlier.discard(task)
+        return content
+
+    def tick(self) -> None:
+        """Cancels the requests whose bodies were awaited at the last tick already."""
+        for task in self._earlier:
+            if task is not None:
+                self._late.add(task)
+                task.cancel()
+        self._earlier, self._recent = self._recent, set()
+        if not self._earlier:
+            self._timer.remove(self)
+
+
+class BodyRules:
+    """What all bodies share: limits, the timer of their deadlines, and the count of bytes."""
+
+    __slots__ = ("in_flight", "limits", "timer")
+
+    def __init__(self, limits: WireLimits, in_flight: BytesInFlight) -> None:
+        self.limits = limits
+        self.timer = SharedTimer(limits.tick_seconds)
+        self.in_flight = in_flight
+
+
+class RequestBody:
+    """The body of one request: `read` or `discard` it, and `release` it when it is processed.
+
+    Most attributes keep the defaults of the class, because every request with a body makes one.
+    """
+
+    content: bytes | None = None
+    is_complete = False  # everything that the client sent has been read
+    _size = 0
+    _last_size = 0
+    counted = 0
+    _seconds = 0.0
+    _seconds_idle = 0.0
+    _is_given_up = False
+    _is_started = False
+    _task: asyncio.Task[Any] | None = None
+
+    def __init__(self, header: HeaderLookup, protocol: Any, rules: BodyRules) -> None:
+        length = header(CONTENT_LENGTH)
+        self._length = int(length) if length is not None and length.isdigit() else None
+        self._header = header
+        self._rules = rules
+        self.protocol = protocol
+
+    @property
+    def is_slow(self) -> bool:
+        """True if it took so long that what was checked before may have changed."""
+        return self._seconds > 0
+
+    async def read(self) -> bytes:
+        """All of it. 408 if it is late, 413 if it is too large, 429 if memory runs out.
+
+        Most bodies arrive in one piece, and then nothing is copied.
+        """
+        if self.content is not None:  # a request that is repeated
+            return self.content
+        if self._length is not None and self._length > _LARGEST_READ:
+            raise RequestEntityTooLarge(TOO_LARGE)
+        self._task = asyncio.current_task()
+        self._rules.timer.add(self)
+        try:
+            self._is_started = True
+            pieces = self.protocol.__aiter__()
+            piece: bytes = await pieces.__anext__()
+            if len(piece) == self._length:
+                if self._length > _LARGEST_UNCOUNTED:
+                    self._count(self._length)
+                self.is_complete = True
+            else:
+                piece = await self._join(pieces, piece)
+        except asyncio.CancelledError:
+            self._raise_if_late()
+            raise
+        except ProtocolClosed as exc:
+            raise BadRequest(_INCOMPLETE) from exc
+        finally:
+            self._rules.timer.remove(self)
+        self.content = piece
+        return piece
+
+    async def _join(self, pieces: Any, piece: bytes) -> bytes:
+        content = bytearray()
+        count = 0
+        while piece:
+            count += 1
+            if count > _MANY_PIECES and self._size < count * _SMALL_PIECE:
+                self._is_given_up = True
+                raise BadRequest(_TINY_PIECES)
+            self._count(len(piece))
+            self._size += len(piece)
+            if self._size > _LARGEST_READ:
+                raise RequestEntityTooLarge(TOO_LARGE)
+            content += piece
+            if self._size == self._length:
+                self.is_complete = True
+                return bytes(content)
+            piece = await pieces.__anext__()
+        await self._check_end(pieces)
+        return bytes(content)
+
+    async def _check_end(self, pieces: Any) -> None:
+        """400 if the transfer was interrupted; called after an empty piece.
+
+        The listener marks the end of the body with one empty piece. A second one means that
+        something was not data: an interrupted transfer, or trailers, which a header announces.
+        """
+        marks = 1
+        async for piece in _rest(pieces):
+            marks += not piece
+        if self._length is not None or (marks > 1 and self._header(TRAILER) is None):
+            raise BadRequest(_INCOMPLETE)
+        self.is_complete = True
+
+    async def discard(self) -> None:
+        """Reads the rest of a body that is not wanted, within small limits.
+
+        A client that is still sending does not read an error response. One that waits for
+        permission to send (`Expect`) reads it, and would take reading for the permission.
+        """
+        self.release()
+        waits_for_permission = not self._is_started and self._header(EXPECT) is not None
+        if self.is_complete or self._is_given_up or waits_for_permission:
+            return
+        limits = self._rules.limits
+        try:
+            async with asyncio.timeout(limits.discard_seconds):
+                pieces = self.protocol if self._is_started else self.protocol.__aiter__()
+                self._is_started = True
+                async for piece in _rest(pieces):
+                    self._size += len(piece)
+                    if self._size > limits.discard_bytes:
+                        return
+                self.is_complete = True
+        except (TimeoutError, ProtocolClosed):
+            return
+
+    def release(self) -> None:
+        """The bytes are no longer in flight."""
+        self._rules.in_flight.used -= self.counted
+        self.counted = 0
+
+    def _count(self, size: int) -> None:
+        self._rules.in_flight.check_room(size)
+        self._rules.in_flight.used += size
+        self.counted += size
+
+    # Deadlines
+
+    def tick(self) -> None:
+        """Cancels the request if its body makes no progress or takes too long."""
+        limits = self._rules.limits
+        self._seconds += limits.tick_seconds
+        self._seconds_idle += limits.tick_seconds
+        if self._size > self._last_size:
+            self._last_size = self._size
+            self._seconds_idle = 0.0
+        is_pressed = self.counted and self._rules.in_flight.is_pressed
+        idle_limit, limit = limits.body_idle_seconds, limits.body_seconds
+        if is_pressed:
+            idle_limit, limit = limits.pressed_seconds, idle_limit
+        if self._seconds > limit or self._seconds_idle > idle_limit:
+            self._is_given_up = True
+            if self._task is not None:
+                self._task.cancel()
+
+    def _raise_if_late(self) -> None:
+        """408 if the deadline has cancelled the request, not something else."""
+        if not self._is_given_up:
+            return
+        if self._task is not None:
+            self._task.uncancel()
+        limits = self._rules.limits
+        length = "an unknown number of" if self._length is None else self._length
+        raise RequestTimeout(
+            _TOO_SLOW.format(
+                self._size, length, self._seconds, limits.body_seconds, limits.body_idle_seconds
+            )
+        )
+
+
+async def _rest(pieces: Any) -> Any:
+    """The remaining pieces of a body that is being read."""
+    next_piece: Callable[[], Any] = pieces.__anext__
+    while True:
+        try:
+            yield await next_piece()
+        except StopAsyncIteration:
+            return

@@ -1,0 +1,88 @@
+"""Builds query pages in a worker process, with the items that the server process sends it.
+
+A worker has no connection to the database: the server reads for it, with the checks, tombstones,
+indexes and caches that all its reads have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perseid.conditions import PropertyPath
+from perseid.service.queries.evaluation import InlineEvaluator
+from perseid.service.queries.pages.build import build
+from perseid.service.queries.pages.result import QueryResultPage
+from perseid.service.queries.pages.sent import SentPage, unpack_groups
+from perseid.service.queries.pages.task import PageTask
+from perseid.service.queries.plan_cache import PlanCache
+from perseid.store.types import OnGroups, Search, SearchPage
+from perseid.workers.host import ask, receive_answer, send_question
+
+_plans: Final = PlanCache()
+
+
+def build_page(task: PageTask) -> tuple[QueryResultPage, dict[str, Any] | None]:
+    """The page, without a continuation, and the position of the next one, if there is one."""
+    bound = _plans.bind(task.container, task.request, task.now)
+    source = _ServerSource()
+    try:
+        # Nothing in it waits: questions to the server block this process.
+        return asyncio.run(build(task, bound, source, InlineEvaluator()))
+    finally:
+        source.finish()
+
+
+class _ServerSource:
+    """See `ItemSource`: the items as the server sends them; `page_server` answers."""
+
+    def __init__(self) -> None:
+        self._previous: Search | None = None
+        self._asked_ahead: Search | None = None
+
+    async def search(self, search: Search) -> SearchPage:
+        if search == self._asked_ahead:
+            self._asked_ahead = None
+            answer = receive_answer()
+        else:
+            self.finish()
+            answer = ask(("search", search))
+        page = SentPage._make(answer).page()
+        self._ask_ahead(search, page)
+        return page
+
+    def _ask_ahead(self, search: Search, page: SearchPage) -> None:
+        """Lets the server read the next items while these are evaluated.
+
+        Not after the first ones: many pages end with them.
+        """
+        is_continued = self._previous is not None and self._previous.after < search.after
+        self._previous = search
+        if is_continued and page.has_more and search.order is None:
+            self._asked_ahead = search._replace(after=page.rows[-1].number)
+            send_question(("search", self._asked_ahead))
+
+    def finish(self) -> None:
+        """Receives the answer that nothing needs any more."""
+        if self._asked_ahead is not None:
+            self._asked_ahead = None
+            receive_answer()
+
+    async def count(self, search: Search) -> int:
+        self.finish()
+        count: int = ask(("count", search))
+        return count
+
+    async def count_groups(
+        self, search: Search, paths: Sequence[PropertyPath], on_groups: OnGroups
+    ) -> None:
+        self.finish()
+        groups = ask(("first_groups", search, paths))
+        while groups is not None:
+            on_groups(unpack_groups(groups))
+            groups = ask(("next_groups",))
+
+    async def check_catalog_version(self) -> None:
+        self.finish()
+        ask(("check_catalog_version",))
