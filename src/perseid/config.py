@@ -141,6 +141,11 @@ class Settings:
         "Apply only the current TTL setting, as the cloud service does: expired items that are not"
         " purged yet become live again when the setting is relaxed.",
     )
+    relaxed: bool = _setting(
+        True,
+        "Answer requests that the cloud service refuses, such as ORDER BY across partitions without"
+        " a plan of the client.",
+    )
     log_level: str = _setting(
         "warning",
         "Log level; info logs a line for each request.",

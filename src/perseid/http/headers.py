@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from perseid import partition
-from perseid.config import CONSISTENCY_LEVELS
+from perseid.config import CONSISTENCY_LEVELS, Settings
 from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
 from perseid.http.request import Request
 from perseid.model import Container
@@ -85,6 +85,7 @@ SUB_STATUS: Final = "x-ms-substatus"
 
 # Headers that Perseid adds
 CONFIRM: Final = "x-perseid-confirm"
+DIRECT: Final = "x-perseid-direct"
 EXPIRES_AT: Final = "x-perseid-expires-at"
 LIFETIME: Final = "x-perseid-lifetime"
 TTL_SOURCE: Final = "x-perseid-ttl-source"
@@ -131,6 +132,14 @@ def flag(request: Request, name: str) -> bool:
     """A boolean header; Python clients write True, JavaScript ones true."""
     value = request.header(name)
     return value is not None and value.lower() == "true"
+
+
+def is_relaxed(request: Request, settings: Settings) -> bool:
+    """True if what the service refuses is answered: --relaxed, or a request that asks for it.
+
+    The portal and the commands ask for it. It never widens what a token may do.
+    """
+    return settings.relaxed or flag(request, DIRECT)
 
 
 def wants_minimal(request: Request) -> bool:
