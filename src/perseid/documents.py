@@ -1,7 +1,7 @@
 """The text of an item: checked when it is received, completed with system properties for storing.
 
-A document is stored as the bytes that were sent, so numbers, escapes and the order of members do
-not change; the server sets only the system properties. Pure.
+A document is stored as the bytes that were sent, without whitespace between its tokens: numbers,
+escapes and the order of members do not change. The server sets only the system properties. Pure.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _ESCAPED_COLON: Final = re.compile(rb"\\u003[aA]")
 # The end of a member and the name of the next one, whose letters may be escaped.
 _NEXT_MEMBER: Final = re.compile(r'[ \t\r\n,]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*')
 _LSN_NAME: Final = re.compile(rb'"(?:_|\\u005[fF])(?:l|\\u006[cC])(?:s|\\u0073)(?:n|\\u006[eE])"')
+_WHITESPACE: Final = b" \t\r\n"
+# A string, or whitespace outside of strings. Possessive, so that long strings need no memory.
+_STRING_OR_WHITESPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]++')
 # Numbers stay text, because Python refuses to read integers of more than 4,300 digits.
 _SKIPPING: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
@@ -49,7 +52,7 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
 class Document:
-    """A received item: its text without system properties, and its value."""
+    """A received item: its text, without system properties and whitespace, and its value."""
 
     __slots__ = ("size", "text", "value")
 
@@ -85,7 +88,9 @@ def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) ->
 def parse_named(raw: bytes, *, around: int = 0) -> Any:
     """The decoded body; 400 if an object has a name twice."""
     value = parse_json(raw, around=around)
-    _check_names(raw, orjson.dumps(value))
+    compact = orjson.dumps(value)
+    if raw != compact:
+        _check_names(raw, compact)
     return value
 
 
@@ -118,9 +123,11 @@ def parse(raw: bytes) -> Document:
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
     compact = orjson.dumps(value)
-    _check_names(raw, compact)
-    text = raw.strip(b" \t\r\n")
     size = len(compact)
+    text = raw
+    if raw != compact:
+        _check_names(raw, compact)
+        text = without_whitespace(raw)
     if not value.keys().isdisjoint(SYSTEM_PROPERTIES):
         text = strip_system(text)
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
@@ -146,13 +153,13 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
         f'{_FIRST}{rid}","_self":"{self_link}{rid}/","_etag":"\\"{inner}\\""'
         f',"_attachments":"attachments/","_ts":{ts}}}'
     )
-    body = text[:-1].rstrip()
+    body = text[:-1]
     return body + (b"" if body == b"{" else b",") + system.encode("ascii")
 
 
 def is_resealed(sealed: bytes, text: bytes) -> bool:
     """True if `sealed` is this document with system properties; False if that is not certain."""
-    body = text[:-1].rstrip()
+    body = text[:-1]
     # System properties come last, and no other member of the object has the name _rid.
     return sealed.startswith(_COMMA_AND_FIRST, len(body)) and sealed.startswith(body)
 
@@ -204,10 +211,8 @@ def _check_names(raw: bytes, compact: bytes) -> None:
 
     The decoded value has no duplicates, so its text has fewer colons between names and values than
     the one sent. Colons are counted including those inside strings first, which is enough unless
-    some of them are escaped. Most clients send compact text, for which nothing is counted.
+    some of them are escaped. Most clients send compact text, which need not be checked.
     """
-    if raw == compact:
-        return
     if raw.count(b":") == compact.count(b":") and (
         b"\\u003" not in raw or _ESCAPED_COLON.search(raw) is None
     ):
@@ -221,6 +226,14 @@ def without_strings(text: bytes) -> bytes:
     if b"\\" in text:  # pairs first: the quote after an escaped backslash ends the string
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(text.split(b'"')[::2])
+
+
+def without_whitespace(text: bytes) -> bytes:
+    """Valid JSON without whitespace between its tokens."""
+    outside = without_strings(text)
+    if len(outside.translate(None, _WHITESPACE)) == len(outside):
+        return text
+    return _STRING_OR_WHITESPACE.sub(rb"\1", text)
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -79,12 +79,15 @@ def confine(scope: Search, bound: BoundPlan) -> Search:
 def try_first_page(
     op: Operation, bound: BoundPlan, scope: Search, limit: int
 ) -> QueryResultPage | None:
-    """The first page of a query that returns items unchanged, if one quick search gives it.
+    """The first page of a query that returns items unchanged or counts them, if one quick search
+    gives it.
 
     Most queries are like that, so this skips everything that other pages need. None says nothing
     about the page.
     """
     plan, request, where, skip, left, _ = bound
+    if plan.counts_items:
+        return _try_count(op, bound, scope)
     if not plan.copies_items:
         return None
     room = limit if left is None or left > limit else left
@@ -112,6 +115,16 @@ def try_first_page(
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = PageTimings(loading=loading)
     return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
+
+
+def _try_count(op: Operation, bound: BoundPlan, scope: Search) -> QueryResultPage | None:
+    search = scope.with_filter(bound.where, bound.plan.indexable, 0)
+    started = time.perf_counter()
+    count = op.account.stores.queries.try_count(op.container, search)
+    if count is None:
+        return None
+    times = PageTimings(loading=time.perf_counter() - started)
+    return QueryResultPage([b"%d" % count], [], count, 0, None, times, set())
 
 
 async def build_page(
