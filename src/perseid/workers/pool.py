@@ -80,9 +80,10 @@ class WorkerPool:
         """
         if self.size == 0:
             return await asyncio.to_thread(function, *arguments)
-        call = messages.encode(WorkerCall(function, arguments, seconds))
         await self._wait_for_turn()
         try:
+            # Encoded now: a copy of the arguments for each call that waits would need much memory.
+            call = messages.encode(WorkerCall(function, arguments, seconds))
             result: T = await self._run(call, seconds, answer)
             return result
         finally:
