@@ -35,7 +35,7 @@ Responder = Callable[[Any], Awaitable[Any]]
 log = logging.getLogger(__name__)
 
 MEGABYTE: Final = 1024 * 1024
-NICE: Final = 10  # the priority of workers; the server has 0
+_NICE: Final = 10  # by how much the priority of workers is lower than the server's
 _MOST_WAITING: Final = 64  # calls
 _WAITING_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 60.0
@@ -254,7 +254,8 @@ async def _start_worker(memory: int) -> _Worker:
             raise
     with contextlib.suppress(OSError):
         # At once: while a worker starts it would take half a second of time from the server.
-        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, process.pid, min(own + _NICE, 19))
     ours.setblocking(False)
     reader, writer = await asyncio.open_connection(sock=ours)
     return _Worker(process, reader, writer)
