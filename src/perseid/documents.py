@@ -50,6 +50,11 @@ _STEPS: Final = {ord("["): 1, ord("]"): -1}
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
+# Characters that stand before a value, a name or an escape, and how many of them a text may have
+# that is decoded in a few milliseconds. Decoding cannot be interrupted.
+_STRUCTURE: Final = b",:[{\\"
+_MANY_VALUES: Final = 20_000
+
 
 class Document:
     """A received item: its text, without system properties and whitespace, and its value."""
@@ -60,6 +65,36 @@ class Document:
         self.text = text
         self.value = value
         self.size = size  # of the compact text, before system properties
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the value: another process would take as long to read it as to decode it."""
+        return UndecodedDocument, (self.text, self.size)
+
+
+class UndecodedDocument(Document):
+    """A document that another process has checked; it is decoded each time its value is read."""
+
+    __slots__ = ()
+
+    def __init__(self, text: bytes, size: int) -> None:
+        self.text = text
+        self.size = size
+
+    @property
+    def value(self) -> dict[str, Any]:  # type: ignore[override]
+        value: dict[str, Any] = orjson.loads(self.text)
+        return value
+
+
+def has_many_values(*texts: bytes) -> bool:
+    """True if decoding the texts takes more than a few milliseconds; an estimate.
+
+    It takes a millisecond for the largest items, most of which are a few long strings.
+    """
+    if sum(map(len, texts)) <= _MANY_VALUES:
+        return False
+    marks = sum(len(text) - len(text.translate(None, _STRUCTURE)) for text in texts)
+    return marks > _MANY_VALUES
 
 
 def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from perseid.model import body_of, size_of
 from perseid.service.operation import Operation
@@ -22,6 +22,8 @@ from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_fo
 from perseid.service.queries.store_source import StoreSource
 from perseid.store.types import Search
 
+_LARGE_BODY: Final = 32 * 1024  # decoded and checked in about a millisecond
+
 
 class PageRequest(NamedTuple):
     """Which page of a query a client asks for."""
@@ -34,7 +36,11 @@ class PageRequest(NamedTuple):
 async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
     """The plan of a request body, and the seconds it took."""
     started = time.perf_counter()
-    bound = await plan_query(op, parse_request(body))
+    if len(body) > _LARGE_BODY:
+        request = await op.account.evaluation.plan(parse_request, body)
+    else:
+        request = parse_request(body)
+    bound = await plan_query(op, request)
     op.account.plans.add(op.container, body, bound)
     return bound, time.perf_counter() - started
 
