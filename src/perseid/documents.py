@@ -86,15 +86,14 @@ class UndecodedDocument(Document):
         return value
 
 
-def has_many_values(*texts: bytes) -> bool:
+def has_many_values(*texts: bytes, most: int = _MANY_VALUES) -> bool:
     """True if decoding the texts takes more than a few milliseconds; an estimate.
 
     It takes a millisecond for the largest items, most of which are a few long strings.
     """
-    if sum(map(len, texts)) <= _MANY_VALUES:
+    if sum(map(len, texts)) <= most:
         return False
-    marks = sum(len(text) - len(text.translate(None, _STRUCTURE)) for text in texts)
-    return marks > _MANY_VALUES
+    return sum(len(text) - len(text.translate(None, _STRUCTURE)) for text in texts) > most
 
 
 def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) -> Any:
