@@ -1,7 +1,7 @@
 """The text of an item: checked when it is received, completed with system properties for storing.
 
-A document is stored as the bytes that were sent, so numbers, escapes and the order of members do
-not change; the server sets only the system properties. Pure.
+A document is stored as the bytes that were sent, without whitespace between its tokens: numbers,
+escapes and the order of members do not change. The server sets only the system properties. Pure.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _ESCAPED_COLON: Final = re.compile(rb"\\u003[aA]")
 # The end of a member and the name of the next one, whose letters may be escaped.
 _NEXT_MEMBER: Final = re.compile(r'[ \t\r\n,]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*')
 _LSN_NAME: Final = re.compile(rb'"(?:_|\\u005[fF])(?:l|\\u006[cC])(?:s|\\u0073)(?:n|\\u006[eE])"')
+_WHITESPACE: Final = b" \t\r\n"
+# A string, or whitespace outside of strings. Possessive, so that long strings need no memory.
+_STRING_OR_WHITESPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]++')
 # Numbers stay text, because Python refuses to read integers of more than 4,300 digits.
 _SKIPPING: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 
@@ -47,9 +50,14 @@ _STEPS: Final = {ord("["): 1, ord("]"): -1}
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
+# Characters that stand before a value, a name or an escape, and how many of them a text may have
+# that is decoded in a few milliseconds. Decoding cannot be interrupted.
+_STRUCTURE: Final = b",:[{\\"
+_MANY_VALUES: Final = 20_000
+
 
 class Document:
-    """A received item: its text without system properties, and its value."""
+    """A received item: its text, without system properties and whitespace, and its value."""
 
     __slots__ = ("size", "text", "value")
 
@@ -57,6 +65,35 @@ class Document:
         self.text = text
         self.value = value
         self.size = size  # of the compact text, before system properties
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the value: another process would take as long to read it as to decode it."""
+        return UndecodedDocument, (self.text, self.size)
+
+
+class UndecodedDocument(Document):
+    """A document that another process has checked; it is decoded each time its value is read."""
+
+    __slots__ = ()
+
+    def __init__(self, text: bytes, size: int) -> None:
+        self.text = text
+        self.size = size
+
+    @property
+    def value(self) -> dict[str, Any]:  # type: ignore[override]
+        value: dict[str, Any] = orjson.loads(self.text)
+        return value
+
+
+def has_many_values(*texts: bytes, most: int = _MANY_VALUES) -> bool:
+    """True if decoding the texts takes more than a few milliseconds; an estimate.
+
+    It takes a millisecond for the largest items, most of which are a few long strings.
+    """
+    if sum(map(len, texts)) <= most:
+        return False
+    return sum(len(text) - len(text.translate(None, _STRUCTURE)) for text in texts) > most
 
 
 def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) -> Any:
@@ -85,7 +122,9 @@ def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) ->
 def parse_named(raw: bytes, *, around: int = 0) -> Any:
     """The decoded body; 400 if an object has a name twice."""
     value = parse_json(raw, around=around)
-    _check_names(raw, orjson.dumps(value))
+    compact = orjson.dumps(value)
+    if raw != compact:
+        _check_names(raw, compact)
     return value
 
 
@@ -118,9 +157,11 @@ def parse(raw: bytes) -> Document:
     if not isinstance(value, dict):
         raise BadRequest("An item must be a JSON object.")
     compact = orjson.dumps(value)
-    _check_names(raw, compact)
-    text = raw.strip(b" \t\r\n")
     size = len(compact)
+    text = raw
+    if raw != compact:
+        _check_names(raw, compact)
+        text = without_whitespace(raw)
     if not value.keys().isdisjoint(SYSTEM_PROPERTIES):
         text = strip_system(text)
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
@@ -146,13 +187,13 @@ def seal(text: bytes, rid: str, self_link: str, etag: str, ts: int) -> bytes:
         f'{_FIRST}{rid}","_self":"{self_link}{rid}/","_etag":"\\"{inner}\\""'
         f',"_attachments":"attachments/","_ts":{ts}}}'
     )
-    body = text[:-1].rstrip()
+    body = text[:-1]
     return body + (b"" if body == b"{" else b",") + system.encode("ascii")
 
 
 def is_resealed(sealed: bytes, text: bytes) -> bool:
     """True if `sealed` is this document with system properties; False if that is not certain."""
-    body = text[:-1].rstrip()
+    body = text[:-1]
     # System properties come last, and no other member of the object has the name _rid.
     return sealed.startswith(_COMMA_AND_FIRST, len(body)) and sealed.startswith(body)
 
@@ -204,10 +245,8 @@ def _check_names(raw: bytes, compact: bytes) -> None:
 
     The decoded value has no duplicates, so its text has fewer colons between names and values than
     the one sent. Colons are counted including those inside strings first, which is enough unless
-    some of them are escaped. Most clients send compact text, for which nothing is counted.
+    some of them are escaped. Most clients send compact text, which need not be checked.
     """
-    if raw == compact:
-        return
     if raw.count(b":") == compact.count(b":") and (
         b"\\u003" not in raw or _ESCAPED_COLON.search(raw) is None
     ):
@@ -221,6 +260,14 @@ def without_strings(text: bytes) -> bytes:
     if b"\\" in text:  # pairs first: the quote after an escaped backslash ends the string
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(text.split(b'"')[::2])
+
+
+def without_whitespace(text: bytes) -> bytes:
+    """Valid JSON without whitespace between its tokens."""
+    outside = without_strings(text)
+    if len(outside.translate(None, _WHITESPACE)) == len(outside):
+        return text
+    return _STRING_OR_WHITESPACE.sub(rb"\1", text)
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

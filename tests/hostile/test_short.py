@@ -51,4 +51,6 @@ def test_others_notice_little(name: str) -> None:
     assert result.server_megabytes <= result.scenario.limits.server_megabytes
     assert result.worker_megabytes <= result.scenario.limits.worker_megabytes
     assert result.tally.requests > 0
-    assert result.during.p50 <= RATIO * result.idle.p50, (result.idle, result.during)
+    # A client that is itself woken up late shows how long the machine makes everyone wait.
+    allowed = RATIO * result.idle.p50 + result.during.late_p99
+    assert result.during.p50 <= allowed, (result.idle, result.during)

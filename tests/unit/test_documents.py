@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import Any
 
+import apsw
 import orjson
 import pytest
 from hypothesis import given
@@ -37,7 +38,14 @@ def nested(levels: int, kind: bytes = b"[") -> bytes:
     ("raw", "text", "value"),
     [
         (b"{}", b"{}", {}),
-        (b"{ }", b"{ }", {}),
+        (b"{ }", b"{}", {}),
+        (b'{"a" :\t[1 ,\r\n{ } ]}', b'{"a":[1,{}]}', {"a": [1, {}]}),
+        (
+            b'{"a \\" :": " \\\\" , "b":" c "}',
+            b'{"a \\" :":" \\\\","b":" c "}',
+            {'a " :': " \\", "b": " c "},
+        ),
+        (b'{"a": "\\u0041 "}', b'{"a":"\\u0041 "}', {"a": "A "}),
         (b' \t\r\n{"id":"1"}\n ', b'{"id":"1"}', {"id": "1"}),
         (b'{"b":1,"a":[true,false,null]}', None, {"b": 1, "a": [True, False, None]}),
         (b'{"n":18446744073709551615}', None, {"n": 2**64 - 1}),
@@ -238,9 +246,7 @@ def test_parse_leaves_system_properties_out(name: str, value: bytes) -> None:
     ("text", "body"),
     [
         (b"{}", b"{"),
-        (b"{ }", b"{"),
         (b'{"id":"1"}', b'{"id":"1",'),
-        (b'{"id":"1" \n}', b'{"id":"1",'),
         (b'{"a":{}}', b'{"a":{},'),
     ],
 )
@@ -252,7 +258,6 @@ def test_seal(text: bytes, body: bytes) -> None:
     ("text", "is_same"),
     [
         (b'{"id":"1","a":{"b":1}}', True),
-        (b'{"id":"1","a":{"b":1} }', True),
         (b'{"id":"1","a":{"b":1},"_r":"x"}', False),
         (b'{"id":"1","a":{"b":2}}', False),
         (b'{"id":"1","a":{}}', False),
@@ -326,8 +331,15 @@ def member(name: str, value: Any, random: Random) -> str:
     return white[0] + spell(name, random) + white[1] + ":" + write(value, random)
 
 
+DATABASE = apsw.Connection(":memory:")
 USER_OBJECTS = st.dictionaries(NAMES.filter(lambda name: name not in SYSTEM_PROPERTIES), VALUES)
 SYSTEM_OBJECTS = st.dictionaries(st.sampled_from(sorted(SYSTEM_PROPERTIES)), VALUES)
+
+
+def as_stored(text: bytes) -> bytes:
+    """The text after SQLite has stored it: checksums depend on its being the same."""
+    stored: str = DATABASE.execute("SELECT json(jsonb(?))", (text.decode(),)).get
+    return stored.encode()
 
 
 @given(USER_OBJECTS, SYSTEM_OBJECTS, st.randoms(use_true_random=False))
@@ -351,7 +363,7 @@ def test_strip_system_removes_system_members_only(
         position = left.index(each.strip().encode(), position) + len(each.strip().encode())
 
     document = documents.parse(text)
-    assert document.text == (left if system else text)
+    assert document.text == as_stored(left)
     assert document.value == orjson.loads("{" + ",".join(kept) + "}")
     sealed = json.loads(documents.seal(document.text, RID, LINK, ETAG, TS), object_pairs_hook=list)
     assert [name for name, _ in sealed] == [

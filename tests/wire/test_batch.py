@@ -225,7 +225,7 @@ def test_a_patch_may_be_a_bare_array(raw: RawClient, container: str) -> None:
 def test_many_patches_are_charged_without_blocking_other_requests(
     raw: RawClient, container: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a large item that takes seconds, in which no other request would be answered."""
+    """With large items that takes seconds, in which no other request would be answered."""
     threads = set()
     price = charges.changed_terms
 
@@ -234,7 +234,7 @@ def test_many_patches_are_charged_without_blocking_other_requests(
         return price(*given)
 
     monkeypatch.setattr(charges, "changed_terms", noted)
-    reply = send_batch(raw, container, create("1", n=1), *[increase("1")] * 9)
+    reply = send_batch(raw, container, create("1", n=1, x="x" * 4000), *[increase("1")] * 9)
     assert codes(reply) == [201] + [200] * 9
     assert threads
     assert SERVER_THREAD not in threads

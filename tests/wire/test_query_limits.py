@@ -312,6 +312,17 @@ def test_a_filter_may_have_more_values_than_a_database_takes(raw: RawClient) -> 
     assert (found.status, found.json["Documents"]) == (200, [])
 
 
+def test_parameters_have_a_limit_of_values(raw: RawClient) -> None:
+    """Decoding them cannot be interrupted, and others would wait."""
+    ids = [{"a": number} for number in range(100_000)]
+    text = "SELECT VALUE ARRAY_LENGTH(@ids) FROM c"
+    reply = raw.query(DOCS, text, parameters=[{"name": "@ids", "value": ids}])
+    assert reply.status == 413
+    assert "at most about 200,000 values" in reply.json["message"]
+    few = [{"name": "@ids", "value": ids[:50_000]}]
+    assert raw.query(DOCS, text, parameters=few).status == 200
+
+
 def test_a_row_has_no_more_levels_than_can_be_written(raw: RawClient) -> None:
     joins = "".join(f" JOIN (SELECT VALUE [x{n}]) AS x{n + 1}" for n in range(300))
     for levels, status in ((240, 200), (300, 400)):

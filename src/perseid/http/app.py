@@ -15,6 +15,8 @@ import time
 from itertools import chain
 from typing import Any, Final, Protocol
 
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
+
 from perseid import charges
 from perseid.errors import (
     BadRequest,
@@ -76,6 +78,7 @@ class RsgiHeaders(Protocol):
     def get(self, key: str, default: Any = None) -> Any: ...
     def keys(self) -> Any: ...
     def items(self) -> Any: ...
+    def __len__(self) -> int: ...
 
 
 class RsgiScope(Protocol):
@@ -116,37 +119,41 @@ class App:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._idle_connections.start(loop)
+        self._small_bodies.start(loop)
 
     def __rsgi_del__(self, _loop: asyncio.AbstractEventLoop) -> None:
         self._idle_connections.stop()
+        self._small_bodies.stop()
 
     async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
         """Reads the request, answers it and sends the response; one coroutine, which is faster."""
-        headers = scope.headers  # once: the server copies them each time it is asked
-        header: HeaderLookup = headers.get
+        headers, method = scope.headers, scope.method  # once: the server copies them each time
+        header, refusal = _header_lookup(method, headers)
         activity_id = header(ACTIVITY_ID)
         if activity_id is None or _ACTIVITY_ID.fullmatch(activity_id) is None:
             activity_id = self._new_activity_id()
         self._account.requests += 1
         self._running.add(scope)
         started = time.perf_counter() if log.isEnabledFor(logging.INFO) else None
-        method = scope.method
-        content, gone, body, response = b"", None, None, None
+        content, gone, body, response, awaited = b"", None, None, None, None
         try:
             try:
                 length = header(CONTENT_LENGTH)
                 # A client that waits for permission to send its body is authorized first.
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
-                        content = await self._small_bodies.read(protocol)
-                        gone = protocol.client_disconnect
+                        self._small_bodies.awaited.add(awaited := protocol())
+                        content, gone = await awaited, protocol.client_disconnect
                 elif has_body(header):
                     body = RequestBody(header, protocol, self._body_rules)
-                # Point reads skip this check: they ignore unreadable headers, or miss the key.
-                if method != "GET" or header(PARTITION_KEY) is None:
-                    header = _header_lookup(headers)
-            except CosmosError as exc:
-                response = _unreadable_request(exc, activity_id)
+                if refusal is not None:
+                    raise refusal
+            except (CosmosError, asyncio.CancelledError, ProtocolClosed) as exc:
+                response = _unreadable_request(
+                    self._small_bodies.failure(awaited, exc), activity_id
+                )
+            finally:
+                self._small_bodies.awaited.discard(awaited)
             if response is None:
                 request = Request(
                     method, scope.path, scope.query_string, scope.scheme,
@@ -163,9 +170,7 @@ class App:
             if response is not None:  # else the client has disconnected
                 if body is not None and not body.is_complete:
                     await _finish_body(body, response)
-                self._send(response, activity_id, scope, protocol)
-                if started is not None:
-                    _log_request(activity_id, scope, response.status, started)
+                self._send(response, activity_id, scope, protocol, started)
         finally:
             if body is not None and body.counted:
                 body.release()
@@ -326,7 +331,14 @@ class App:
             request = await self._check_catalog_version(request)
         return await matched_route.handler(context, request, exchange)
 
-    def _send(self, response: Response, activity_id: str, scope: RsgiScope, protocol: Any) -> None:
+    def _send(
+        self,
+        response: Response,
+        activity_id: str,
+        scope: RsgiScope,
+        protocol: Any,
+        started: float | None,
+    ) -> None:
         # Responses have few headers, because each takes about a microsecond to send.
         response.headers.append((ACTIVITY_ID, activity_id))
         response.headers.append((CONTENT_TYPE, response.content_type))
@@ -337,6 +349,8 @@ class App:
                 self._unread.add(scope.client, len(body))
         else:
             protocol.response_empty(response.status, response.headers)
+        if started is not None:
+            _log_request(activity_id, scope, response.status, started)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
@@ -386,18 +400,27 @@ def _printable_path(path: str) -> str:
     return path if path.isprintable() else path.encode("unicode_escape").decode()
 
 
-def _header_lookup(headers: RsgiHeaders) -> HeaderLookup:
-    """A function like `headers.get` that takes a quarter of its time."""
+def _header_lookup(
+    method: str, headers: RsgiHeaders
+) -> tuple[HeaderLookup, BadRequest | HeadersTooLarge | None]:
+    """A function like `headers.get` that takes a quarter of its time, and what is wrong with them.
+
+    Point reads have few headers that matter, and go without: they ignore unreadable headers, or
+    miss the key.
+    """
+    if method == "GET" and headers.get(PARTITION_KEY) is not None:
+        return headers.get, None
     pairs = headers.items()
     if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
-        raise HeadersTooLarge("The headers of the request exceed 64 KB in total.")
+        return headers.get, HeadersTooLarge("The headers of the request exceed 64 KB in total.")
     values = dict(pairs)
     if len(values) < len(pairs):  # of a repeated header the first counts
         pairs.reverse()
         values = dict(pairs)
-    names = headers.keys()
-    if len(names) > len(values):  # the server omits values it cannot decode
-        for name in SIGNIFICANT_HEADERS.intersection(names):
+    if len(headers) > len(values):  # the server omits values it cannot decode
+        for name in SIGNIFICANT_HEADERS.intersection(headers.keys()):
             if name not in values:
-                raise BadRequest(f"The header {name} may contain visible ASCII characters only.")
-    return values.get
+                return values.get, BadRequest(
+                    f"The header {name} may contain visible ASCII characters only."
+                )
+    return values.get, None

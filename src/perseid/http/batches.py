@@ -21,6 +21,7 @@ from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
 from perseid.service.items import batches, point_operations
+from perseid.service.items.batch_operations import BatchOperation, BatchOptions, parse_batch
 from perseid.service.items.batch_results import BatchResult
 from perseid.service.items.patch_evaluator import PatchEvaluator
 from perseid.service.operation import Operation, begin
@@ -33,7 +34,7 @@ async def run(account: Account, request: Request, exchange: Exchange) -> Respons
     op = begin(account, container_of(account, request, exchange), request.now)
     container = op.container
     header = request.header(PARTITION_KEY)
-    options = batches.BatchOptions(
+    options = BatchOptions(
         container, header, is_indexed(request), with_bodies=not wants_minimal(request)
     )
     evaluator = PatchEvaluator(account, request.gone)
@@ -56,14 +57,14 @@ async def _run_atomic(
     op: Operation,
     request: Request,
     exchange: Exchange,
-    options: batches.BatchOptions,
+    options: BatchOptions,
     evaluator: PatchEvaluator,
 ) -> BatchResult:
     """All operations in one transaction."""
     header = request.header(PARTITION_KEY)
     logical_partition = point_operations.logical_partition_of(op.container, header)
     exchange.range_index = logical_partition.range_index
-    batch_operations = await batches.parse(request.body, options)
+    batch_operations = await parse_batch(op.account, request.body, options)
     await _check_session(op, request, batch_operations, exchange.range_index)
     factor = charges.consistency_factor(exchange.consistency)
     return await batches.run_atomic(
@@ -75,12 +76,12 @@ async def _run_each(
     op: Operation,
     request: Request,
     exchange: Exchange,
-    options: batches.BatchOptions,
+    options: BatchOptions,
     evaluator: PatchEvaluator,
 ) -> BatchResult:
     """Each operation by itself."""
     requested_range = range_index(request, op.container)
-    batch_operations = await batches.parse(request.body, options)
+    batch_operations = await parse_batch(op.account, request.body, options)
     exchange.range_index = batches.range_index_of(batch_operations, requested_range)
     if op.account.budgets is not None:
         metering.narrow_ranges(exchange, batches.ranges_of(batch_operations))
@@ -96,8 +97,8 @@ async def _run_each(
         charges.consistency_factor(exchange.consistency),
         evaluator=evaluator,
         continue_on_error=continue_on_error,
-        reparse=lambda container: batches.parse(
-            request.body, options._replace(container=container)
+        reparse=lambda container: parse_batch(
+            op.account, request.body, options._replace(container=container)
         ),
     )
 
@@ -105,7 +106,7 @@ async def _run_each(
 async def _check_session(
     op: Operation,
     request: Request,
-    batch_operations: Sequence[batches.BatchOperation],
+    batch_operations: Sequence[BatchOperation],
     reported_range: int,
 ) -> None:
     """404/1002 if a batch would read a state older than the client has seen."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid.documents import TOO_LARGE
-from perseid.errors import BadRequest, RequestEntityTooLarge, RequestTimeout
+from perseid.errors import BadRequest, CosmosError, RequestEntityTooLarge, RequestTimeout
 from perseid.http.bytes_in_flight import BytesInFlight
 from perseid.http.headers import CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING
 from perseid.http.request import HeaderLookup
@@ -48,48 +48,44 @@ def has_body(header: HeaderLookup) -> bool:
 
 
 class SmallBodies:
-    """Reads bodies that are too small to be counted, at once and before they are authorized.
+    """Bodies that are too small to be counted; they are read at once, before authorization.
 
-    Nearly all bodies are small, so this does as little as possible. One timer checks all of them:
-    a body is late after one to two of its intervals.
+    Nearly all bodies are small, so waiting for one costs no more than its place in a set. One timer
+    checks all of them: a body is late after one to two of its intervals.
     """
 
     def __init__(self, limits: WireLimits) -> None:
+        self.awaited: set[Any] = set()  # what the listener gave to wait for
         self._seconds = limits.body_idle_seconds
-        self._recent: set[asyncio.Task[Any] | None] = set()
-        self._earlier: set[asyncio.Task[Any] | None] = set()
-        self._late: set[asyncio.Task[Any] | None] = set()
-        self._timer = SharedTimer(self._seconds)
+        self._awaited_before: set[Any] = set()
+        self._late: set[Any] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def read(self, protocol: Any) -> bytes:
-        """All of it. 408 if it is late, 400 if it ends early."""
-        task = asyncio.current_task()
-        self._recent.add(task)
-        self._timer.add(self)
-        try:
-            content: bytes = await protocol()
-        except asyncio.CancelledError:
-            if task is None or task not in self._late:
-                raise
-            self._late.remove(task)
-            task.uncancel()
-            raise RequestTimeout(_SMALL_TOO_SLOW.format(self._seconds)) from None
-        except ProtocolClosed as exc:
-            raise BadRequest(_INCOMPLETE) from exc
-        finally:
-            self._recent.discard(task)
-            self._earlier.discard(task)
-        return content
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(self._seconds, self._check, loop)
 
-    def tick(self) -> None:
-        """Cancels the requests whose bodies were awaited at the last tick already."""
-        for task in self._earlier:
-            if task is not None:
-                self._late.add(task)
-                task.cancel()
-        self._earlier, self._recent = self._recent, set()
-        if not self._earlier:
-            self._timer.remove(self)
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def failure(self, body: Any, exc: BaseException) -> CosmosError:
+        """What to answer after waiting for a body failed: 408 if it is late, 400 if it ended."""
+        if isinstance(exc, ProtocolClosed):
+            return BadRequest(_INCOMPLETE)
+        if body in self._late:
+            self._late.remove(body)
+            return RequestTimeout(_SMALL_TOO_SLOW.format(self._seconds))
+        if isinstance(exc, CosmosError):
+            return exc
+        raise exc
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Gives up the bodies that were awaited at the last check already."""
+        for body in self._awaited_before & self.awaited:
+            self._late.add(body)
+            body.cancel()
+        self._awaited_before = set(self.awaited)
+        self.start(loop)
 
 
 class BodyRules:

@@ -29,7 +29,8 @@ from perseid.http.responses import container_headers
 from perseid.model import Container, Row
 from perseid.service.account import Account
 from perseid.service.items import feed, patches, point_operations
-from perseid.service.items.one_thread import if_large
+from perseid.service.items.decoding import run_decoding
+from perseid.service.items.one_thread import LARGE
 from perseid.service.items.patch_evaluator import PatchEvaluator
 from perseid.service.items.patch_operations import patch_operation
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
@@ -103,7 +104,7 @@ async def patch(account: Account, request: Request, exchange: Exchange) -> Respo
     )
     exchange.range_index = logical_partition.range_index
     body = request.body
-    item_patch = await if_large(len(body), patches.parse, body, op.container.key)
+    item_patch = await run_decoding(account, (body,), patches.parse, body, op.container.key)
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
     if_match = request.header(IF_MATCH)
     operation = patch_operation(
@@ -163,14 +164,13 @@ async def _checked_item(
     account: Account, request: Request, exchange: Exchange
 ) -> tuple[Operation, CheckedItem]:
     container = container_of(account, request, exchange)
-    checked_item = await if_large(
-        len(request.body),
-        point_operations.check_body,
-        container,
-        request.body,
-        request.header(PARTITION_KEY),
-        is_indexed(request),
-    )
+    body = request.body
+    arguments = container, body, request.header(PARTITION_KEY), is_indexed(request)
+    check = point_operations.check_body
+    if len(body) <= LARGE:
+        checked_item = check(*arguments)
+    else:
+        checked_item = await run_decoding(account, (body,), check, *arguments)
     exchange.range_index = checked_item.logical_partition.range_index
     return begin(account, container, request.now), checked_item
 
@@ -179,8 +179,9 @@ async def _written(
     request: Request, exchange: Exchange, op: Operation, written: WriteResult
 ) -> Response:
     container = op.container
-    size = point_operations.compared_bytes(written)
-    charge = await if_large(size, point_operations.charge_of, container, written)
+    if point_operations.compared_bytes(written) > LARGE:
+        (written,) = await point_operations.compare(op, (written,))
+    charge = point_operations.charge_of(container, written)
     headers = container_headers(container, exchange.range_index, written.lsn, charge)
     headers += _item_headers(request, op, written.row)
     if wants_minimal(request):

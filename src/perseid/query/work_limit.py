@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-# Steps between two calls of `check`: a few milliseconds.
-STEPS: Final = 10_000
+# Steps between two calls of `check`: a few milliseconds, or ten where each of them makes a group.
+STEPS: Final = 2_000
 # Steps of an operation that may take a large part of a second, however small its arguments are.
 EXPENSIVE_STEPS: Final = 1_000
 # 2**7 characters are one step, and an element of an array counts as 16 characters.

@@ -64,6 +64,7 @@ class Account:
     trusted_certificate: bytes | None = None
     budgets: Budgets | None = None  # None: throughput is not enforced
     _workers: WorkerPool | None = None  # None: none was needed yet
+    _body_workers: WorkerPool | None = None
 
     @property
     def workers(self) -> WorkerPool:
@@ -71,15 +72,29 @@ class Account:
         if self._workers is None:
             from perseid.workers.pool import WorkerPool  # imported here because many need none
 
-            memory = self.settings.query_memory * 1024 * 1024
-            self._workers = WorkerPool(self.settings.query_workers, memory)
+            self._workers = WorkerPool(self.settings.query_workers, self._worker_memory)
         return self._workers
+
+    @property
+    def body_workers(self) -> WorkerPool:
+        """One worker process for large bodies, which would wait for long queries in the others."""
+        if self._body_workers is None:
+            from perseid.workers.pool import WorkerPool  # imported here because many need none
+
+            size = min(self.settings.query_workers, 1)
+            self._body_workers = WorkerPool(size, self._worker_memory)
+        return self._body_workers
+
+    @property
+    def _worker_memory(self) -> int:
+        return self.settings.query_memory * 1024 * 1024
 
     async def close_workers(self) -> None:
         """Ends the worker processes and the thread for evaluation, if there are any."""
         self.evaluation.close()
-        if self._workers is not None:
-            await self._workers.close()
+        for workers in (self._workers, self._body_workers):
+            if workers is not None:
+                await workers.close()
 
     def cutoff(self, container: Container, now: float) -> Cutoff:
         """The cutoff of expired items, for the whole of a request admitted at `now`."""

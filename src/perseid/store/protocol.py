@@ -172,6 +172,10 @@ class QueryStore(Protocol):
         """
         ...
 
+    def try_count(self, container: Container, search: Search) -> int | None:
+        """How many live items meet the condition, if counting takes microseconds; else None."""
+        ...
+
     async def search(self, container: Container, search: Search) -> SearchPage:
         """A page of the live items that meet the condition.
 

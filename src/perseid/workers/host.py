@@ -1,4 +1,4 @@
-"""The worker's side: runs calls one after the other, with lower priority and limited memory.
+"""The worker's side: runs calls one after the other, with limited memory.
 
 A worker ends when its connection to the server does, also while it is running a call.
 """
@@ -32,7 +32,6 @@ try:
 except ImportError:  # not on Windows, where there are no worker processes
     resource = None  # type: ignore[assignment]
 
-_NICE: Final = 10
 _GRACE_SECONDS: Final = 5  # after the deadline: the server ends a late worker before that
 _WATCH_MS: Final = 100  # between two looks at the memory, where the system does not limit it
 _KEPT_BYTES: Final = 128 * 1024 * 1024  # a worker that has grown by more is replaced
@@ -94,7 +93,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers
     server = socket.socket(fileno=os.dup(0))
     _connection = _Connection(server)
-    os.nice(_NICE)
     _prefer_for_killing()
     own_size = _size()
     counts_memory = not _limit_memory(own_size, allowance)

@@ -35,6 +35,7 @@ Responder = Callable[[Any], Awaitable[Any]]
 log = logging.getLogger(__name__)
 
 MEGABYTE: Final = 1024 * 1024
+_NICE: Final = 10  # by how much the priority of workers is lower than the server's
 _MOST_WAITING: Final = 64  # calls
 _WAITING_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 60.0
@@ -80,9 +81,10 @@ class WorkerPool:
         """
         if self.size == 0:
             return await asyncio.to_thread(function, *arguments)
-        call = messages.encode(WorkerCall(function, arguments, seconds))
         await self._wait_for_turn()
         try:
+            # Encoded now: a copy of the arguments for each call that waits would need much memory.
+            call = messages.encode(WorkerCall(function, arguments, seconds))
             result: T = await self._run(call, seconds, answer)
             return result
         finally:
@@ -250,6 +252,10 @@ async def _start_worker(memory: int) -> _Worker:
         except BaseException:
             ours.close()
             raise
+    with contextlib.suppress(OSError):
+        # At once: while a worker starts it would take half a second of time from the server.
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, process.pid, min(own + _NICE, 19))
     ours.setblocking(False)
     reader, writer = await asyncio.open_connection(sock=ours)
     return _Worker(process, reader, writer)

@@ -175,6 +175,7 @@ def test_indexes_do_not_lead_to_what_is_hidden(
         search = whole._replace(where=condition)
         page = await store.queries.search(container, search)
         assert store.queries.try_search(container, search) == page
+        assert store.queries.try_count(container, search) == len(page.rows)
         return [row.id for row in page.rows]
 
     async def first() -> list[str]:

@@ -7,8 +7,20 @@ from typing import Final
 from perseid.conditions import PropertyPath
 from perseid.query.functions import lookup
 from perseid.query.functions.aggregates import LISTS
-from perseid.query.nodes import Aggregate, Alias, BoundQuery, Call, Like, Node, children, walk
+from perseid.query.nodes import (
+    Aggregate,
+    Alias,
+    BoundQuery,
+    Call,
+    Grouped,
+    Like,
+    Literal,
+    Node,
+    children,
+    walk,
+)
 from perseid.query.planner.paths import searchable_path
+from perseid.query.values import UNDEFINED
 
 # Each path is one more column; with more of them, reading the whole item is as cheap.
 _MAX_GROUP_PATHS: Final = 6
@@ -51,6 +63,20 @@ def group_paths(query: BoundQuery, *, is_filtered: bool) -> tuple[PropertyPath, 
         sorted(
             path for path in paths if not any(path[:end] in paths for end in range(1, len(path)))
         )
+    )
+
+
+def is_plain_count(query: BoundQuery) -> bool:
+    """True for SELECT VALUE COUNT of a constant: the only row is the number of rows before it."""
+    if query.shape != "VALUE" or query.group_by or query.distinct or query.has_offset_or_limit:
+        return False
+    result = query.items[0].expr
+    return (
+        isinstance(result, Grouped)
+        and isinstance(result.expr, Aggregate)
+        and result.expr.function == "COUNT"
+        and isinstance(result.expr.argument, Literal)
+        and result.expr.argument.value is not UNDEFINED
     )
 
 

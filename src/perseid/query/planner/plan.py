@@ -32,6 +32,7 @@ class Plan(NamedTuple):
     partition_key: KeyFilter | None  # WHERE confines the query to one logical partition
     order: Order | None  # what an index may serve; each page says whether one did
     group_paths: tuple[PropertyPath, ...] | None  # the store counts combinations of their values
+    counts_items: bool  # the only row is the number of items that the store finds
     indexable: frozenset[PropertyPath]  # the store may create indexes on these paths
     paging: Paging
     copies_items: bool  # the rows are items that the store finds, unchanged

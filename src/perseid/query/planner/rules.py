@@ -31,6 +31,7 @@ def make_plan(compiled: CompiledQuery, inputs: PlanInputs) -> Plan:
         partition_key=None,
         order=None,
         group_paths=None,
+        counts_items=False,
         indexable=frozenset(),
         paging=PAGING[compiled.paging],
         copies_items=False,
@@ -61,9 +62,10 @@ def use_index_order(plan: Plan, _inputs: PlanInputs) -> Plan:
 
 def count_groups_in_store(plan: Plan, _inputs: PlanInputs) -> Plan:
     """Lets the store count combinations of values if nothing else of the items is needed."""
-    is_filtered = plan.filter.is_exact
-    paths = grouping.group_paths(plan.compiled.bound, is_filtered=is_filtered)
-    return plan._replace(group_paths=paths)
+    query, is_filtered = plan.compiled.bound, plan.filter.is_exact
+    paths = grouping.group_paths(query, is_filtered=is_filtered)
+    counts_items = is_filtered and paths == () and grouping.is_plain_count(query)
+    return plan._replace(group_paths=paths, counts_items=counts_items)
 
 
 def copy_items_unchanged(plan: Plan, _inputs: PlanInputs) -> Plan:

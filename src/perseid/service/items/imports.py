@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -21,7 +21,7 @@ from perseid.errors import AlreadyExists, BadRequest, CosmosError
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items import point_operations
-from perseid.service.items.one_thread import if_large
+from perseid.service.items.decoding import run_decoding
 from perseid.service.items.transactions import CheckedItem
 from perseid.service.operation import Operation, begin, retry_if_stale
 
@@ -48,7 +48,7 @@ class ImportOptions:
 @dataclass(frozen=True, slots=True)
 class RejectedLine:
     line: int  # of the request, from 1
-    id: Any  # None if the line could not be read
+    id: Any  # None if the line could not be read, or has an array or object as its id
     status: int
     message: str
 
@@ -63,6 +63,19 @@ class ImportResult:
     expired: int = 0
     refused: list[RejectedLine] = field(default_factory=list)
     unread: int = 0  # lines after too many that were rejected
+
+
+class NumberedLine(NamedTuple):
+    number: int  # from 1
+    text: bytes
+
+
+class CheckedLine(NamedTuple):
+    """A line that is an item."""
+
+    line: NumberedLine
+    new: CheckedItem
+    ts: int | None  # that was sent; negative if it is no time, None if it is not needed
 
 
 async def import_items(
@@ -82,51 +95,88 @@ async def import_items(
     import_result = ImportResult()
     lines = _numbered_lines(body)
     while group := [*islice(lines, _LINES_AT_A_TIME)]:
+        checked = await _check(op, group, import_options)
         await asyncio.gather(
-            *(
-                _store_line(op, number, line, import_options, import_result)
-                for number, line in group
-            )
+            *(_store_line(op, each, import_options, import_result) for each in checked)
         )
         if len(import_result.refused) >= MOST_REFUSED:
-            import_result.unread = body.count(b"\n") + (not body.endswith(b"\n")) - group[-1][0]
+            line_count = body.count(b"\n") + (not body.endswith(b"\n"))
+            import_result.unread = line_count - group[-1].number
             break
     import_result.refused.sort(key=lambda rejected_line: rejected_line.line)
     return import_result
 
 
-def _numbered_lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+def _numbered_lines(body: bytes) -> Iterator[NumberedLine]:
     """The lines that are not blank, one after the other: together they may need much memory."""
     number, position = 1, 0
     for line in _LINE.finditer(body):
         number += body.count(b"\n", position, line.start())
         position = line.start()
-        yield number, line[0]
+        yield NumberedLine(number, line[0])
+
+
+async def _check(
+    op: Operation, lines: Sequence[NumberedLine], import_options: ImportOptions
+) -> list[CheckedLine | RejectedLine]:
+    texts = [line.text for line in lines]
+    is_kept = import_options.lifetimes == "keep"
+    try:
+        return await run_decoding(op.account, texts, _check_lines, op.container, lines, is_kept)
+    except CosmosError as error:  # of the worker process; lines before these are stored
+        return [RejectedLine(line.number, None, error.status, error.message) for line in lines]
+
+
+def _check_lines(
+    container: Container, lines: Sequence[NumberedLine], is_kept: bool
+) -> list[CheckedLine | RejectedLine]:
+    return [_check_line(container, line, is_kept) for line in lines]
+
+
+def _check_line(
+    container: Container, line: NumberedLine, is_kept: bool
+) -> CheckedLine | RejectedLine:
+    try:
+        new = point_operations.check_body(container, line.text, None, True)
+    except CosmosError as error:
+        return RejectedLine(line.number, _id_of(line.text), error.status, error.message)
+    return CheckedLine(line, new, _sent_ts(line.text) if is_kept else None)
+
+
+def _sent_ts(line: bytes) -> int | None:
+    ts = orjson.loads(line).get("_ts")
+    return ts if ts is None or (isinstance(ts, int) and not isinstance(ts, bool)) else -1
 
 
 async def _store_line(
     op: Operation,
-    number: int,
-    line: bytes,
+    checked: CheckedLine | RejectedLine,
     import_options: ImportOptions,
     import_result: ImportResult,
 ) -> None:
+    async def store(current: Operation) -> None:
+        line = checked
+        if current.container is not op.container and isinstance(line, CheckedLine):
+            (line,) = await _check(current, (line.line,), import_options)
+        if isinstance(line, RejectedLine):
+            import_result.refused.append(line)
+        else:
+            await _store_item(current, line, import_options, import_result)
+
     try:
-        await retry_if_stale(op, lambda op: _store_item(op, line, import_options, import_result))
+        await retry_if_stale(op, store)
     except CosmosError as error:
+        assert isinstance(checked, CheckedLine)  # noqa: S101
         import_result.refused.append(
-            RejectedLine(
-                number, await if_large(len(line), _id_of, line), error.status, error.message
-            )
+            RejectedLine(checked.line.number, checked.new.id, error.status, error.message)
         )
 
 
 async def _store_item(
-    op: Operation, line: bytes, import_options: ImportOptions, import_result: ImportResult
+    op: Operation, checked: CheckedLine, import_options: ImportOptions, import_result: ImportResult
 ) -> None:
-    check = point_operations.check_body
-    new = await if_large(len(line), check, op.container, line, None, True)
-    written = _written_at(op, line, import_options)
+    new = checked.new
+    written = _written_at(op, checked.ts, import_options)
     if not ttl.is_live(written, new.ttl, op.cutoff):
         current_cutoff = ttl.Policy(op.container.policy.default_ttl).cutoff(op.ts)
         if not ttl.is_live(written, new.ttl, current_cutoff):
@@ -155,11 +205,10 @@ async def _write_item(
         import_result.skipped += 1
 
 
-def _written_at(op: Operation, line: bytes, import_options: ImportOptions) -> int:
-    """The `_ts` of the item; never in the future."""
+def _written_at(op: Operation, ts: int | None, import_options: ImportOptions) -> int:
+    """The `_ts` of the item, given the one that was sent; never in the future."""
     if import_options.lifetimes == "keep":
-        ts = orjson.loads(line).get("_ts")
-        if isinstance(ts, int) and not isinstance(ts, bool) and ts >= 0:
+        if ts is not None and ts >= 0:
             return min(ts, op.ts)
         if ts is not None:
             raise BadRequest("To keep an item's lifetime its _ts must be whole seconds since 1970.")
@@ -171,4 +220,5 @@ def _id_of(line: bytes) -> Any:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return value.get("id") if isinstance(value, dict) else None
+    item_id = value.get("id") if isinstance(value, dict) else None
+    return None if isinstance(item_id, dict | list) else item_id

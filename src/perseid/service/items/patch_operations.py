@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from perseid import documents, partition
-from perseid.documents import Document
 from perseid.errors import CosmosError, PartitionKeyMismatch, without_frames
 from perseid.model import Container, ItemKey, Row
 from perseid.service.items import patches, point_operations
@@ -74,7 +73,11 @@ class PendingPatch(NamedTuple):
     def is_linear(self) -> bool:
         """True if the evaluation takes tens of milliseconds at most."""
         patch, old = self.operation.patch, self.task.old
-        return len(old.body) + len(patch.source) <= _LINEAR_BYTES and patch.is_linear
+        return (
+            patch.is_linear
+            and len(old.body) + len(patch.source) <= _LINEAR_BYTES
+            and not documents.has_many_values(old.body, patch.source)
+        )
 
 
 class PatchUnprepared(Exception):
@@ -137,7 +140,7 @@ class PatchItemOperation:
             new, changed = _patched(task, self.patch), None
         assert new is not None  # noqa: S101
         row = transaction.put(self.key, new, old)
-        return WriteResult(200, row, lsn, old, new, len(self.patch.operations), changed)
+        return WriteResult(200, row, lsn, old, new, self.patch.count, changed)
 
 
 def patch_operation(
@@ -161,8 +164,6 @@ def evaluate(task: PatchTask, patch: Patch | None = None) -> PatchOutcome:
             patch = patches.read(documents.exact(task.source), task.container.key, task.source)
         new = _patched(task, patch)
         changed = point_operations.changed_terms(task.container, task.old, new)
-        # Nothing needs the value any more, and to send it to another process takes long.
-        new = new._replace(document=Document(new.document.text, {}, new.document.size))
     except CosmosError as refused:
         new, error = None, without_frames(refused)
     return PatchOutcome(task.old, new, changed, error, time.perf_counter() - started)

@@ -61,12 +61,18 @@ class Patch:
     """Operations, applied in order, all or none, if the stored item meets the condition."""
 
     operations: tuple[PatchOperation, ...]
-    condition: CompiledQuery | None = None
-    source: bytes = b""  # the text it was read from
+    condition: CompiledQuery | None
+    source: bytes  # the text it was read from
+    count: int  # of the operations
+    is_read: bool = True  # False: checked by another process; only the source is known here
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As text: values would take as long to read as the text, and a condition is code."""
+        return Patch, ((), None, self.source, self.count, False)
 
     def is_short(self, body: bytes) -> bool:
         """True if condition and operations take a few milliseconds at most for this item."""
-        if len(body) + len(self.source) > _SHORT_BYTES:
+        if len(body) + len(self.source) > _SHORT_BYTES or not self.is_read:
             return False
         return self.condition is None or (
             len(self.condition.text) * len(body) <= _SHORT_WORK and self.is_linear
@@ -75,7 +81,7 @@ class Patch:
     @property
     def is_linear(self) -> bool:
         """True if the condition takes time in proportion to the size of the item."""
-        return self.condition is None or _is_linear(self.condition)
+        return self.is_read and (self.condition is None or _is_linear(self.condition))
 
     def check_condition(self, body: bytes, now: float, seconds: float = CONDITION_SECONDS) -> None:
         """412 unless the stored item meets the condition."""
@@ -136,7 +142,15 @@ def read(value: Any, key: KeyDefinition, source: bytes) -> Patch:
         tuple(_read_operation(number, entry, key) for number, entry in enumerate(operations, 1)),
         _read_condition(value.get("condition")),
         source,
+        len(operations),
     )
+
+
+def read_if_short(patch: Patch, key: KeyDefinition) -> Patch:
+    """The patch; if another process has read it, and its text is short, it is read here, too."""
+    if patch.is_read or len(patch.source) > _SHORT_BYTES:
+        return patch
+    return read(documents.exact(patch.source), key, patch.source)
 
 
 def _read_condition(text: Any) -> CompiledQuery | None:

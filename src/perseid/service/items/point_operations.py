@@ -6,7 +6,7 @@ operations, which batches use too. An expired row counts as absent everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,10 +14,17 @@ import orjson
 
 from perseid import charges, documents, ids, partition, ttl
 from perseid.documents import Document
-from perseid.errors import AlreadyExists, BadRequest, IdChangeForbidden, PartitionKeyMismatch
+from perseid.errors import (
+    AlreadyExists,
+    BadRequest,
+    CosmosError,
+    IdChangeForbidden,
+    PartitionKeyMismatch,
+)
 from perseid.model import Container, ItemKey, Row
 from perseid.service.account import Account
 from perseid.service.items import unique_keys
+from perseid.service.items.decoding import run_decoding
 from perseid.service.items.transactions import (
     CheckedItem,
     ItemOperation,
@@ -272,10 +279,37 @@ def read_operation(
 
 
 def compared_bytes(write_result: WriteResult) -> int:
-    """The bytes of the item that is compared with the previous one for the charge."""
-    if write_result.old is None or write_result.checked_item is None:
+    """The bytes of the item and of the previous one, if the charge has to compare them."""
+    old = write_result.old
+    if old is None or write_result.checked_item is None or write_result.changed_terms is not None:
         return 0
-    return 0 if write_result.changed_terms is not None else len(write_result.row.body)
+    return len(write_result.row.body) + len(old.body)
+
+
+async def compare(op: Operation, write_results: Sequence[WriteResult]) -> list[WriteResult]:
+    """The same results with the number of changed terms, for items too large for `charge_of`."""
+    pairs = [
+        (each.old, each.checked_item)
+        for each in write_results
+        if compared_bytes(each) and each.old is not None and each.checked_item is not None
+    ]
+    differing = [pair for pair in pairs if not _is_unchanged(*pair)]
+    texts = [text for old, new in differing for text in (old.body, new.document.text)]
+    try:
+        counts = await run_decoding(op.account, texts, _count_changes, op.container, differing)
+    except CosmosError:
+        # The items are written already, so this is no error: every term counts as changed.
+        counts = [old.terms + new.terms for old, new in differing]
+    remaining = iter(counts)
+    changes = iter([0 if _is_unchanged(*pair) else next(remaining) for pair in pairs])
+    return [
+        each._replace(changed_terms=next(changes)) if compared_bytes(each) else each
+        for each in write_results
+    ]
+
+
+def _count_changes(container: Container, pairs: Sequence[tuple[Row, CheckedItem]]) -> list[int]:
+    return [changed_terms(container, old, new) for old, new in pairs]
 
 
 def charge_of(container: Container, write_result: WriteResult, factor: int = 1) -> float:
@@ -299,12 +333,17 @@ def charge_of(container: Container, write_result: WriteResult, factor: int = 1) 
 
 def changed_terms(container: Container, old: Row, new: CheckedItem) -> int:
     """How many index terms differ between an item and the one that replaces it."""
-    if old.terms == new.terms and documents.is_resealed(old.body, new.document.text):
-        return 0  # an unchanged item, written again to renew its lifetime
+    if _is_unchanged(old, new):
+        return 0
     # An item that is excluded from the index has no terms.
     before = _old_document(old) if old.terms else {}
     after = new.document.value if new.terms else {}
     return charges.changed_terms(before, after, container.index)
+
+
+def _is_unchanged(old: Row, new: CheckedItem) -> bool:
+    """True if the item is written again to renew its lifetime; False if that is not certain."""
+    return old.terms == new.terms and documents.is_resealed(old.body, new.document.text)
 
 
 def _old_document(old: Row) -> dict[str, Any]:

@@ -9,13 +9,19 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from perseid.documents import parse_named
-from perseid.errors import BadRequest
+from perseid.documents import has_many_values, parse_named
+from perseid.errors import BadRequest, RequestEntityTooLarge
 from perseid.model import Container
 from perseid.query import CompiledQuery, compile_query
 from perseid.query.distribution import without_resume_filter
 
 LONG_TEXT: Final = 1024  # of a query; compiling it takes longer than other requests can wait
+# Names, values and escapes of a request, which are decoded in some tens of milliseconds at most.
+_MOST_VALUES: Final = 200_000
+_TOO_MANY_VALUES: Final = (
+    f"A query may have at most about {_MOST_VALUES:,} values in its parameters. Send a part of them"
+    " at a time."
+)
 _LEVELS: Final = 3  # around the value of a parameter: {"parameters": [{"value": …}]}
 
 
@@ -35,6 +41,8 @@ class QueryRequest(NamedTuple):
 
 def parse_request(body: bytes) -> QueryRequest:
     """`{"query": …, "parameters": […]}`, or the bare query text as a JSON string."""
+    if has_many_values(body, most=_MOST_VALUES):
+        raise RequestEntityTooLarge(_TOO_MANY_VALUES)
     value = parse_named(body, around=_LEVELS)
     if isinstance(value, str):
         value = {"query": value}

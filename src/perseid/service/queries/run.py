@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from perseid.model import body_of, size_of
 from perseid.service.operation import Operation
@@ -22,6 +22,8 @@ from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_fo
 from perseid.service.queries.store_source import StoreSource
 from perseid.store.types import Search
 
+_LARGE_BODY: Final = 32 * 1024  # decoded and checked in about a millisecond
+
 
 class PageRequest(NamedTuple):
     """Which page of a query a client asks for."""
@@ -34,7 +36,11 @@ class PageRequest(NamedTuple):
 async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
     """The plan of a request body, and the seconds it took."""
     started = time.perf_counter()
-    bound = await plan_query(op, parse_request(body))
+    if len(body) > _LARGE_BODY:
+        request = await op.account.evaluation.plan(parse_request, body)
+    else:
+        request = parse_request(body)
+    bound = await plan_query(op, request)
     op.account.plans.add(op.container, body, bound)
     return bound, time.perf_counter() - started
 
@@ -79,12 +85,15 @@ def confine(scope: Search, bound: BoundPlan) -> Search:
 def try_first_page(
     op: Operation, bound: BoundPlan, scope: Search, limit: int
 ) -> QueryResultPage | None:
-    """The first page of a query that returns items unchanged, if one quick search gives it.
+    """The first page of a query that returns items unchanged or counts them, if one quick search
+    gives it.
 
     Most queries are like that, so this skips everything that other pages need. None says nothing
     about the page.
     """
     plan, request, where, skip, left, _ = bound
+    if plan.counts_items:
+        return _try_count(op, bound, scope)
     if not plan.copies_items:
         return None
     room = limit if left is None or left > limit else left
@@ -112,6 +121,16 @@ def try_first_page(
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = PageTimings(loading=loading)
     return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
+
+
+def _try_count(op: Operation, bound: BoundPlan, scope: Search) -> QueryResultPage | None:
+    search = scope.with_filter(bound.where, bound.plan.indexable, 0)
+    started = time.perf_counter()
+    count = op.account.stores.queries.try_count(op.container, search)
+    if count is None:
+        return None
+    times = PageTimings(loading=time.perf_counter() - started)
+    return QueryResultPage([b"%d" % count], [], count, 0, None, times, set())
 
 
 async def build_page(

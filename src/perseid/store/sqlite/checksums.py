@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
-from zlib import crc32
+
+import mmh3
 
 from perseid.errors import DamagedItem
 from perseid.model import ItemKey, Row
@@ -27,23 +28,10 @@ _TOLERANT: Final = (
 TOLERANT_COLUMNS: Final = f"{_TOLERANT}, checksum"
 _MOST_DAMAGED: Final = 10_000
 _PRIME: Final = 4_294_967_291  # the largest below 2**32: no single bit of a number is lost
-_WHITESPACE: Final = b" \t\r\n"
 _DAMAGED_TYPES: Final = (TypeError, AttributeError, ValueError)  # a column has another type
 
 
-def checksum(columns: Sequence[Any]) -> int:
-    """The checksum of a row that is written.
-
-    It has two halves, because SQLite leaves out whitespace between the members of an object: that
-    of the text as it is, which nearly always has none, and that of the text without whitespace. A
-    reader needs the second one only if the first does not match.
-    """
-    body, seed = columns[10], _seed(*columns)
-    halves = crc32(body, seed) << 32 | crc32(body.translate(None, _WHITESPACE), seed)
-    return halves - (1 << 63)  # SQLite's integers have a sign
-
-
-def _seed(
+def checksum(
     number: int,
     pk: bytes,
     item_id: str,
@@ -54,33 +42,31 @@ def _seed(
     etag: str,
     size: int,
     terms: int,
-    *_: object,
+    body: bytes,
+    _stored: int | None = None,
 ) -> int:
-    """What the columns besides the text add to the checksum."""
+    """The checksum of a row: 64 bits, which SQLite stores as an integer with a sign.
+
+    SQLite returns the text as it was written, because that has no whitespace between its tokens.
+    """
     numbers = number + ts * 3 + lsn * 5 + size * 7 + terms * 11 + (13 if ttl is None else ttl * 17)
-    return crc32(pk + (item_id + etag).encode(), numbers % _PRIME)
+    text = body + pk + (item_id + etag).encode()
+    first_half: int = mmh3.hash64(text, numbers % _PRIME)[0]
+    return first_half
 
 
 def computed_checksum(columns: Sequence[Any]) -> int | None:
     """The checksum of these columns; None if one of them cannot be what was written."""
     try:
-        return checksum(columns)
+        return checksum(*columns)
     except _DAMAGED_TYPES:
         return None
 
 
 def is_damaged(columns: Sequence[Any]) -> bool:
     """True if the checksum, the last of the columns, does not match the others."""
-    stored = columns[11]
-    if stored is None:  # not known yet; the types of the columns are
-        return computed_checksum(columns) is None
-    try:
-        body, seed = columns[10], _seed(*columns)
-        if crc32(body, seed) - (1 << 31) == stored >> 32:
-            return False
-        return bool(crc32(body.translate(None, _WHITESPACE), seed) != stored & 0xFFFFFFFF)
-    except _DAMAGED_TYPES:
-        return True
+    computed, stored = computed_checksum(columns), columns[11]
+    return computed is None or (stored is not None and computed != stored)
 
 
 def tolerant_columns(checksum_sql: str) -> str:
@@ -131,32 +117,32 @@ class DamagedItems:
     """
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[int, int], str] = {}  # by container and item number
+        self.ids: dict[tuple[int, int], str] = {}  # by container and item number
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def add(self, container: int, number: int, item_id: str) -> None:
-        if len(self._ids) < _MOST_DAMAGED:
-            self._ids[container, number] = item_id
+        if len(self.ids) < _MOST_DAMAGED:
+            self.ids[container, number] = item_id
 
     def drop(self, container: int, number: int) -> None:
-        self._ids.pop((container, number), None)
+        self.ids.pop((container, number), None)
 
     def drop_container(self, container: int) -> None:
-        self._ids = {key: item_id for key, item_id in self._ids.items() if key[0] != container}
+        self.ids = {key: item_id for key, item_id in self.ids.items() if key[0] != container}
 
     def replace(self, container: int, after: int, last: int, ids: Mapping[int, str]) -> None:
         """All items of a container after one number up to another were compared."""
-        if self._ids:
-            for key in [key for key in self._ids if key[0] == container and after < key[1] <= last]:
-                del self._ids[key]
+        if self.ids:
+            for key in [key for key in self.ids if key[0] == container and after < key[1] <= last]:
+                del self.ids[key]
         for number, item_id in ids.items():
             self.add(container, number, item_id)
 
     def check(self, container: int, rows: Iterable[Row]) -> None:
         """DamagedItem if one of the rows is known to be damaged."""
-        if self._ids:
+        if self.ids:
             for row in rows:
-                if (container, row.number) in self._ids:
+                if (container, row.number) in self.ids:
                     raise DamagedItem(row.id)

@@ -157,7 +157,7 @@ class Group:
 
 
 def _with_checksum(row: Row) -> tuple[Any, ...]:
-    return *row, checksum(row)
+    return *row, checksum(*row)
 
 
 @lru_cache(maxsize=1024)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import apsw
 import orjson
 
-from perseid.conditions import ARRAY, FALSE, NULL, TRUE, UNDEFINED, PropertyPath
+from perseid.conditions import ARRAY, FALSE, NULL, TRUE, UNDEFINED, Condition, PropertyPath
 from perseid.store.sql.group_documents import put_value
 from perseid.store.sqlite.conditions_sql import bindings, condition_sql, rank_sql, value_sql
 from perseid.store.sqlite.indexes import indexed_by
@@ -19,9 +20,16 @@ from perseid.store.types import GroupCount, OnGroups, Search
 _CONSTANTS = {NULL: None, FALSE: False, TRUE: True}
 
 
-def count(db: apsw.Connection, number: int, search: Search, index: str | None) -> int:
-    """How many live items meet the condition."""
-    source, values = _source(number, search, index)
+def count(
+    db: apsw.Connection,
+    number: int,
+    search: Search,
+    index: str | None,
+    *,
+    has_tombstones: bool = True,
+) -> int:
+    """How many live items meet the condition. Without tombstones the index alone answers."""
+    source, values = _source(number, search, index, has_tombstones=has_tombstones)
     return int(db.execute(f"SELECT COUNT(*) {source}", values).get)
 
 
@@ -56,17 +64,24 @@ def _group_count(
     return GroupCount(items, document)
 
 
-def _source(number: int, search: Search, index: str | None) -> tuple[str, dict[str, Any]]:
+def _source(
+    number: int, search: Search, index: str | None, *, has_tombstones: bool = True
+) -> tuple[str, dict[str, Any]]:
     scope, values = scope_sql(search)
-    if search.where is not None:
-        scope = f"{condition_sql(search.where.condition)} AND {scope}"
-        values |= bindings(search.where)
+    values.update(bindings(search.where))
+    condition = None if search.where is None else search.where.condition
+    return _source_sql(number, scope, condition, index, has_tombstones), values
+
+
+@lru_cache(maxsize=1024)
+def _source_sql(
+    number: int, scope: str, condition: Condition | None, index: str | None, has_tombstones: bool
+) -> str:
+    where = scope if condition is None else f"{condition_sql(condition)} AND {scope}"
     if index is None:
-        return f"FROM visible_{number} WHERE {scope}", values
-    return (
-        f"FROM items_{number} {indexed_by(index)} WHERE {scope} AND {visible_sql(number)}",
-        values,
-    )
+        return f"FROM visible_{number} WHERE {where}"
+    source = f"FROM items_{number} {indexed_by(index)} WHERE {where}"
+    return f"{source} AND {visible_sql(number)}" if has_tombstones else source
 
 
 def _decoded(rank: int, value: Any) -> Any:

@@ -68,7 +68,7 @@ class SqliteQueries:
             page = await self._search(container, search)
         except IndexDropped:
             page = await self._search(container, search._replace(indexable=_NO_PATHS))
-        if self._damaged:
+        if self._damaged.ids:
             self._damaged.check(container.number, page.rows)
         return page
 
@@ -86,7 +86,7 @@ class SqliteQueries:
         return await self._readers.run(container, *work)
 
     def try_search(self, container: Container, search: Search) -> SearchPage | None:
-        if self._damaged:
+        if self._damaged.ids:
             return None  # `search` looks for damaged items
         number, order = container.number, search.order
         try:
@@ -102,6 +102,21 @@ class SqliteQueries:
             shape = (number, None, order, True)
             return self._readers.try_on_loop(
                 container, shape, lambda db: self._first_in_order(db, container, search, index)
+            )
+        except IndexDropped:
+            return None
+
+    def try_count(self, container: Container, search: Search) -> int | None:
+        number = container.number
+        candidate = only_candidate(search)
+        index = None if candidate is None else self._indexes.find(number, candidate.path)
+        if index is None:
+            return None
+        try:
+            return self._readers.try_on_loop(
+                container,
+                _count_shape(number, search),
+                lambda db: self._count(db, number, search, index),
             )
         except IndexDropped:
             return None
@@ -266,7 +281,7 @@ class SqliteQueries:
         access = await self._choose_access(container, search, paths)
 
         def count(db: apsw.Connection) -> int:
-            return group_counts.count(db, number, search, access.index_name)
+            return self._count(db, number, search, access.index_name)
 
         if paths:
             await self._readers.in_thread(
@@ -275,10 +290,14 @@ class SqliteQueries:
                 )
             )
         elif access.candidate is not None:
-            shape = (number, "count", search.where and search.where.condition)
-            on_groups([GroupCount(await self._readers.run(container, shape, count), {})])
+            items = await self._readers.run(container, _count_shape(number, search), count)
+            on_groups([GroupCount(items, {})])
         else:
             on_groups([GroupCount(await self._readers.in_thread(count), {})])
+
+    def _count(self, db: apsw.Connection, number: int, search: Search, index: str | None) -> int:
+        is_visible = number not in self._tombstones and self._readers.sees_committed_state(db)
+        return group_counts.count(db, number, search, index, has_tombstones=not is_visible)
 
     # The access path
 
@@ -342,6 +361,10 @@ class SqliteQueries:
             (number, limit, candidate),
             lambda db: searches.count_up_to(db, number, search, candidate, index, limit),
         )
+
+
+def _count_shape(number: int, search: Search) -> Hashable:
+    return number, "count", search.where and search.where.condition
 
 
 @lru_cache(maxsize=1024)

@@ -88,6 +88,31 @@ def test_paging(text: str, paging: str, copies_items: bool) -> None:
     assert (plan.paging, plan.copies_items) == (paging, copies_items)
 
 
+@pytest.mark.parametrize(("text", "counts_items"), [
+    ("SELECT VALUE COUNT(1) FROM c", True),
+    ("SELECT VALUE COUNT('a') FROM c WHERE c.n = @n AND c.m > 2", True),
+    ("SELECT VALUE COUNT(null) FROM c", True),
+    ("SELECT VALUE COUNT(undefined) FROM c", False),
+    ("SELECT VALUE COUNT(c.n) FROM c", False),
+    ("SELECT VALUE COUNT(c) FROM c", False),
+    ("SELECT VALUE COUNT(1) FROM c WHERE LOWER(c.n) = 'a'", False),
+    ("SELECT VALUE COUNT(1) FROM c WHERE RAND() < 2", False),
+    ("SELECT VALUE COUNT(1) FROM x IN c.list", False),
+    ("SELECT VALUE COUNT(1) FROM c JOIN x IN c.list", False),
+    ("SELECT VALUE COUNT(1) FROM (SELECT VALUE c.n FROM c) x", False),
+    ("SELECT VALUE COUNT(1) FROM c GROUP BY c.n", False),
+    ("SELECT VALUE COUNT(1) + 1 FROM c", False),
+    ("SELECT VALUE {\"a\": COUNT(1)} FROM c", False),
+    ("SELECT COUNT(1) FROM c", False),
+    ("SELECT DISTINCT VALUE COUNT(1) FROM c", False),
+    ("SELECT TOP 0 VALUE COUNT(1) FROM c", False),
+    ("SELECT VALUE COUNT(1) FROM c OFFSET 1 LIMIT 1", False),
+    ("SELECT VALUE SUM(1) FROM c", False),
+])  # fmt: skip
+def test_the_store_counts_items(text: str, counts_items: bool) -> None:
+    assert plan_of(text, {"@n": 1}).counts_items == counts_items
+
+
 @pytest.mark.parametrize(("where", "parameters", "key"), [
     ("c.pk = 'a'", {}, ("a",)),
     ("@a = c.pk AND c.n > 1", {"@a": None}, (None,)),
