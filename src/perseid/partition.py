@@ -284,7 +284,7 @@ def _hash_v1(stored: bytes) -> str:
         return ""
     key = [_cut_v1(component) for component in from_canonical(stored)]
     hashed = mmh3.mmh3_32_uintdigest(b"".join([_hash_input_v1(component) for component in key]))
-    return b"".join([_sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
+    return b"".join([sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
 
 
 def _cut_v1(component: Component) -> Component:
@@ -303,11 +303,11 @@ def _encode_v1(component: Component) -> bytes:
         shifted = bytes([byte + 1 for byte in raw[:101]])  # UTF-8 stays below 0xFF
         return b"\x08" + shifted + (b"\x00" if len(raw) <= 100 else b"")
     if isinstance(component, int | float) and not isinstance(component, bool):
-        return _sortable(float(component))
+        return sortable(float(component))
     return canonical((component,))
 
 
-def _sortable(number: float) -> bytes:
+def sortable(number: float) -> bytes:
     """A number as bytes that sort like numbers: eight bits, then groups of seven.
 
     The low bit of a group says whether another one follows, so the bytes of no number start with
@@ -329,48 +329,24 @@ def _sortable(number: float) -> bytes:
 # Ranges -----------------------------------------------------------------------------------------
 
 WHOLE: Final = ("", "FF")
-MAX_RANGES: Final = 4096  # the numbers of items have twelve bits for their range
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One physical range: effective keys from `min` up to, not including, `max`."""
+    """One physical range: effective keys from `min` up to, not including, `max`.
+
+    Clients know it by its id, stored rows by its index. `parents` are the ids of the ranges that it
+    was split from.
+    """
 
     id: str
     index: int
     min: str
     max: str
+    parents: tuple[str, ...] = ()
 
 
-_RANGE_THROUGHPUT: Final = 10_000
 _by_min: Final = attrgetter("min")
-
-
-def range_count(throughput: int) -> int:
-    """The number of ranges for a throughput: one for each started 10,000 RU/s.
-
-    The service sometimes has more (five for 30,000); clients read the ranges from the server.
-    """
-    return max(1, -(-throughput // _RANGE_THROUGHPUT))
-
-
-def split(count: int, definition: KeyDefinition) -> tuple[Range, ...]:
-    """`count` ranges that cover all effective keys, each with an equal share of the hashes."""
-    if not 1 <= count <= MAX_RANGES:
-        raise ValueError(f"a container has 1 to {MAX_RANGES} physical ranges, not {count}")
-    bound = _bound_v2 if definition.version == 2 else _bound_v1
-    bounds = [WHOLE[0], *(bound(index, count) for index in range(1, count)), WHOLE[1]]
-    return tuple(
-        Range(str(index), index, bounds[index], bounds[index + 1]) for index in range(count)
-    )
-
-
-def _bound_v2(index: int, count: int) -> str:
-    return f"{((1 << 126) - 1) * index // count:032X}"  # the two top bits of a hash are clear
-
-
-def _bound_v1(index: int, count: int) -> str:
-    return _sortable(float((1 << 32) * index // count)).hex().upper()
 
 
 def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:

@@ -13,11 +13,12 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from perseid import documents, ids, ttl
+from perseid import documents, ids, partition, ttl
 from perseid.documents import Document
 from perseid.durations import seconds_of
 from perseid.errors import CosmosError
 from perseid.model import Container, Database
+from perseid.physical_ranges import equal_ranges, stored_form
 from perseid.query import validate_computed
 from perseid.service.catalog import build_container
 from perseid.service.definitions.container import new_container
@@ -344,7 +345,9 @@ def _example_container(definition: dict[str, Any]) -> Container:
     state = {
         "number": 1,
         "properties": definition,
-        "ranges": 1,
+        "ranges": stored_form(
+            equal_ranges(1, partition.parse_definition(definition["partitionKey"]))
+        ),
         "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
     }
     rid = ids.container_rid(database.rid, 1)

@@ -12,6 +12,8 @@ from typing import Final
 
 import apsw
 
+from perseid.store.sql.computed_ranges import with_bounds
+
 
 def create_tables(db: apsw.Connection) -> None:
     """Layout 1. A container adds its own tables when it is created."""
@@ -271,6 +273,17 @@ def add_checksums(db: apsw.Connection) -> None:
         db.pragma("writable_schema", "RESET")
 
 
+def store_bounds(db: apsw.Connection) -> None:
+    """Layout 9: a container stores its physical ranges with their bounds, which followed from the
+    number of ranges before."""
+    for rid, state in db.execute(
+        "SELECT rid, CAST(state AS BLOB) FROM resources WHERE kind = 'container'"
+    ).fetchall():
+        changed = with_bounds(state)
+        if changed is not None:
+            db.execute("UPDATE resources SET state = ? WHERE rid = ?", (changed.decode(), rid))
+
+
 def _containers(db: apsw.Connection) -> list[int]:
     """The numbers of the containers that have a table of items."""
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
@@ -287,4 +300,5 @@ MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     add_previous_cutoffs,
     use_plain_names,
     add_checksums,
+    store_bounds,
 )
