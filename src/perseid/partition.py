@@ -18,15 +18,16 @@ import mmh3
 import orjson
 
 from perseid.errors import BadRequest, PartitionKeyMismatch
-from perseid.paths import parse_path
+from perseid.paths import parse_path, unaccepted_position
 
 MISMATCH: Final = (
     "Partition key provided either doesn't correspond to definition in the collection or doesn't "
     "match partition key field values specified in the document."
 )
-INVALID_PATHS: Final = (
-    "Partition key paths must contain only valid characters and not contain a trailing slash or "
-    "wildcard character"
+_INVALID_PATH: Final = (
+    "The partition key component definition path '{}' could not be accepted, failed near position"
+    " '{}'. Partition key paths must contain only valid characters and not contain a trailing slash"
+    " or wildcard character."
 )
 
 
@@ -67,6 +68,8 @@ class KeyDefinition:
 
 MAX_LEVELS: Final = 3  # of a hierarchical key
 
+_VERSIONS: Final[Mapping[object, HashVersion]] = {1: 1, 2: 2, "1": 1, "2": 2, "V1": 1, "V2": 2}
+
 # For each kind: the largest number of paths, the allowed versions, and the default version.
 # Clients that send Hash without a version use version 1.
 _KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVersion]]] = {
@@ -92,14 +95,21 @@ def parse_definition(value: Any) -> KeyDefinition:
             f"A maximum of {most} is allowed.",
             listed=True,
         )
-    given = value.get("version", default)
-    version = next((known for known in versions if type(given) is int and given == known), None)
-    if version is None:
+    given = value.get("version")
+    version = default if given is None else _version(given)
+    if version is None or version not in versions:
         raise BadRequest(
             f"The partition key version of kind {kind} must be one of {_one_of(versions)}.",
             listed=True,
         )
     return KeyDefinition(tuple(paths), kind, version, tuple(map(_parse_key_path, paths)))
+
+
+def _version(given: Any) -> HashVersion | None:
+    """As a number, or as the name that Java writes."""
+    if isinstance(given, str):
+        return _VERSIONS.get(given.upper())
+    return _VERSIONS.get(given) if type(given) is int else None
 
 
 def _one_of(choices: Any) -> str:
@@ -112,7 +122,23 @@ def _parse_key_path(path: Any) -> tuple[str, ...]:
             return parse_path(path)
     except BadRequest:
         pass
-    raise BadRequest(INVALID_PATHS, listed=True)
+    raise _invalid_path(path)
+
+
+def check_characters(value: Any) -> None:
+    """400 if an unquoted part of a path has a character that the service refuses.
+
+    Only for new containers: Perseid itself can use any path that `parse_definition` reads.
+    """
+    paths = value.get("paths") if isinstance(value, dict) else None
+    for path in paths if isinstance(paths, list) else ():
+        if not isinstance(path, str) or unaccepted_position(path) is not None:
+            raise _invalid_path(path)
+
+
+def _invalid_path(path: Any) -> BadRequest:
+    position = unaccepted_position(path) if isinstance(path, str) else 0
+    return BadRequest(_INVALID_PATH.format(path, position), listed=True)
 
 
 # Reading keys -----------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def test_all_ranges_share_the_throughput_of_a_database(raw: RawClient, name: str
     number = 0
     while create_item(raw, path, str(number), 2 * MEGABYTE - 8192, keys["0"]).status == 201:
         number += 1
-    assert number == 10
+    assert number == 9  # one of two shares would be used up after half of them
     assert read_item(raw, path, pk=f'["{keys["1"]}"]').status == 429
     metrics = container_metrics(raw, path)
     assert (metrics["provisionedThroughput"], metrics["exhaustedSeconds"]) == (11000, 1)

@@ -237,7 +237,7 @@ def _item_problems(container: Container, row: Row) -> Iterator[str]:
         ("_rid", body.get("_rid"), rid),
         ("partition key", pk, row.pk),
         ("hash of the partition key", bytes.fromhex(epk), row.epk),
-        ("ttl", ttl.stored_item_ttl(body, ttl.Policy()), row.ttl),
+        ("ttl", ttl.stored_item_ttl(body, ttl.Policy(), is_lenient=True), row.ttl),
         ("range", partition.range_of(epk, container.ranges).index, row.number >> RANGE_SHIFT),
     )
     for name, body_value, column_value in pairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perseid import charges, ttl
+from perseid.errors import InvalidTtl
 from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
@@ -20,6 +21,7 @@ from perseid.http.headers import (
     check_session,
     flag,
     is_indexed,
+    is_relaxed,
     page_size,
     scope_of,
     wants_minimal,
@@ -107,7 +109,12 @@ async def patch(account: Account, request: Request, exchange: Exchange) -> Respo
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
     if_match = request.header(IF_MATCH)
     operation = patch_operation(
-        logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
+        logical_partition,
+        name,
+        item_patch,
+        if_match,
+        is_indexed=is_indexed(request),
+        is_lenient=is_relaxed(request, account.settings),
     )
     evaluator = PatchEvaluator(account, request.gone)
     try:
@@ -163,14 +170,15 @@ async def _checked_item(
     account: Account, request: Request, exchange: Exchange
 ) -> tuple[Operation, CheckedItem]:
     container = container_of(account, request, exchange)
-    checked_item = await if_large(
-        len(request.body),
-        point_operations.check_body,
-        container,
-        request.body,
-        request.header(PARTITION_KEY),
-        is_indexed(request),
-    )
+    check, body, key = point_operations.check_body, request.body, request.header(PARTITION_KEY)
+    indexed = is_indexed(request)
+    try:
+        checked_item = await if_large(len(body), check, container, body, key, indexed)
+    except InvalidTtl:
+        # Asked only now, because the question takes time and nearly all items are valid.
+        if container.policy.default_ttl is not None or not is_relaxed(request, account.settings):
+            raise
+        checked_item = await if_large(len(body), check, container, body, key, indexed, True)
     exchange.range_index = checked_item.logical_partition.range_index
     return begin(account, container, request.now), checked_item
 

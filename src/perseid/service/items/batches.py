@@ -59,6 +59,7 @@ class BatchOptions(NamedTuple):
     header: str | None  # the partition key of all of them, if they have one in common
     is_indexed: bool
     with_bodies: bool  # for writes; reads always return the body
+    is_lenient: bool = False  # accepts an invalid ttl while TTL is off
 
 
 class BatchOperation(NamedTuple):
@@ -139,7 +140,11 @@ class _OperationReader:
         options = self._options
         document = documents.parse(orjson.dumps(self._body))
         return point_operations.checked_item(
-            options.container, document, self.key, is_indexed=options.is_indexed
+            options.container,
+            document,
+            self.key,
+            is_indexed=options.is_indexed,
+            is_lenient=options.is_lenient,
         )
 
     @property
@@ -153,6 +158,7 @@ class _OperationReader:
             item_patch,
             self.if_match,
             is_indexed=options.is_indexed,
+            is_lenient=options.is_lenient,
         )
 
     @property

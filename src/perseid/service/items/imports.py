@@ -38,11 +38,12 @@ _LINE: Final = re.compile(rb"\S[^\n]*")  # without the space before it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What happens to existing items, and which `_ts` the imported items get."""
+    """What happens to existing items, which `_ts` the imported items get, and what is accepted."""
 
     existing: ExistingMode = "replace"
     lifetimes: LifetimeMode = "restart"
     age: int = 0
+    is_lenient: bool = False  # accepts an invalid ttl while TTL is off
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,8 @@ async def _store_line(
 async def _store_item(
     op: Operation, line: bytes, import_options: ImportOptions, import_result: ImportResult
 ) -> None:
-    check = point_operations.check_body
-    new = await if_large(len(line), check, op.container, line, None, True)
+    check, is_lenient = point_operations.check_body, import_options.is_lenient
+    new = await if_large(len(line), check, op.container, line, None, True, is_lenient)
     written = _written_at(op, line, import_options)
     if not ttl.is_live(written, new.ttl, op.cutoff):
         current_cutoff = ttl.Policy(op.container.policy.default_ttl).cutoff(op.ts)

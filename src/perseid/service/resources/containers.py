@@ -38,8 +38,10 @@ async def create(
     body: dict[str, Any],
     throughput: Throughput | None,
     now: float,
+    *,
+    is_lenient: bool = False,
 ) -> Container:
-    properties = new_container(body, computed_check=validate_computed)
+    properties = new_container(body, computed_check=validate_computed, is_lenient=is_lenient)
     async with account.metadata_lock:
         catalog = account.catalog
         database = catalog.owner(database_name)
