@@ -140,11 +140,7 @@ class _OperationReader:
         options = self._options
         document = documents.parse(orjson.dumps(self._body))
         return point_operations.checked_item(
-            options.container,
-            document,
-            self.key,
-            is_indexed=options.is_indexed,
-            is_lenient=options.is_lenient,
+            options.container, document, self.key, **self._how_to_check
         )
 
     @property
@@ -153,13 +149,12 @@ class _OperationReader:
         body = self._body
         item_patch = patches.read(body, options.container.key, orjson.dumps(body))
         return patch_operation(
-            self.logical_partition,
-            self.id,
-            item_patch,
-            self.if_match,
-            is_indexed=options.is_indexed,
-            is_lenient=options.is_lenient,
+            self.logical_partition, self.id, item_patch, self.if_match, **self._how_to_check
         )
+
+    @property
+    def _how_to_check(self) -> dict[str, bool]:
+        return {"is_indexed": self._options.is_indexed, "is_lenient": self._options.is_lenient}
 
     @property
     def if_match(self) -> str | None:

@@ -8,7 +8,7 @@ layout. That includes names: the words of an old layout stay in the steps that k
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -276,6 +276,7 @@ def add_checksums(db: apsw.Connection) -> None:
 def store_bounds(db: apsw.Connection) -> None:
     """Layout 9: a container stores its physical ranges with their bounds, which followed from the
     number of ranges before."""
+    state: Any
     for rid, state in db.execute(
         "SELECT rid, CAST(state AS BLOB) FROM resources WHERE kind = 'container'"
     ).fetchall():
