@@ -126,7 +126,7 @@ WILDCARD: Final = (
         ({"paths": ["/a"], "kind": 1}, "kind"),
         ({"paths": ["/a"], "kind": None}, "kind"),
         ({"paths": ["/a"], "version": 3}, "version"),
-        ({"paths": ["/a"], "version": "2"}, "version"),
+        ({"paths": ["/a"], "version": "3"}, "version"),
         ({"paths": ["/a"], "version": True}, "version"),
         ({"paths": ["/a"], "kind": "MultiHash", "version": 1}, "version"),
         ({"paths": ["/a", "/b/"], "kind": "MultiHash", "version": 2}, WILDCARD),
