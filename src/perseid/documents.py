@@ -103,7 +103,7 @@ def parse_json(raw: bytes, *, around: int = 0, largest: int = MAX_BODY_BYTES) ->
     as deep as an item that is sent alone.
     """
     if len(raw) > largest:
-        raise RequestEntityTooLarge(TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE, listed=True)
     if not raw:
         raise BadRequest("The request body is empty; it must be JSON.")
     try:
@@ -167,7 +167,7 @@ def parse(raw: bytes) -> Document:
         value = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
         size = len(orjson.dumps(value))
     if len(text) > MAX_BODY_BYTES:
-        raise RequestEntityTooLarge(TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE, listed=True)
     return Document(text, value, size)
 
 
@@ -176,7 +176,7 @@ def from_value(value: dict[str, Any]) -> Document:
     kept = {name: value[name] for name in value if name not in SYSTEM_PROPERTIES}
     text = orjson.dumps(kept)
     if len(text) > MAX_BODY_BYTES:
-        raise RequestEntityTooLarge(TOO_LARGE)
+        raise RequestEntityTooLarge(TOO_LARGE, listed=True)
     return Document(text, kept, len(text))
 
 

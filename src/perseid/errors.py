@@ -71,6 +71,10 @@ class BadRequest(CosmosError):
     status, code = 400, "BadRequest"
 
 
+class InvalidTtl(BadRequest):
+    """A `ttl` or `defaultTtl` is not a lifetime."""
+
+
 class PartitionKeyMismatch(BadRequest):
     sub_status = 1001
 

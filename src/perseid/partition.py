@@ -18,15 +18,16 @@ import mmh3
 import orjson
 
 from perseid.errors import BadRequest, PartitionKeyMismatch
-from perseid.paths import parse_path
+from perseid.paths import parse_path, unaccepted_position
 
 MISMATCH: Final = (
     "Partition key provided either doesn't correspond to definition in the collection or doesn't "
     "match partition key field values specified in the document."
 )
-INVALID_PATHS: Final = (
-    "Partition key paths must contain only valid characters and not contain a trailing slash or "
-    "wildcard character"
+_INVALID_PATH: Final = (
+    "The partition key component definition path '{}' could not be accepted, failed near position"
+    " '{}'. Partition key paths must contain only valid characters and not contain a trailing slash"
+    " or wildcard character."
 )
 
 
@@ -67,6 +68,8 @@ class KeyDefinition:
 
 MAX_LEVELS: Final = 3  # of a hierarchical key
 
+_VERSIONS: Final[Mapping[object, HashVersion]] = {1: 1, 2: 2, "1": 1, "2": 2, "V1": 1, "V2": 2}
+
 # For each kind: the largest number of paths, the allowed versions, and the default version.
 # Clients that send Hash without a version use version 1.
 _KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVersion]]] = {
@@ -92,14 +95,21 @@ def parse_definition(value: Any) -> KeyDefinition:
             f"A maximum of {most} is allowed.",
             listed=True,
         )
-    given = value.get("version", default)
-    version = next((known for known in versions if type(given) is int and given == known), None)
-    if version is None:
+    given = value.get("version")
+    version = default if given is None else _version(given)
+    if version is None or version not in versions:
         raise BadRequest(
             f"The partition key version of kind {kind} must be one of {_one_of(versions)}.",
             listed=True,
         )
     return KeyDefinition(tuple(paths), kind, version, tuple(map(_parse_key_path, paths)))
+
+
+def _version(given: Any) -> HashVersion | None:
+    """As a number, or as the name that Java writes."""
+    if isinstance(given, str):
+        return _VERSIONS.get(given.upper())
+    return _VERSIONS.get(given) if type(given) is int else None
 
 
 def _one_of(choices: Any) -> str:
@@ -112,7 +122,23 @@ def _parse_key_path(path: Any) -> tuple[str, ...]:
             return parse_path(path)
     except BadRequest:
         pass
-    raise BadRequest(INVALID_PATHS, listed=True)
+    raise _invalid_path(path)
+
+
+def check_characters(value: Any) -> None:
+    """400 if an unquoted part of a path has a character that the service refuses.
+
+    Only for new containers: Perseid itself can use any path that `parse_definition` reads.
+    """
+    paths = value.get("paths") if isinstance(value, dict) else None
+    for path in paths if isinstance(paths, list) else ():
+        if not isinstance(path, str) or unaccepted_position(path) is not None:
+            raise _invalid_path(path)
+
+
+def _invalid_path(path: Any) -> BadRequest:
+    position = unaccepted_position(path) if isinstance(path, str) else 0
+    return BadRequest(_INVALID_PATH.format(path, position), listed=True)
 
 
 # Reading keys -----------------------------------------------------------------------------------
@@ -284,7 +310,7 @@ def _hash_v1(stored: bytes) -> str:
         return ""
     key = [_cut_v1(component) for component in from_canonical(stored)]
     hashed = mmh3.mmh3_32_uintdigest(b"".join([_hash_input_v1(component) for component in key]))
-    return b"".join([_sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
+    return b"".join([sortable(float(hashed)), *map(_encode_v1, key)]).hex().upper()
 
 
 def _cut_v1(component: Component) -> Component:
@@ -303,11 +329,11 @@ def _encode_v1(component: Component) -> bytes:
         shifted = bytes([byte + 1 for byte in raw[:101]])  # UTF-8 stays below 0xFF
         return b"\x08" + shifted + (b"\x00" if len(raw) <= 100 else b"")
     if isinstance(component, int | float) and not isinstance(component, bool):
-        return _sortable(float(component))
+        return sortable(float(component))
     return canonical((component,))
 
 
-def _sortable(number: float) -> bytes:
+def sortable(number: float) -> bytes:
     """A number as bytes that sort like numbers: eight bits, then groups of seven.
 
     The low bit of a group says whether another one follows, so the bytes of no number start with
@@ -329,48 +355,24 @@ def _sortable(number: float) -> bytes:
 # Ranges -----------------------------------------------------------------------------------------
 
 WHOLE: Final = ("", "FF")
-MAX_RANGES: Final = 4096  # the numbers of items have twelve bits for their range
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One physical range: effective keys from `min` up to, not including, `max`."""
+    """One physical range: effective keys from `min` up to, not including, `max`.
+
+    Clients know it by its id, stored rows by its index. `parents` are the ids of the ranges that it
+    was split from.
+    """
 
     id: str
     index: int
     min: str
     max: str
+    parents: tuple[str, ...] = ()
 
 
-_RANGE_THROUGHPUT: Final = 10_000
 _by_min: Final = attrgetter("min")
-
-
-def range_count(throughput: int) -> int:
-    """The number of ranges for a throughput: one for each started 10,000 RU/s.
-
-    The service sometimes has more (five for 30,000); clients read the ranges from the server.
-    """
-    return max(1, -(-throughput // _RANGE_THROUGHPUT))
-
-
-def split(count: int, definition: KeyDefinition) -> tuple[Range, ...]:
-    """`count` ranges that cover all effective keys, each with an equal share of the hashes."""
-    if not 1 <= count <= MAX_RANGES:
-        raise ValueError(f"a container has 1 to {MAX_RANGES} physical ranges, not {count}")
-    bound = _bound_v2 if definition.version == 2 else _bound_v1
-    bounds = [WHOLE[0], *(bound(index, count) for index in range(1, count)), WHOLE[1]]
-    return tuple(
-        Range(str(index), index, bounds[index], bounds[index + 1]) for index in range(count)
-    )
-
-
-def _bound_v2(index: int, count: int) -> str:
-    return f"{((1 << 126) - 1) * index // count:032X}"  # the two top bits of a hash are clear
-
-
-def _bound_v1(index: int, count: int) -> str:
-    return _sortable(float((1 << 32) * index // count)).hex().upper()
 
 
 def range_of(epk: str, ranges: tuple[Range, ...]) -> Range:

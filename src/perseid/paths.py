@@ -20,6 +20,11 @@ _SEGMENT: Final = re.compile(
            | (?P<plain>[^/"'][^/]*) )(?=/|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN: Final = re.compile(r"\w+")
+_NAME: Final = re.compile(
+    r"""/(?: \w+ | (?P<quote>["']) (?:(?!(?P=quote))[^\\]|\\.)+ (?P=quote) )(?=/|\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _WILDCARDS: Final = frozenset('*?[]{}"')
 
@@ -46,3 +51,22 @@ def parse_path(path: str) -> tuple[str, ...]:
     if any(not quoted and not _WILDCARDS.isdisjoint(name) for name, quoted in segments):
         raise BadRequest(f"The path '{path}' may not contain wildcards.", listed=True)
     return tuple(name for name, _ in segments)
+
+
+def unaccepted_position(path: str) -> int | None:
+    """Where a path stops being one of plain or quoted names; None if it does not.
+
+    Plain names consist of letters, digits and underscores.
+    """
+    position = 0
+    while match := _NAME.match(path, position):
+        position = match.end()
+    if position == len(path) and path:
+        return None
+    rest = path[position:]
+    # The slash is accepted if something follows it; an unclosed quote fails where it begins.
+    if len(rest) < 2 or rest[0] != "/" or rest[1] in "\"'":
+        return position + (len(rest) > 1 and rest[0] == "/")
+    start = position + 1
+    plain = _PLAIN.match(path, start)
+    return start if plain is None else plain.end()

@@ -285,7 +285,8 @@ def _read_start_file(settings: Settings) -> Declaration | None:
         return None
     from perseid import start_file  # imported here because most servers start without one
 
-    return start_file.declare(settings.init, start_file.read(settings.init))
+    root = start_file.read(settings.init)
+    return start_file.declare(settings.init, root, is_lenient=settings.relaxed)
 
 
 def _listener(app: App, settings: Settings) -> Listener:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from perseid.errors import BadRequest
+from perseid.errors import InvalidTtl
 
 NEVER: Final = -1
 MAX_TTL: Final = 2_147_483_647
@@ -374,20 +374,22 @@ def check_default_ttl(value: Any) -> int | None:
 
 
 def check_item_ttl(value: Any) -> int:
-    """The item's `ttl` as seconds or NEVER; for containers with TTL switched on."""
+    """The item's `ttl` as seconds or NEVER."""
     return _check(value, "ttl")
 
 
-def stored_item_ttl(document: dict[str, Any], policy: Policy) -> int | None:
+def stored_item_ttl(
+    document: dict[str, Any], policy: Policy, *, is_lenient: bool = False
+) -> int | None:
     """The item's own ttl as it is stored next to the body; None if absent.
 
-    With TTL on, an invalid value is refused. With TTL off the value is not interpreted, and an
-    invalid one that still exists when TTL is switched on counts as absent.
+    An invalid value is refused, even while TTL is off and the value has no effect. `is_lenient`
+    accepts it then. If it still exists when TTL is switched on, it counts as absent.
     """
     if "ttl" not in document:
         return None
     value = document["ttl"]
-    if policy.default_ttl is None:
+    if is_lenient and policy.default_ttl is None:
         return _valid_ttl(value)
     return check_item_ttl(value)
 
@@ -403,7 +405,7 @@ def _check(value: Any, name: str) -> int:
     lifetime = _valid_ttl(value)
     if lifetime is None:
         shown = orjson.dumps(value).decode()
-        raise BadRequest(
+        raise InvalidTtl(
             f"The input {name} '{shown}' is invalid. Ensure to provide a nonzero positive integer"
             f" less than or equal to '{MAX_TTL}', or '-1' which means never expire.",
             listed=True,

@@ -56,7 +56,7 @@ def test_an_empty_container_and_a_deleted_one(page: Page, raw: RawClient, contai
     expect(page.get_by_role("alert")).to_contain_text("Not found")
 
 
-@pytest.mark.parametrize("throughput", ["400", "30000"])
+@pytest.mark.parametrize("throughput", ["400", "18000"])
 def test_hierarchical_keys_in_one_range_and_several(
     page: Page, raw: RawClient, database: str, throughput: str
 ) -> None:

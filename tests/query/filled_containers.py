@@ -12,7 +12,7 @@ from tests.support.raw import RawClient, Reply
 
 SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 # By the number of ranges; the throughput that gives a container so many.
-THROUGHPUT: Final = {1: "400", 4: "40000"}
+THROUGHPUT: Final = {1: "400", 4: "24000"}
 OWN_KEY: Final = "filled-"  # of documents that come without one
 INT64: Final = 2**63
 

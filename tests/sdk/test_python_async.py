@@ -330,7 +330,7 @@ async def test_read_feed_pages_and_resumes(open_database: OpenDatabase) -> None:
 
 async def test_read_items(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await create_container(database, offer_throughput=30_000)
+        container = await create_container(database, offer_throughput=18_000)
         await create_items(container, 30, keys=10)
         wanted: list[Any] = [(f"{number:03}", f"k{number % 10}") for number in range(0, 30, 4)]
         found = await container.read_items([*wanted, ("absent", "k1")])
@@ -339,7 +339,7 @@ async def test_read_items(open_database: OpenDatabase) -> None:
 
 async def test_queries(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await create_container(database, offer_throughput=30_000)
+        container = await create_container(database, offer_throughput=18_000)
         await create_items(container, 20, keys=5)
         least = [{"name": "@least", "value": 15}]
         one = container.query_items(
@@ -416,7 +416,7 @@ async def test_recreated_container(
 
 async def test_ranges(open_database: OpenDatabase) -> None:
     async with open_database() as database:
-        container = await create_container(database, offer_throughput=30_000)
+        container = await create_container(database, offer_throughput=18_000)
         ids = await create_items(container, 40, keys=40)
         ranges = [each async for each in container.read_feed_ranges()]
         assert len(ranges) == 3

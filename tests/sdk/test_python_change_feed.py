@@ -17,7 +17,7 @@ from tests.support.sdk import refused
 
 ALL = "AllVersionsAndDeletes"
 KEYS = [f"k{number}" for number in range(9)]
-THROUGHPUTS = pytest.mark.parametrize("throughput", [400, 40_000], ids=["1 range", "4 ranges"])
+THROUGHPUTS = pytest.mark.parametrize("throughput", [400, 24_000], ids=["1 range", "4 ranges"])
 
 
 def create_feed_container(

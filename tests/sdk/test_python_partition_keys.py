@@ -112,7 +112,7 @@ def test_absent_levels_do_not_match(database: DatabaseProxy) -> None:
 
 def test_key_prefixes_select_subtrees(database: DatabaseProxy) -> None:
     container = create_container(
-        database, ["/tenant", "/user", "/session"], offer_throughput=30_000
+        database, ["/tenant", "/user", "/session"], offer_throughput=18_000
     )
     for number in range(24):
         container.create_item(

@@ -60,7 +60,7 @@ def test_foreign_continuations_are_refused(container: ContainerProxy) -> None:
 
 
 def test_read_items(database: DatabaseProxy) -> None:
-    container = create_container(database, offer_throughput=30_000)
+    container = create_container(database, offer_throughput=18_000)
     create_items(container, 40, keys=10)
     wanted: list[Any] = [(f"{number:03}", f"k{number % 10}") for number in range(0, 40, 3)]
     found = container.read_items([*wanted, ("absent", "k1"), ("001", "k2")])
@@ -126,7 +126,7 @@ def test_query_in_one_partition(container: ContainerProxy, exchanges: Recorder) 
     assert float(found.get_response_headers()["x-ms-request-charge"]) > 0
 
 
-@pytest.mark.parametrize("throughput", [400, 30_000])
+@pytest.mark.parametrize("throughput", [400, 18_000])
 def test_query_across_partitions(database: DatabaseProxy, throughput: int) -> None:
     container = create_container(database, offer_throughput=throughput)
     ids = create_items(container, 30, keys=30)

@@ -26,13 +26,15 @@ def test_one_feed_range_covers_a_small_container(container: ContainerProxy) -> N
     ("throughput", "count"),
     [
         (400, 1),
-        (10_000, 1),
+        (6_000, 1),
         (11_000, 2),
-        (30_000, 3),
+        (21_000, 4),
+        (30_000, 5),
+        (Throughput(auto_scale_max_throughput=10_000), 1),
         (Throughput(auto_scale_max_throughput=12_000), 2),
     ],
 )
-def test_range_for_each_ten_thousand_units(
+def test_ranges_by_throughput(
     database: DatabaseProxy, throughput: int | Throughput, count: int
 ) -> None:
     container = create_container(database, offer_throughput=throughput)
@@ -44,7 +46,7 @@ def test_items_spread_over_ranges(
     database: DatabaseProxy, version: int, exchanges: Recorder
 ) -> None:
     container = database.create_container(
-        "c", PartitionKey("/pk", version=version), offer_throughput=30_000
+        "c", PartitionKey("/pk", version=version), offer_throughput=18_000
     )
     ranges = list(container.read_feed_ranges())
     exchanges.clear()
@@ -68,7 +70,7 @@ def test_items_spread_over_ranges(
 
 
 def test_one_key_as_a_feed_range(database: DatabaseProxy) -> None:
-    container = create_container(database, offer_throughput=30_000)
+    container = create_container(database, offer_throughput=18_000)
     create_items(container, 30, keys=10)
     for number in range(10):
         part = container.feed_range_from_partition_key(f"k{number}")
@@ -77,7 +79,7 @@ def test_one_key_as_a_feed_range(database: DatabaseProxy) -> None:
 
 
 def test_sessions_of_several_ranges(database: DatabaseProxy, exchanges: Recorder) -> None:
-    container = create_container(database, offer_throughput=30_000)
+    container = create_container(database, offer_throughput=18_000)
     create_items(container, 30, keys=30)
     list(container.read_all_items())
     sent = exchanges[-1].sent["x-ms-session-token"]

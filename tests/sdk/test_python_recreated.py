@@ -99,7 +99,7 @@ def test_container_recreated_with_more_ranges(container: ContainerProxy, reopen:
     stale.read_item("000", "k0")
     fresh = reopen()
     fresh.delete_container("c")
-    fresh.create_container("c", PartitionKey("/pk"), offer_throughput=30_000)
+    fresh.create_container("c", PartitionKey("/pk"), offer_throughput=18_000)
     ids = create_items(stale, 30, keys=30)
     assert sorted(ids_of(stale.read_all_items())) == ids
     for number, item_id in enumerate(ids):

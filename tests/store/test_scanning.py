@@ -32,7 +32,7 @@ def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
     monkeypatch.setattr(scans, "_STEPS_WITHOUT_ROW", 60)
     connection = apsw.Connection(":memory:")
     schema.migrate(connection)
-    schema.create_items(connection, TABLE, 3)
+    schema.create_items(connection, TABLE, range(3))
     yield connection
     connection.close()
 

@@ -30,7 +30,7 @@ TIMES: Final = 30
 def db() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
     schema.migrate(connection)
-    schema.create_items(connection, TABLE, 1)
+    schema.create_items(connection, TABLE, [0])
     connection.executemany(
         f"INSERT INTO items_{TABLE} VALUES"
         " (?, x'00', ?, x'00', 1, NULL, 1, '', 2, 1, jsonb(?), NULL)",

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from perseid.errors import Conflict
 from perseid.model import Container, Database, ItemKey, Row, item_number
+from perseid.partition import parse_definition
+from perseid.physical_ranges import equal_ranges, stored_form
 from perseid.service.catalog import build_container
 from perseid.store.protocol import Stores
 from perseid.store.types import Decision, Put, PutResource, Resource, Search, View
@@ -22,6 +24,11 @@ async def scanned(store: Stores, container: Container, search: Search) -> list[R
     return (await store.queries.search(container, search)).rows
 
 
+def stored_ranges(count: int) -> list[dict[str, Any]]:
+    """Physical ranges as the metadata of a container with the usual partition key has them."""
+    return stored_form(equal_ranges(count, parse_definition(PARTITION_KEY)))
+
+
 def container_resource(number: int, *, unique: bool = False, ranges: int = 2) -> Resource:
     properties: dict[str, Any] = {
         "id": f"c{number}",
@@ -29,7 +36,8 @@ def container_resource(number: int, *, unique: bool = False, ranges: int = 2) ->
         "indexingPolicy": {"indexingMode": "none"},
         "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/e"]}] if unique else []},
     }
-    state = {"number": number, "properties": properties, "ranges": ranges, "final_cutoffs": [0, 0]}
+    state: dict[str, Any] = {"number": number, "properties": properties, "final_cutoffs": [0, 0]}
+    state["ranges"] = stored_ranges(ranges)
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)
 
 

@@ -102,7 +102,7 @@ class World:
         }
         if self.default_ttl is not None:
             body["defaultTtl"] = self.default_ttl
-        throughput = Throughput(self.ranges * 10_000)
+        throughput = Throughput(self.ranges * 6_000)
         self.container = await containers.create(self.account, "d", body, throughput, now)
         assert len(self.container.ranges) == self.ranges
         for reader in self.all:

@@ -29,6 +29,7 @@ from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy
 from tests.support.builders import PARTITION_KEY, temporary_database
 from tests.support.figures import resource_usage
 from tests.support.raw import RawClient, Reply
+from tests.support.rows import stored_ranges
 from tests.support.servers import RunningServer
 from tests.support.stores import SQLITE, Stores, open_store
 from tests.support.ttl_containers import assert_gone
@@ -258,7 +259,7 @@ def oracle_container_resource(number: int) -> Resource:
     state = {
         "number": number,
         "properties": properties,
-        "ranges": RANGES,
+        "ranges": stored_ranges(RANGES),
         "final_cutoffs": [BEFORE_ANY_TS, BEFORE_ANY_TS],
     }
     return Resource(f"rid{number}", "container", DATABASE.rid, f"c{number}", '"1"', 0, state)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import Reply
+from tests.support.servers import RunningServer, Servers
 from tests.support.ttl_containers import ABSENT, TtlContainer, TtlContainers
 
 MAX_TTL: Final = 2147483647
@@ -185,6 +186,12 @@ def test_another_base_than_ts_is_refused(
 # Items
 
 ItemTtl = Callable[[TtlContainer, str], Reply]
+
+
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    """Relaxed: test_ttl_while_off.py has the strict answers."""
+    return servers("frozen", no_sweeper=True, relaxed=True)
 
 
 def item(value: str, id_: str = "a") -> bytes:

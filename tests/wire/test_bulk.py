@@ -112,7 +112,7 @@ def test_keys_of_operations(raw: RawClient, container: str) -> None:
 def test_ranges(raw: RawClient, database: str) -> None:
     key = PARTITION_KEY
     body = {"id": "r", "partitionKey": key}
-    assert raw.post(f"{database}/colls", body, throughput="30000").status == 201
+    assert raw.post(f"{database}/colls", body, throughput="18000").status == 201
     container = f"{database}/colls/r"
     operations = [
         {
@@ -146,7 +146,7 @@ def test_keys_of_other_ranges_are_served(raw: RawClient, database: str) -> None:
     """What a client sends that knows the ranges of a container made again under the same name."""
     key = PARTITION_KEY
     body = {"id": "r", "partitionKey": key}
-    assert raw.post(f"{database}/colls", body, throughput="30000").status == 201
+    assert raw.post(f"{database}/colls", body, throughput="18000").status == 201
     container = f"{database}/colls/r"
     operations = [create("1", pk=pk) | {"partitionKey": json.dumps([pk])} for pk in KEYS]
     reply = raw.batch(container, operations, atomic=False, range="1")

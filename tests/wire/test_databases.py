@@ -56,6 +56,7 @@ def test_create(raw: RawClient, names_to_delete: list[str], name: str, clock: Mo
     assert reply.headers["etag"] == body["_etag"]
     assert reply.headers["content-type"] == "application/json"
     assert float(reply.headers["x-ms-request-charge"]) == 5
+    assert reply.headers["x-ms-session-token"] == "0:-1#0"
 
 
 def test_read(raw: RawClient, database: str) -> None:
@@ -73,6 +74,7 @@ def test_delete(raw: RawClient, names_to_delete: list[str], name: str) -> None:
     reply = raw.delete(f"/dbs/{name}")
     assert (reply.status, reply.body) == (204, b"")
     assert float(reply.headers["x-ms-request-charge"]) == 5
+    assert reply.headers["x-ms-session-token"] == "0:-1#0"
     assert outcome(raw.get(f"/dbs/{name}")) == (404, 0, "NotFound")
     assert outcome(raw.delete(f"/dbs/{name}")) == (404, 0, "NotFound")
 

@@ -275,7 +275,7 @@ def create_all_kinds(client: RawClient) -> None:
             "excludedPaths": [{"path": "/text/?"}],
         },
     }
-    assert client.post("/dbs/d/colls", definition, throughput="20000").status == 201
+    assert client.post("/dbs/d/colls", definition, throughput="12000").status == 201
     assert client.put("/dbs/d/colls/rich", definition | {"defaultTtl": 100_000}).status == 200
     (offer,) = [
         offer

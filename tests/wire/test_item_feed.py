@@ -268,7 +268,7 @@ def test_token_of_another_server(place: Place, raw: RawClient, container: str) -
 
 
 @pytest.mark.parametrize("count", ["1", "2", "-1"])
-@pytest.mark.parametrize("throughput", ["400", "20000"])
+@pytest.mark.parametrize("throughput", ["400", "12000"])
 def test_by_key(raw: RawClient, database: str, count: str, throughput: str) -> None:
     """One logical partition, whatever was written in between."""
     container = container_with_ranges(raw, database, throughput)
@@ -304,7 +304,7 @@ def collect(raw: RawClient, container: str, **headers: str) -> list[str]:
     return sorted(each for page in pages for each in ids_of(page))
 
 
-@pytest.mark.parametrize("throughput", ["400", "11000", "30000"])
+@pytest.mark.parametrize("throughput", ["400", "11000", "18000"])
 @pytest.mark.parametrize("count", ["2", "-1"])
 def test_by_range_id(raw: RawClient, database: str, throughput: str, count: str) -> None:
     container = spread(raw, database, throughput)

@@ -517,8 +517,24 @@ def test_errors_carry_the_session_token(raw: RawClient, container: str) -> None:
     ):
         assert reply.status == status
         assert reply.headers["x-ms-session-token"] == token
+        # The JavaScript client would record the token of a missing item's range otherwise.
+        assert ("x-ms-content-path" in reply.headers) == (status != 404)
         assert reply.headers["x-ms-alt-content-path"] == container.removeprefix("/")
         assert reply.headers["x-ms-documentdb-partitionkeyrangeid"] == "0"
+
+
+def test_a_missing_item_names_no_container(raw: RawClient, container: str) -> None:
+    docs = f"{container}/docs"
+    session = "0:-1#999999"
+    for reply in (
+        raw.get(f"{docs}/none", pk=KEY),
+        raw.get(f"{docs}/none", pk=KEY, session=session),
+    ):
+        assert reply.status == 404
+        assert "x-ms-content-path" not in reply.headers
+    for reply in (raw.delete(f"{docs}/none", pk=KEY), raw.get(docs, session=session)):
+        assert reply.status == 404
+        assert reply.headers["x-ms-content-path"] == raw.get(container).json["_rid"]
 
 
 # Activity ids -----------------------------------------------------------------------------------

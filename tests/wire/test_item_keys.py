@@ -372,7 +372,7 @@ def test_hierarchical_point_operations_need_the_full_key(
     assert raw.get(f"{docs}/1", pk='["WA","Redmond",5]').status == 200
 
 
-@pytest.mark.parametrize("throughput", ["400", "20000"])
+@pytest.mark.parametrize("throughput", ["400", "12000"])
 @pytest.mark.parametrize(
     ("header", "expected"),
     [

@@ -242,6 +242,16 @@ def test_the_resource_is_compared_exactly(raw: RawClient, owner: dict[str, Any])
     assert reply.json["Offers"] == []
 
 
+@pytest.mark.parametrize("path", ["offers/offers/{}/", "offers/offers/{}", "offers/{}/x"])
+def test_a_link_in_the_place_of_an_id(raw: RawClient, offer: dict[str, Any], path: str) -> None:
+    changed = offer | {"content": manual(500)}
+    for method, body in (("GET", None), ("PUT", changed)):
+        reply = raw.request(method, f"/{path.format(offer['_rid'])}", body)
+        assert outcome(reply) == (400, 0, "BadRequest")
+        assert "is not the path of an offer, which is /offers/{rid}." in reply.json["message"]
+    assert raw.get(f"/offers/{offer['_rid']}").json == offer
+
+
 def test_unknown_offer(raw: RawClient, offer: dict[str, Any]) -> None:
     for rid in ("zzzz", "x", offer["_rid"] + "A"):
         assert outcome(raw.get(f"/offers/{rid}")) == (404, 0, "NotFound")

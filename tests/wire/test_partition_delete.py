@@ -141,7 +141,7 @@ def test_only_this_operation_is_known(raw: RawClient, container: str) -> None:
 
 def test_other_ranges_do_not_move(raw: RawClient, database: str) -> None:
     body = {"id": "wide", "partitionKey": PARTITION_KEY}
-    raw.post(f"{database}/colls", body, throughput="30000")
+    raw.post(f"{database}/colls", body, throughput="18000")
     wide = f"{database}/colls/wide"
     replies = create_each(raw, wide, *({"id": "i", "pk": f"k{n}"} for n in range(20)))
     tokens = {reply.headers["x-ms-session-token"].partition(":")[0] for reply in replies}

@@ -42,7 +42,7 @@ def plan(
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> str:
     """A container with four ranges."""
-    return create_container(raw, database, "wide", headers={"throughput": "40000"})
+    return create_container(raw, database, "wide", headers={"throughput": "24000"})
 
 
 def test_a_plan(raw: RawClient, container: str) -> None:

@@ -17,6 +17,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "version 1": {"paths": ["/pk"], "kind": "Hash", "version": 1},
     "hierarchy": {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2},
 }
+FIFTHS = ["0" + "C" * 31, "1" + "9" * 30 + "8", "2" + "6" * 30 + "4", "3" * 31 + "0"]
 DRAIN = {"a-im": "Incremental Feed", "x-ms-max-item-count": "-1"}
 
 
@@ -132,9 +133,9 @@ def assert_tiled(ranges: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("style", KEYS)
 @pytest.mark.parametrize(
     ("throughput", "count"),
-    [("400", 1), ("10000", 1), ("10100", 2), ("11000", 2), ("20000", 2), ("30000", 3)],
+    [("400", 1), ("6000", 1), ("6100", 2), ("12000", 2), ("21000", 4), ("25100", 5), ("30000", 5)],
 )
-def test_one_range_for_each_started_ten_thousand(
+def test_one_range_for_each_started_six_thousand(
     raw: RawClient, database: str, style: str, throughput: str, count: int
 ) -> None:
     create_keyed_container(raw, database, style, **{"x-ms-offer-throughput": throughput})
@@ -151,18 +152,53 @@ def test_autoscale_counts_by_its_maximum(raw: RawClient, database: str) -> None:
     assert_tiled(ranges)
 
 
-def test_boundary_of_two(raw: RawClient, database: str) -> None:
-    create_keyed_container(raw, database, **{"x-ms-offer-throughput": "11000"})
-    low, high = drain_ranges(raw, f"{database}/colls/c")
-    assert low["maxExclusive"] == high["minInclusive"] == "1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
+@pytest.mark.parametrize(
+    ("throughput", "style", "bounds"),
+    [
+        ("11000", "version 1", ["05C1DFFFFFFFFC"]),
+        ("11000", "version 2", ["1" + "F" * 31]),
+        (
+            "30000",
+            "version 1",
+            ["05C1C9CD673398", "05C1D9CD673398", "05C1E399CD6732", "05C1E9CD673398"],
+        ),
+        ("30000", "version 2", FIFTHS),
+        ("30000", "hierarchy", FIFTHS),
+    ],
+)
+def test_bounds_of_equal_ranges(
+    raw: RawClient, database: str, throughput: str, style: str, bounds: list[str]
+) -> None:
+    create_keyed_container(raw, database, style, **{"x-ms-offer-throughput": throughput})
+    ranges = drain_ranges(raw, f"{database}/colls/c")
+    assert [each["maxExclusive"] for each in ranges] == [*bounds, "FF"]
+    assert [each["id"] for each in ranges] == [str(n) for n in range(len(ranges))]
 
 
-def test_shared_throughput_gives_one_range(raw: RawClient, name: str) -> None:
+@pytest.mark.parametrize(
+    ("headers", "count"),
+    [
+        ({"x-ms-offer-throughput": "10000"}, 1),
+        ({"x-ms-offer-throughput": "30000"}, 3),
+        ({"x-ms-cosmos-offer-autopilot-settings": '{"maxThroughput":20000}'}, 2),
+    ],
+)
+def test_shared_throughput_gives_ranges_by_the_database(
+    raw: RawClient, name: str, headers: dict[str, str], count: int
+) -> None:
+    shared = f"/dbs/{name}-shared"
+    assert raw.request("POST", "/dbs", {"id": shared[5:]}, headers).status == 201
+    create_keyed_container(raw, shared)
+    assert len(drain_ranges(raw, f"{shared}/colls/c")) == count
+    assert raw.delete(shared).status == 204
+
+
+def test_own_throughput_in_a_shared_database(raw: RawClient, name: str) -> None:
     shared = f"/dbs/{name}-shared"
     headers = {"x-ms-offer-throughput": "30000"}
     assert raw.request("POST", "/dbs", {"id": shared[5:]}, headers).status == 201
-    create_keyed_container(raw, shared)
-    assert len(drain_ranges(raw, f"{shared}/colls/c")) == 1
+    create_keyed_container(raw, shared, **{"x-ms-offer-throughput": "6100"})
+    assert len(drain_ranges(raw, f"{shared}/colls/c")) == 2
     assert raw.delete(shared).status == 204
 
 
@@ -177,7 +213,7 @@ def test_raising_the_throughput_keeps_the_ranges(raw: RawClient, database: str) 
 
 
 def test_each_range_holds_its_own_items(raw: RawClient, database: str) -> None:
-    create_keyed_container(raw, database, **{"x-ms-offer-throughput": "30000"})
+    create_keyed_container(raw, database, **{"x-ms-offer-throughput": "18000"})
     path = f"{database}/colls/c"
     expected: dict[str, set[str]] = {}
     for n in range(20):

@@ -239,6 +239,24 @@ def test_a_database_shares_its_throughput(raw: RawClient, name: str, clock: Mova
     raw.delete(database)
 
 
+def test_all_ranges_share_the_throughput_of_a_database(raw: RawClient, name: str) -> None:
+    assert raw.post("/dbs", {"id": name}, throughput="11000").status == 201
+    path = create_container(raw, f"/dbs/{name}")
+    assert len(physical_ranges(raw, path)) == 2
+    keys: dict[str, str] = {}
+    for number in range(20):
+        reply = read_item(raw, path, pk=f'["{number}"]')
+        keys[reply.headers["x-ms-documentdb-partitionkeyrangeid"]] = str(number)
+    number = 0
+    while create_item(raw, path, str(number), 2 * MEGABYTE - 8192, keys["0"]).status == 201:
+        number += 1
+    assert number == 9  # one of two shares would be used up after half of them
+    assert read_item(raw, path, pk=f'["{keys["1"]}"]').status == 429
+    metrics = container_metrics(raw, path)
+    assert (metrics["provisionedThroughput"], metrics["exhaustedSeconds"]) == (11000, 1)
+    raw.delete(f"/dbs/{name}")
+
+
 def test_a_new_container_of_the_same_name_has_a_new_budget(raw: RawClient, database: str) -> None:
     path = create_container(raw, database)
     spend(raw, path, 400)
@@ -252,7 +270,12 @@ def test_a_new_container_of_the_same_name_has_a_new_budget(raw: RawClient, datab
 @pytest.fixture
 def exhausted_range(raw: RawClient, database: str) -> tuple[str, str, str]:
     """A container with two ranges of 10,000 RU/s, and a key of each: the first is used up."""
-    path = create_container(raw, database, "wide", headers={"throughput": "20000"})
+    path = create_container(
+        raw,
+        database,
+        "wide",
+        headers={AUTOPILOT: '{"maxThroughput":20000}'},
+    )
     keys: dict[str, str] = {}
     for number in range(100):
         reply = raw.get(f"{path}/docs/none", pk=json.dumps([f"k{number}"]))

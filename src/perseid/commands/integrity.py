@@ -17,6 +17,7 @@ import orjson
 from perseid import ids, partition, ttl
 from perseid.errors import CosmosError
 from perseid.model import RANGE_SHIFT, Container, Row
+from perseid.physical_ranges import MAX_RANGES
 from perseid.service.catalog import Catalog
 from perseid.service.items import unique_keys
 from perseid.store.sql.range_state import EMPTY_RANGE, RangeState
@@ -25,7 +26,7 @@ from perseid.store.sqlite.snapshot import RangeContents, Snapshot, snapshot, sta
 from perseid.store.types import Resource, StoreError
 
 MAX_PROBLEMS: Final = 20
-_NUMBERS: Final = partition.MAX_RANGES << RANGE_SHIFT
+_NUMBERS: Final = MAX_RANGES << RANGE_SHIFT
 _COLUMN_TYPES: Final[dict[str, type | UnionType]] = {
     "number": int, "pk": bytes, "id": str, "epk": bytes, "ts": int, "ttl": int | None,
     "lsn": int, "etag": str, "size": int, "terms": int,
@@ -236,7 +237,7 @@ def _item_problems(container: Container, row: Row) -> Iterator[str]:
         ("_rid", body.get("_rid"), rid),
         ("partition key", pk, row.pk),
         ("hash of the partition key", bytes.fromhex(epk), row.epk),
-        ("ttl", ttl.stored_item_ttl(body, ttl.Policy()), row.ttl),
+        ("ttl", ttl.stored_item_ttl(body, ttl.Policy(), is_lenient=True), row.ttl),
         ("range", partition.range_of(epk, container.ranges).index, row.number >> RANGE_SHIFT),
     )
     for name, body_value, column_value in pairs:

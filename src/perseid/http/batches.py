@@ -13,6 +13,7 @@ from perseid.http.headers import (
     check_session,
     flag,
     is_indexed,
+    is_relaxed,
     range_index,
     wants_minimal,
 )
@@ -35,7 +36,11 @@ async def run(account: Account, request: Request, exchange: Exchange) -> Respons
     container = op.container
     header = request.header(PARTITION_KEY)
     options = BatchOptions(
-        container, header, is_indexed(request), with_bodies=not wants_minimal(request)
+        container,
+        header,
+        is_indexed(request),
+        with_bodies=not wants_minimal(request),
+        is_lenient=is_relaxed(request, account.settings),
     )
     evaluator = PatchEvaluator(account, request.gone)
     is_atomic = request.header(BATCH_ATOMIC) is None or flag(request, BATCH_ATOMIC)

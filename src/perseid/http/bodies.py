@@ -136,7 +136,7 @@ class RequestBody:
         if self.content is not None:  # a request that is repeated
             return self.content
         if self._length is not None and self._length > _LARGEST_READ:
-            raise RequestEntityTooLarge(TOO_LARGE)
+            raise RequestEntityTooLarge(TOO_LARGE, listed=True)
         self._task = asyncio.current_task()
         self._rules.timer.add(self)
         try:
@@ -170,7 +170,7 @@ class RequestBody:
             self._count(len(piece))
             self._size += len(piece)
             if self._size > _LARGEST_READ:
-                raise RequestEntityTooLarge(TOO_LARGE)
+                raise RequestEntityTooLarge(TOO_LARGE, listed=True)
             content += piece
             if self._size == self._length:
                 self.is_complete = True

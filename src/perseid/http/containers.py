@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from perseid.documents import parse_object
@@ -22,6 +23,7 @@ from perseid.http.headers import (
     SESSION_TOKEN,
     check_container,
     flag,
+    is_relaxed,
 )
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import (
@@ -44,10 +46,15 @@ _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "ud
 
 
 async def create(account: Account, request: Request, exchange: Exchange) -> Response:
-    body = parse_object(request.body)
-    throughput = requested_throughput(request)
-    created = await containers.create(account, exchange.names[0], body, throughput, request.now)
-    return metadata_written(201, wire.container(created), *await _owner_headers(account, created))
+    created = await containers.create(
+        account,
+        exchange.names[0],
+        parse_object(request.body),
+        requested_throughput(request),
+        request.now,
+        is_lenient=is_relaxed(request, account.settings),
+    )
+    return await _written(account, 201, created)
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -90,13 +97,28 @@ async def replace(account: Account, request: Request, exchange: Exchange) -> Res
         caller=exchange.caller,
         confirmation=request.header(CONFIRM),
     )
-    return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
+    return await _written(account, 200, changed)
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
-    check_container(request, account.catalog.container(*_names(exchange)))
+    container = account.catalog.container(*_names(exchange))
+    check_container(request, container)
+    session = _first_session_token(container, await account.lsns(container))
     deleted = await containers.delete(account, *_names(exchange), if_match=request.header(IF_MATCH))
-    return metadata_deleted(owner_path(deleted.database.id), (CONTENT_PATH, deleted.database.rid))
+    return metadata_deleted(
+        owner_path(deleted.database.id), (CONTENT_PATH, deleted.database.rid), session
+    )
+
+
+async def _written(account: Account, status: int, container: Container) -> Response:
+    session = _first_session_token(container, await account.lsns(container))
+    headers = [*_owner_path_headers(container), session]
+    return metadata_written(status, wire.container(container), *headers)
+
+
+def _first_session_token(container: Container, lsns: Sequence[int]) -> tuple[str, str]:
+    """The header after a write of a container: Java and .NET refuse tokens of several ranges."""
+    return SESSION_TOKEN, f"{container.ranges[0].id}:-1#{lsns[0]}"
 
 
 async def read_ranges(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -124,11 +146,11 @@ def _names(exchange: Exchange) -> tuple[str, str]:
 
 async def _owner_headers(account: Account, container: Container) -> list[tuple[str, str]]:
     lsns = await account.lsns(container)
-    return [
-        owner_path(container.database.id),
-        (CONTENT_PATH, container.database.rid),
-        (SESSION_TOKEN, session_token(container, lsns)),
-    ]
+    return [*_owner_path_headers(container), (SESSION_TOKEN, session_token(container, lsns))]
+
+
+def _owner_path_headers(container: Container) -> list[tuple[str, str]]:
+    return [owner_path(container.database.id), (CONTENT_PATH, container.database.rid)]
 
 
 async def _quota(account: Account, container: Container, now: float) -> list[tuple[str, str]]:

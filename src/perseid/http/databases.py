@@ -13,6 +13,7 @@ from perseid.http.headers import (
     HOST,
     IF_MATCH,
     IF_NONE_MATCH,
+    SESSION_TOKEN,
     THROUGHPUT,
 )
 from perseid.http.request import Exchange, Request, Response
@@ -36,6 +37,8 @@ _VERSIONS: Final = (
     ("x-ms-serviceversion", "version=2.14.0"),
     ("x-ms-gatewayversion", "version=2.14.0"),
 )
+# Clients expect one after every write. Databases have no position of their own.
+_SESSION: Final = (SESSION_TOKEN, "0:-1#0")
 
 
 async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
@@ -61,7 +64,7 @@ def requested_throughput(request: Request) -> Throughput | None:
 async def create(account: Account, request: Request, _exchange: Exchange) -> Response:
     body = parse_object(request.body)
     created = await databases.create(account, body, requested_throughput(request), request.now)
-    return metadata_written(201, wire.database(created))
+    return metadata_written(201, wire.database(created), _SESSION)
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -85,4 +88,4 @@ async def query(account: Account, request: Request, _exchange: Exchange) -> Resp
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
     await databases.delete(account, exchange.names[0], request.header(IF_MATCH))
-    return metadata_deleted()
+    return metadata_deleted(_SESSION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perseid import charges, ttl
+from perseid.errors import InvalidTtl
 from perseid.http import metering, wire
 from perseid.http.headers import (
     CONTINUATION,
@@ -20,6 +21,7 @@ from perseid.http.headers import (
     check_session,
     flag,
     is_indexed,
+    is_relaxed,
     page_size,
     scope_of,
     wants_minimal,
@@ -108,7 +110,12 @@ async def patch(account: Account, request: Request, exchange: Exchange) -> Respo
     name = await point_operations.resolve_id(op, logical_partition, exchange.names[2])
     if_match = request.header(IF_MATCH)
     operation = patch_operation(
-        logical_partition, name, item_patch, if_match, is_indexed=is_indexed(request)
+        logical_partition,
+        name,
+        item_patch,
+        if_match,
+        is_indexed=is_indexed(request),
+        is_lenient=is_relaxed(request, account.settings),
     )
     evaluator = PatchEvaluator(account, request.gone)
     try:
@@ -167,10 +174,16 @@ async def _checked_item(
     body = request.body
     arguments = container, body, request.header(PARTITION_KEY), is_indexed(request)
     check = point_operations.check_body
-    if len(body) <= LARGE:
-        checked_item = check(*arguments)
-    else:
-        checked_item = await run_decoding(account, (body,), check, *arguments)
+    try:
+        if len(body) <= LARGE:
+            checked_item = check(*arguments)
+        else:
+            checked_item = await run_decoding(account, (body,), check, *arguments)
+    except InvalidTtl:
+        # Asked only now, because the question takes time and nearly all items are valid.
+        if container.policy.default_ttl is not None or not is_relaxed(request, account.settings):
+            raise
+        checked_item = await run_decoding(account, (body,), check, *arguments, True)
     exchange.range_index = checked_item.logical_partition.range_index
     return begin(account, container, request.now), checked_item
 

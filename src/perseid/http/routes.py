@@ -215,6 +215,10 @@ def _look_up(request: Request, parts: list[str]) -> Route:
         if path.strip("/") == "addresses":
             # Clients would take a 404 for a missing item, so this is a 400.
             raise BadRequest(_NO_DIRECT_MODE)
+        if parts[0] == "offers":  # as of a client that was given a link where it needs an id
+            raise BadRequest(
+                f"'{path[:200]}' is not the path of an offer, which is /offers/{{rid}}."
+            )
         raise NotFound(f"There is no resource at '{path[:200]}'.")
     verb = _intent(request) if request.method == "POST" and not is_item else request.method
     matched_route = routes.get(verb)

@@ -270,7 +270,7 @@ def partition_key_range(item: Range, owner: Container, lsn: int) -> dict[str, An
         "_self": f"dbs/{owner.database.rid}/colls/{owner.rid}/pkranges/{rid}/",
         "throughputFraction": 1 / len(owner.ranges),
         "status": "online",
-        "parents": [],
+        "parents": [*item.parents],
         "ownedArchivalPKRangeIds": [],
         "_ts": owner.ts,
         "_lsn": lsn,

@@ -13,8 +13,9 @@ from urllib.parse import quote
 from perseid.charges import compile_paths
 from perseid.errors import CosmosError, OwnerNotFound, ResourceNotFound
 from perseid.model import Container, Database
-from perseid.partition import parse_definition, split
+from perseid.partition import parse_definition
 from perseid.paths import parse_path
+from perseid.physical_ranges import from_stored
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource, StoreError
 from perseid.ttl import BEFORE_ANY_TS, Cutoff, Policy, PurgeHold
 
@@ -210,7 +211,7 @@ def build_container(
         database=database,
         properties=properties,
         key=key,
-        ranges=split(state["ranges"], key),
+        ranges=from_stored(state["ranges"]),
         policy=Policy(properties.get("defaultTtl"), *state["final_cutoffs"]),
         purge_hold=PurgeHold(
             state.get("hold_seconds", 0),

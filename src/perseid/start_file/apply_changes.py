@@ -87,7 +87,12 @@ class _Plan:
 
         async def make() -> None:
             created = await containers.create(
-                account, database, declared.body, declared.throughput, now
+                account,
+                database,
+                declared.body,
+                declared.throughput,
+                now,
+                is_lenient=account.settings.relaxed,
             )
             await _store_seeds(account, created, declared.seeds, now)
 
@@ -195,7 +200,9 @@ async def _store_seeds(
             continue
         already_stored.add(key)
         # The file was checked against an example container with one range; this finds the real one.
-        checked_item = point_operations.checked_item(container, seed.checked_item.document, None)
+        checked_item = point_operations.checked_item(
+            container, seed.checked_item.document, None, is_lenient=account.settings.relaxed
+        )
         written = op._replace(written=op.ts - seed.age)
         if ttl.is_live(written.ts, checked_item.ttl, op.cutoff):
             try:

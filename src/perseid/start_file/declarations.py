@@ -13,11 +13,12 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from perseid import documents, ids, ttl
+from perseid import documents, ids, partition, ttl
 from perseid.documents import Document
 from perseid.durations import seconds_of
 from perseid.errors import CosmosError
 from perseid.model import Container, Database
+from perseid.physical_ranges import equal_ranges, stored_form
 from perseid.query import validate_computed
 from perseid.service.catalog import build_container
 from perseid.service.definitions.container import new_container
@@ -72,9 +73,12 @@ class Declaration:
     databases: tuple[DatabaseDeclaration, ...]
 
 
-def declare(file: Path, root: LocatedValue) -> Declaration:
-    """The declaration in the file; StartFileError with all its problems."""
-    reader = _DeclarationReader(file)
+def declare(file: Path, root: LocatedValue, *, is_lenient: bool = False) -> Declaration:
+    """The declaration in the file; StartFileError with all its problems.
+
+    `is_lenient` accepts what the service refuses.
+    """
+    reader = _DeclarationReader(file, is_lenient=is_lenient)
     databases = reader.databases(root)
     if reader.problems:
         raise StartFileError(file, reader.problems)
@@ -84,8 +88,9 @@ def declare(file: Path, root: LocatedValue) -> Declaration:
 class _DeclarationReader:
     """Reads the declarations and collects all problems, so that users can fix them together."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, is_lenient: bool) -> None:
         self._file = file
+        self._is_lenient = is_lenient
         self.problems: list[str] = []
 
     def databases(self, root: LocatedValue) -> tuple[DatabaseDeclaration, ...]:
@@ -115,9 +120,7 @@ class _DeclarationReader:
         if name is None or len(self.problems) > before:
             return None
         body = {"id": name, **body}
-        definition = self._checked(
-            node, lambda: new_container(body, computed_check=validate_computed)
-        )
+        definition = self._checked(node, lambda: self._definition(body))
         if definition is None:
             return None
         seeds = self._seeds(members, _example_container(definition))
@@ -148,12 +151,15 @@ class _DeclarationReader:
             node = members.get(name) or members["uniqueKeys"]
             probe = {"id": "probe", "partitionKey": key, name: value}
             before = len(self.problems)
-            self._checked(node, lambda p=probe: new_container(p, computed_check=validate_computed))  # type: ignore[misc]
+            self._checked(node, lambda p=probe: self._definition(p))  # type: ignore[misc]
             if name == "partitionKey" and len(self.problems) > before:
                 key = _partition_key(
                     "/id"
                 )  # or the same problem would be reported for every other property
         return body
+
+    def _definition(self, body: dict[str, Any]) -> dict[str, Any]:
+        return new_container(body, computed_check=validate_computed, is_lenient=self._is_lenient)
 
     def _lifetime(self, node: LocatedValue) -> Any:
         """A value of defaultTtl from `off`, `none`, seconds or a duration."""
@@ -209,7 +215,10 @@ class _DeclarationReader:
         self, node: LocatedValue, document: Document, age: int, container: Container
     ) -> Iterator[Seed]:
         checked_item = self._checked(
-            node, lambda: point_operations.checked_item(container, document, None)
+            node,
+            lambda: point_operations.checked_item(
+                container, document, None, is_lenient=self._is_lenient
+            ),
         )
         if checked_item is None:
             return
@@ -344,7 +353,9 @@ def _example_container(definition: dict[str, Any]) -> Container:
     state = {
         "number": 1,
         "properties": definition,
-        "ranges": 1,
+        "ranges": stored_form(
+            equal_ranges(1, partition.parse_definition(definition["partitionKey"]))
+        ),
         "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
     }
     rid = ids.container_rid(database.rid, 1)

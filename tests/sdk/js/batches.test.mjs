@@ -44,7 +44,7 @@ test("a batch answers without bodies when none are wanted", async (t) => {
 for (const version of [1, 2]) {
   test(`a bulk call finds the range of every key, version ${version}`, async (t) => {
     const partitionKey = { paths: ["/pk"], kind: "Hash", version };
-    const container = await freshContainer(t, { partitionKey, throughput: 30000 });
+    const container = await freshContainer(t, { partitionKey, throughput: 18000 });
     const keys = [..."abcdefghijklmnop", "x".repeat(90), "é", "", 1, -1, 12313.1221, true, false, null];
     const writes = keys.map((pk) => ({
       operationType: "Create",
@@ -185,7 +185,7 @@ test("the older bulk call works as well, and stops when told to", async (t) => {
 });
 
 test("a thousand items in bulk", async (t) => {
-  const container = await freshContainer(t, { throughput: 30000 });
+  const container = await freshContainer(t, { throughput: 18000 });
   const writes = Array.from({ length: 1000 }, (_, n) => ({
     operationType: "Create",
     partitionKey: `k${n % 50}`,

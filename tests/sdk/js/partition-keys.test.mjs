@@ -67,7 +67,7 @@ for (const [version, partitionKey] of VERSIONS) {
   test(`many ranges hold what one range would, ${version}`, async (t) => {
     const container = await freshContainer(t, {
       partitionKey: structuredClone(partitionKey),
-      throughput: 30000,
+      throughput: 18000,
     });
     const used = new Set();
     const names = Array.from({ length: 40 }, (_, n) => `key-${n}`);

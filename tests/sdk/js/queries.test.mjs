@@ -211,7 +211,7 @@ test("groups are counted", async (t) => {
 });
 
 test("ordered results keep their order over pages and ranges", async (t) => {
-  const container = await filled(t, { throughput: 30000 });
+  const container = await filled(t, { throughput: 18000 });
   const found = await answer(container, "SELECT VALUE c.n FROM c ORDER BY c.n", {}, { maxItemCount: 4 });
   assert.deepEqual(
     found,

@@ -22,7 +22,7 @@ const containers = {};
 before(async () => {
   const { database } = await client.databases.create({ id: name() });
   containers.database = database;
-  for (const [ranges, throughput] of [[1, 400], [4, 40000]]) {
+  for (const [ranges, throughput] of [[1, 400], [4, 24000]]) {
     const { container } = await database.containers.create({
       id: `ranges${ranges}`,
       partitionKey: { paths: ["/pk"], version: 2 },
@@ -183,7 +183,7 @@ for (const ranges of [1, 4]) {
 // The client's own merge refuses keys of several types; the server does not.
 const MIXED = [undefined, null, false, true, 0, 1.5, "", "a", undefined, null, 7, "b"];
 
-for (const throughput of [400, 40000]) {
+for (const throughput of [400, 24000]) {
   test(`keys of all types, page by page, with ${throughput} RU/s`, async (t) => {
     const container = await freshContainer(t, { throughput });
     await Promise.all(

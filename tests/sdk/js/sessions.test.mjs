@@ -119,7 +119,7 @@ test("a token that is none is refused", async (t) => {
 
 test("each range has its own token", async (t) => {
   const { client, sent } = watched({ consistencyLevel: "Session" });
-  const container = await freshContainer(t, { throughput: 30000 }, client);
+  const container = await freshContainer(t, { throughput: 18000 }, client);
   const keys = Array.from({ length: 30 }, (_, n) => `key-${n}`);
   for (const pk of keys) {
     await container.items.create({ id: "1", pk });

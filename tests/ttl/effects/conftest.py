@@ -48,6 +48,6 @@ def mixed_containers(
 @pytest.fixture
 def wide(containers: TtlContainers) -> TtlContainer:
     """A container of several ranges."""
-    raw, headers = containers.raw, {"throughput": "30000"}
+    raw, headers = containers.raw, {"throughput": "18000"}
     path = create_container(raw, containers.database, "wide", headers=headers, defaultTtl=-1)
     return TtlContainer(raw, containers.clock, path)

@@ -71,7 +71,7 @@ def test_drain_of_one_container_leaves_the_others(
 
 def test_drain_takes_many_steps_and_ranges(containers: TtlContainers, raw: RawClient) -> None:
     body = {"id": "wide", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
-    assert raw.post(f"{containers.database}/colls", body, throughput="30000").status == 201
+    assert raw.post(f"{containers.database}/colls", body, throughput="18000").status == 201
     container = TtlContainer(raw, containers.clock, f"{containers.database}/colls/wide")
     for number in range(90):
         container.create(f"a{number}", pk=f"p{number}")

@@ -80,7 +80,7 @@ def test_an_idle_server_removes_everything_by_itself(place: Place) -> None:
     with serving(place.fresh(), clock) as raw:
         raw.post("/dbs", {"id": "d"})
         body = {"id": "c", "partitionKey": PARTITION_KEY, "defaultTtl": 10}
-        assert raw.post("/dbs/d/colls", body, throughput="25000").status == 201
+        assert raw.post("/dbs/d/colls", body, throughput="18000").status == 201
         container = TtlContainer(raw, clock, "/dbs/d/colls/c")
         for number in range(60):
             container.create(f"a{number}", pk=f"p{number}")

@@ -56,7 +56,7 @@ def create_both_containers(raw: RawClient) -> None:
     plain = {"id": "plain", "partitionKey": key, "defaultTtl": 3600}
     keyed = {"id": "keyed", "partitionKey": key, "uniqueKeyPolicy": unique}
     assert raw.post("/dbs/d/colls", plain).status == 201
-    assert raw.post("/dbs/d/colls", keyed, throughput="20000").status == 201
+    assert raw.post("/dbs/d/colls", keyed, throughput="12000").status == 201
     for container in ("plain", "keyed"):
         for number in range(20):
             item: dict[str, Any] = {

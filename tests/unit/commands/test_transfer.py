@@ -23,11 +23,11 @@ import pytest
 from perseid.clock import MovableClock
 from perseid.commands.data_client import feed_page
 from perseid.config import Settings
-from tests.support.builders import create_container
+from tests.support.builders import create_container, temporary_database
 from tests.support.cli import Cli, decoded, invoke, printed
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, Servers
 from tests.unit.commands.conftest import START
 
 SMALL_PAGE = "perseid.commands.export_items._PAGE"
@@ -166,6 +166,19 @@ def test_rejected_items_are_reported(
     assert re.search(r" at column \d+\.$", output[2])
     assert "line 1" not in output[2]
     assert set(stored_items(raw, container_names)) == {"a"}
+
+
+def test_an_invalid_ttl_is_rejected_while_ttl_is_off(
+    servers: Servers, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "items"
+    path.write_text('{"id":"a","pk":"p"}\n\n{"id":"b","ttl":-10}\n')
+    server = servers(relaxed=False)
+    with server.connect() as raw, temporary_database(raw, name) as database:
+        create_container(raw, database)
+        result = invoke(server.endpoint, "import", name, "c", str(path))
+        assert result.exit_code == 1
+        assert result.stderr.startswith("line 3 (b): The input ttl '-10' is invalid")
 
 
 def test_too_many_rejected_items_stop_the_import(

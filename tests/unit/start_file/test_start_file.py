@@ -239,7 +239,10 @@ PROBLEMS = {
 }
 CONTAINERS = {
     "{id: c}": "'partitionKey' is missing",
-    "{id: c, partitionKey: pk}": ".partitionKey): Partition key paths must contain",
+    "{id: c, partitionKey: pk}": (
+        ".partitionKey): The partition key component definition path 'pk' could not be accepted"
+    ),
+    "{id: c, partitionKey: /a-b}": ".partitionKey): The partition key component definition path",
     "{id: c, partitionKey: pk, defaultTtl: 0}": ".defaultTtl): The input defaultTtl '0' is",
     "{id: c, partitionKey: /pk, defaultTtl: 0}": ".defaultTtl): The input defaultTtl '0' is",
     "{id: c, partitionKey: /pk, defaultTtl: soon}": '"soon" is not a duration like 90',
@@ -259,6 +262,7 @@ CONTAINERS = {
         "has values of a unique key of the item"
     ),
     "{id: c, partitionKey: /pk, defaultTtl: 5, items: [{id: a, ttl: 0}]}": "The input ttl '0'",
+    "{id: c, partitionKey: /pk, items: [{id: a, ttl: 0}]}": ".items[0]): The input ttl '0'",
     "{id: c, partitionKey: /pk, defaultTtl: 5, seeds: [{age: 5, items: [{id: a}]}]}": (
         "the item has expired already: its ttl is 5 s, its age 5 s"
     ),
@@ -345,6 +349,37 @@ def test_ordinary_aliases_are_supported(tmp_path: Path) -> None:
     items = "\n".join(f"- {{<<x: {n}, policy: *p}}" for n in range(1000))
     path = write_start_file(tmp_path, f"p: &p {{a: [1, 2, 3], b: {{c: d}}}}\nitems:\n{items}\n")
     assert read(path).plain()["items"][999]["policy"] == {"a": [1, 2, 3], "b": {"c": "d"}}
+
+
+def test_a_relaxed_server_starts_with_what_the_service_refuses(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    """Otherwise the message names the line, and the line of a file with items."""
+    text = """
+        databases:
+          - id: d
+            containers:
+              - id: c
+                partitionKey: /a-b
+                seeds: [{file: seeds.jsonl}]
+    """
+    path = write_start_file(tmp_path, text)
+    (tmp_path / "seeds.jsonl").write_text('{"id":"1"}\n{"id":"2","ttl":-10}\n')
+    settings = Settings(memory=True, init=path)
+    with (
+        running(replace(settings, relaxed=True), clock) as found,
+        closing(RawClient(found.endpoint)) as raw,
+    ):
+        assert set(stored_items(raw, "/dbs/d/colls/c")) == {"1", "2"}
+    with pytest.raises(StartFileError) as refused, running(replace(settings, relaxed=False), clock):
+        pass
+    assert "start.yaml" in str(refused.value)
+    assert refused.value.problems[0].startswith("line 6 (databases[0].containers[0].partitionKey):")
+    path.write_text(path.read_text().replace("/a-b", "/ab"))
+    with pytest.raises(StartFileError) as refused, running(replace(settings, relaxed=False), clock):
+        pass
+    (problem,) = refused.value.problems
+    assert "seeds.jsonl:2): The input ttl '-10' is invalid." in problem
 
 
 def test_all_problems_at_once(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ def test_bodies_above_two_megabytes(bodies: Bodies) -> None:
     for method, path, headers in bodies.objects + bodies.queries:
         reply = bodies.raw.request(method, path, body, headers)
         message = assert_refused(reply, 413, "RequestEntityTooLarge")
-        assert message.startswith("Request size is too large")
+        assert message.startswith(
+            'Message: {"Errors":["Request size is too large"]}\r\nActivityId: '
+        )
 
 
 def test_the_largest_body(raw: RawClient, name: str) -> None:

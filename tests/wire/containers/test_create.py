@@ -92,6 +92,7 @@ def test_headers(raw: RawClient, database: str) -> None:
         assert reply.headers["etag"] == reply.json["_etag"]
         assert re.fullmatch(r"0:-1#\d+", reply.headers["x-ms-session-token"])
     assert (gone.status, gone.body) == (204, b"")
+    assert re.fullmatch(r"0:-1#\d+", gone.headers["x-ms-session-token"])
 
 
 def test_owner_path_is_safe_in_a_header(raw: RawClient, name: str) -> None:
@@ -105,9 +106,44 @@ def test_owner_path_is_safe_in_a_header(raw: RawClient, name: str) -> None:
 def test_key_of_javascript_clients(raw: RawClient, database: str) -> None:
     """They send paths only, and hash with version 1 then."""
     body = create(raw, database, partitionKey={"paths": ["/pk"]})
-    assert body["partitionKey"]["paths"] == ["/pk"]
-    assert body["partitionKey"]["kind"] == "Hash"
-    assert body["partitionKey"].get("version", 1) == 1
+    assert body["partitionKey"] == {"paths": ["/pk"], "kind": "Hash"}
+    path = f"{database}/colls/c"
+    assert raw.get(path).json["partitionKey"] == body["partitionKey"]
+    reply = raw.post(f"{path}/docs", {"id": "1", "pk": "redmond"}, pk='["redmond"]')
+    assert reply.status == 201
+    epk = "05C1EFE313830C087366656E706F6500"  # of version 1
+    interval = {
+        "x_ms_read_key_type": "EffectivePartitionKeyRange",
+        "x_ms_start_epk": epk,
+        "x_ms_end_epk": epk + "FF",
+    }
+    assert raw.get(f"{path}/docs", **interval).json["_count"] == 1
+    for key in (body["partitionKey"], {"paths": ["/pk"], "version": 1}):
+        replaced = raw.put(path, definition(partitionKey=key))
+        assert (replaced.status, replaced.json["partitionKey"]) == (200, body["partitionKey"])
+    other = definition(partitionKey={"paths": ["/pk"], "version": 2})
+    assert raw.put(path, other).status == 400
+
+
+@pytest.mark.parametrize(("given", "version"), [("V1", 1), ("v2", 2), ("1", 1), ("2", 2)])
+def test_versions_as_java_writes_them(
+    raw: RawClient, database: str, given: str, version: int
+) -> None:
+    key = {"paths": ["/pk"], "kind": "Hash"}
+    body = create(raw, database, partitionKey=key | {"version": given})
+    assert body["partitionKey"] == key | {"version": version}
+    again = raw.put(f"{database}/colls/c", definition(partitionKey=key | {"version": given}))
+    assert (again.status, again.json["partitionKey"]) == (200, body["partitionKey"])
+
+
+def test_writes_answer_with_the_session_token_of_one_range(raw: RawClient, database: str) -> None:
+    """Some clients refuse the tokens of several ranges in the response to a write."""
+    made = raw.post(f"{database}/colls", definition(), throughput="30000")
+    path = f"{database}/colls/c"
+    replies = [made, raw.put(path, definition(defaultTtl=5)), raw.delete(path)]
+    for reply in replies:
+        assert re.fullmatch(r"0:-1#\d+", reply.headers["x-ms-session-token"])
+    assert [reply.status for reply in replies] == [201, 200, 204]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +179,8 @@ ETAG_TEXT = '/"_etag"/?'
         ({"includedPaths": paths("/")}, {}),
         ({"includedPaths": [{"path": "/*", "indexes": [OLD_INDEX]}]}, {}),
         ({"includedPaths": paths("/*"), "excludedPaths": paths(ETAG_TEXT)}, {}),
-        ({"automatic": False}, {"automatic": False}),
+        ({"automatic": False}, {}),
+        ({"indexingMode": "consistent", "automatic": False}, {}),
         ({"indexingMode": "lazy"}, {"indexingMode": "lazy"}),
         (
             {"indexingMode": "none", "automatic": False},

@@ -64,7 +64,7 @@ def test_statistics(raw: RawClient, container: str) -> None:
 
 
 def test_statistics_of_several_ranges(raw: RawClient, database: str) -> None:
-    headers = {"x-ms-offer-throughput": "30000"}
+    headers = {"x-ms-offer-throughput": "18000"}
     assert raw.request("POST", f"{database}/colls", definition(), headers).status == 201
     path = f"{database}/colls/c"
     for n in range(12):

@@ -8,7 +8,7 @@ from typing import cast
 from perseid.errors import BadRequest
 from perseid.http import wire
 from perseid.http.admin.context import AdminContext, container_of, integer_option, query_options
-from perseid.http.headers import SESSION_TOKEN
+from perseid.http.headers import SESSION_TOKEN, is_relaxed
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import session_token
 from perseid.service.items import imports
@@ -17,7 +17,7 @@ from perseid.service.operation import begin, retry_if_stale
 
 async def import_items(context: AdminContext, request: Request, exchange: Exchange) -> Response:
     """?existing=replace&lifetimes=restart&age=0: stores JSON lines, each by itself."""
-    options = _import_options(request)
+    options = _import_options(request, is_lenient=is_relaxed(request, context.account.settings))
     container = container_of(context, exchange)
     import_result = await imports.import_items(
         context.account, container, request.body, options, request.now
@@ -29,7 +29,7 @@ async def import_items(context: AdminContext, request: Request, exchange: Exchan
     return Response(200, [(SESSION_TOKEN, token)], wire.encode(asdict(import_result)))
 
 
-def _import_options(request: Request) -> imports.ImportOptions:
+def _import_options(request: Request, *, is_lenient: bool) -> imports.ImportOptions:
     options = query_options(request, existing="replace", lifetimes="restart", age="0")
     for name, choices in (
         ("existing", imports.EXISTING_MODES),
@@ -41,6 +41,7 @@ def _import_options(request: Request) -> imports.ImportOptions:
         existing=cast(imports.ExistingMode, options["existing"]),
         lifetimes=cast(imports.LifetimeMode, options["lifetimes"]),
         age=integer_option(options, "age", 2**40, least=0),
+        is_lenient=is_lenient,
     )
     if import_options.age and import_options.lifetimes == "keep":
         raise BadRequest("Items either keep the lifetimes they bring or get an age; not both.")

@@ -61,14 +61,19 @@ _IMMUTABLE: Final = {
 }
 
 
-def new_container(body: Any, *, computed_check: ComputedCheck) -> dict[str, Any]:
+def new_container(
+    body: Any, *, computed_check: ComputedCheck, is_lenient: bool = False
+) -> dict[str, Any]:
     """The definition of a new container with this body.
 
     System properties in the body are ignored, as clients send back what they have read; so are
-    properties the service does not know. A null counts as absent throughout.
+    properties the service does not know. A null counts as absent throughout. `is_lenient` allows
+    partition key paths with characters that the service refuses.
     """
     given = as_object(body, "body")
     ids.check_resource_id(given.get("id"), "container")
+    if not is_lenient:
+        partition.check_characters(given.get("partitionKey"))
     definition = _normalised(given, computed_check)
     _check_keys(definition)
     check_combination(definition)
@@ -90,6 +95,8 @@ def replaced_container(
         name: old[name] for name in _KEPT_WHEN_OMITTED if name in old and given.get(name) is None
     }
     definition = _normalised(given | kept, computed_check)
+    if _is_same_key(definition["partitionKey"], old["partitionKey"]):
+        definition["partitionKey"] = old["partitionKey"]  # with or without a version, as it was
     for name, text in _IMMUTABLE.items():
         if definition[name] != old[name]:
             raise invalid(text)
@@ -155,8 +162,15 @@ def check_combination(definition: dict[str, Any]) -> None:
 
 
 def _partition_key(value: Any) -> dict[str, Any]:
-    key = partition.parse_definition(or_default(value, LEGACY_KEY))
-    return {"paths": list(key.paths), "kind": key.kind, "version": key.version}
+    given = or_default(value, LEGACY_KEY)
+    key = partition.parse_definition(given)
+    definition: dict[str, Any] = {"paths": list(key.paths), "kind": key.kind}
+    # Clients hash by version 1 if the definition that they read has none, as this server does.
+    return definition if given.get("version") is None else definition | {"version": key.version}
+
+
+def _is_same_key(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return partition.parse_definition(one) == partition.parse_definition(other)
 
 
 def _check_keys(definition: dict[str, Any]) -> None:

@@ -11,6 +11,16 @@ from perseid.service.definitions.json_types import as_object, as_objects, invali
 from perseid.service.definitions.path_grammar import is_property_path
 
 LANGUAGES: Final = ("en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-BR", "pt-PT")
+# The same languages as Windows numbers them. Clients may write the number as text.
+LOCALE_NUMBERS: Final = {
+    "1033": "en-US",
+    "1031": "de-DE",
+    "3082": "es-ES",
+    "1036": "fr-FR",
+    "1040": "it-IT",
+    "1046": "pt-BR",
+    "2070": "pt-PT",
+}
 
 
 def normalised_policy(value: Any) -> dict[str, Any] | None:
@@ -69,7 +79,7 @@ def _paths(value: Any) -> list[dict[str, str]]:
 def _language(value: Any) -> str:
     if not isinstance(value, str):
         raise malformed("fullTextPolicy.language", "a string")
-    language = one_of(value, LANGUAGES)
+    language = one_of(value, (*LANGUAGES, *LOCALE_NUMBERS))
     if language is None:
         raise invalid(
             f"The Full Text Policy contains an unsupported language {value}."

@@ -39,8 +39,8 @@ _ROOT: Final = path_grammar.index_path(path_grammar.ROOT)
 def normalised_policy(value: Any, *, planar: bool) -> dict[str, Any]:
     """The complete policy of what a client sent; nothing and `{}` give the default policy.
 
-    Mode none implies `automatic: false`. A client may omit the flag, but `automatic: true` with
-    mode none is a 400.
+    Mode none implies `automatic: false`, mode consistent `automatic: true`. A client may omit the
+    flag, but `automatic: true` with mode none is a 400.
     """
     given = as_object(or_default(value, {}), "indexingPolicy")
     mode = _mode(given.get("indexingMode"))
@@ -58,7 +58,8 @@ def normalised_policy(value: Any, *, planar: bool) -> dict[str, Any]:
     }
     return {
         "indexingMode": mode,
-        "automatic": mode != "none" and automatic is not False,
+        # The service has given up consistent indexing without it, and ignores that it is off.
+        "automatic": mode == "consistent" or (mode == "lazy" and automatic is not False),
         "includedPaths": [{"path": path} for path in included],
         "excludedPaths": [{"path": path} for path in excluded],
     } | {name: entries for name, entries in extras.items() if entries}

@@ -32,6 +32,7 @@ class BatchOptions(NamedTuple):
     header: str | None  # the partition key of all of them, if they have one in common
     is_indexed: bool
     with_bodies: bool  # for writes; reads always return the body
+    is_lenient: bool = False  # accepts an invalid ttl while TTL is off
 
 
 class ReadOperation(NamedTuple):
@@ -135,7 +136,11 @@ class _OperationReader:
         options = self._options
         document = documents.parse(orjson.dumps(self._body))
         return point_operations.checked_item(
-            options.container, document, self.key, is_indexed=options.is_indexed
+            options.container,
+            document,
+            self.key,
+            is_indexed=options.is_indexed,
+            is_lenient=options.is_lenient,
         )
 
     @property
@@ -184,6 +189,7 @@ def _prepare_patch(
         patches.read_if_short(patch, options.container.key),
         if_match,
         is_indexed=options.is_indexed,
+        is_lenient=options.is_lenient,
     )
 
 

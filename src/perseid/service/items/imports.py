@@ -38,11 +38,12 @@ _LINE: Final = re.compile(rb"\S[^\n]*")  # without the space before it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What happens to existing items, and which `_ts` the imported items get."""
+    """What happens to existing items, which `_ts` the imported items get, and what is accepted."""
 
     existing: ExistingMode = "replace"
     lifetimes: LifetimeMode = "restart"
     age: int = 0
+    is_lenient: bool = False  # accepts an invalid ttl while TTL is off
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +121,25 @@ async def _check(
     op: Operation, lines: Sequence[NumberedLine], import_options: ImportOptions
 ) -> list[CheckedLine | RejectedLine]:
     texts = [line.text for line in lines]
-    is_kept = import_options.lifetimes == "keep"
+    work = _check_lines, op.container, lines, import_options
     try:
-        return await run_decoding(op.account, texts, _check_lines, op.container, lines, is_kept)
+        return await run_decoding(op.account, texts, *work)
     except CosmosError as error:  # of the worker process; lines before these are stored
         return [RejectedLine(line.number, None, error.status, error.message) for line in lines]
 
 
 def _check_lines(
-    container: Container, lines: Sequence[NumberedLine], is_kept: bool
+    container: Container, lines: Sequence[NumberedLine], import_options: ImportOptions
 ) -> list[CheckedLine | RejectedLine]:
-    return [_check_line(container, line, is_kept) for line in lines]
+    return [_check_line(container, line, import_options) for line in lines]
 
 
 def _check_line(
-    container: Container, line: NumberedLine, is_kept: bool
+    container: Container, line: NumberedLine, import_options: ImportOptions
 ) -> CheckedLine | RejectedLine:
+    is_kept, is_lenient = import_options.lifetimes == "keep", import_options.is_lenient
     try:
-        new = point_operations.check_body(container, line.text, None, True)
+        new = point_operations.check_body(container, line.text, None, True, is_lenient)
     except CosmosError as error:
         return RejectedLine(line.number, _id_of(line.text), error.status, error.message)
     return CheckedLine(line, new, _sent_ts(line.text) if is_kept else None)

@@ -40,6 +40,7 @@ class PatchTask(NamedTuple):
     old: Row
     source: bytes  # the text of the patch
     is_indexed: bool
+    is_lenient: bool
     now: float
     seconds: float = CONDITION_SECONDS
 
@@ -99,7 +100,16 @@ def deferring(decide: Callable[[], Decision[T]]) -> Decision[T | PendingPatch]:
 class PatchItemOperation:
     """A patch of one item, and its outcome once it was evaluated outside of the decision."""
 
-    __slots__ = ("_if_match", "_is_indexed", "attempts", "key", "outcome", "partition", "patch")
+    __slots__ = (
+        "_if_match",
+        "_is_indexed",
+        "_is_lenient",
+        "attempts",
+        "key",
+        "outcome",
+        "partition",
+        "patch",
+    )
 
     def __init__(
         self,
@@ -108,6 +118,7 @@ class PatchItemOperation:
         patch: Patch,
         if_match: str | None,
         is_indexed: bool,
+        is_lenient: bool,
     ) -> None:
         self.partition = logical_partition
         self.key = ItemKey(logical_partition.pk, item_id)
@@ -116,6 +127,7 @@ class PatchItemOperation:
         self.attempts = 0
         self._if_match = if_match
         self._is_indexed = is_indexed
+        self._is_lenient = is_lenient
 
     def run(self, transaction: Transaction) -> WriteResult:
         old = transaction.require_readable(self.key)
@@ -133,6 +145,7 @@ class PatchItemOperation:
                 old,
                 self.patch.source,
                 self._is_indexed,
+                self._is_lenient,
                 transaction.op.now,
             )
             if not self.patch.is_short(old.body):
@@ -150,8 +163,11 @@ def patch_operation(
     if_match: str | None,
     *,
     is_indexed: bool = True,
+    is_lenient: bool = False,
 ) -> ItemOperation:
-    operation = PatchItemOperation(logical_partition, item_id, patch, if_match, is_indexed)
+    operation = PatchItemOperation(
+        logical_partition, item_id, patch, if_match, is_indexed, is_lenient
+    )
     return ItemOperation(logical_partition, (operation.key,), operation.run)
 
 
@@ -179,5 +195,11 @@ def _patched(task: PatchTask, patch: Patch) -> CheckedItem:
     if value.get("id") != old.id or pk != old.pk:
         raise PartitionKeyMismatch("A patch may change neither the id nor the partition key.")
     return point_operations.build_checked_item(
-        container, document, old.id, task.logical_partition, old.epk, is_indexed=task.is_indexed
+        container,
+        document,
+        old.id,
+        task.logical_partition,
+        old.epk,
+        is_indexed=task.is_indexed,
+        is_lenient=task.is_lenient,
     )

@@ -80,9 +80,17 @@ def _locate(container: Container, pk: bytes) -> tuple[LogicalPartition, str]:
 
 
 def checked_item(
-    container: Container, document: Document, header: str | None, *, is_indexed: bool = True
+    container: Container,
+    document: Document,
+    header: str | None,
+    *,
+    is_indexed: bool = True,
+    is_lenient: bool = False,
 ) -> CheckedItem:
-    """The item of a body, after the checks that need no other item: id, key, `ttl`, size."""
+    """The item of a body, after the checks that need no other item: id, key, `ttl`, size.
+
+    `is_lenient` accepts an invalid `ttl` while TTL is off.
+    """
     value = document.value
     item_id = ids.check_item_id(value.get("id"))
     components = partition.extract(container.key, value)
@@ -93,15 +101,26 @@ def checked_item(
     partition.check_size(components)
     logical_partition, epk = _locate(container, pk)
     return build_checked_item(
-        container, document, item_id, logical_partition, bytes.fromhex(epk), is_indexed=is_indexed
+        container,
+        document,
+        item_id,
+        logical_partition,
+        bytes.fromhex(epk),
+        is_indexed=is_indexed,
+        is_lenient=is_lenient,
     )
 
 
 def check_body(
-    container: Container, body: bytes, header: str | None, is_indexed: bool
+    container: Container,
+    body: bytes,
+    header: str | None,
+    is_indexed: bool,
+    is_lenient: bool = False,
 ) -> CheckedItem:
     """The item of a request body."""
-    return checked_item(container, documents.parse(body), header, is_indexed=is_indexed)
+    document = documents.parse(body)
+    return checked_item(container, document, header, is_indexed=is_indexed, is_lenient=is_lenient)
 
 
 def build_checked_item(
@@ -112,6 +131,7 @@ def build_checked_item(
     epk: bytes,
     *,
     is_indexed: bool,
+    is_lenient: bool,
 ) -> CheckedItem:
     value = document.value
     return CheckedItem(
@@ -119,7 +139,7 @@ def build_checked_item(
         logical_partition,
         epk,
         document,
-        ttl.stored_item_ttl(value, container.policy),
+        ttl.stored_item_ttl(value, container.policy, is_lenient=is_lenient),
         charges.count_terms(value, container.index) if is_indexed else 0,
         unique_keys.entries(container, logical_partition.pk, value)
         if container.unique_keys

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
 from perseid.model import Container, Database
-from perseid.partition import range_count
+from perseid.partition import parse_definition
+from perseid.physical_ranges import equal_ranges, stored_form
 from perseid.query import validate_computed
 from perseid.service import change_feed
 from perseid.service.account import Account
@@ -19,7 +20,12 @@ from perseid.service.lifetimes.audit import audit_change_later
 from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
-from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
+from perseid.service.throughput.rules import (
+    DEFAULT_THROUGHPUT,
+    Throughput,
+    check_provisioned,
+    range_count,
+)
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
 
@@ -32,8 +38,10 @@ async def create(
     body: dict[str, Any],
     throughput: Throughput | None,
     now: float,
+    *,
+    is_lenient: bool = False,
 ) -> Container:
-    properties = new_container(body, computed_check=validate_computed)
+    properties = new_container(body, computed_check=validate_computed, is_lenient=is_lenient)
     async with account.metadata_lock:
         catalog = account.catalog
         database = catalog.owner(database_name)
@@ -41,8 +49,8 @@ async def create(
             raise AlreadyExists
         is_serverless = account.settings.serverless
         check_provisioned(throughput, is_serverless=is_serverless)
-        is_shared = offers.of_resource(account, database.rid) is not None
-        if throughput is None and not is_shared and not is_serverless:
+        shared = None if is_serverless else offers.throughput_of(account, database.rid)
+        if throughput is None and shared is None and not is_serverless:
             throughput = DEFAULT_THROUGHPUT
         number = await account.stores.metadata.next_number("resource")
         policy = Policy()
@@ -56,8 +64,7 @@ async def create(
             state={
                 "number": number,
                 "properties": properties,
-                # A database's shared throughput gives its containers one range each.
-                "ranges": 1 if throughput is None else range_count(throughput.ceiling),
+                "ranges": _new_ranges(properties, throughput, shared),
                 "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
                 "keeps_versions": _retention(account, properties) > 0,
             },
@@ -68,6 +75,15 @@ async def create(
             changes.append(await offers.provision(account, link, resource.rid, throughput, now))
         await account.change(changes)
     return catalog.container_for(resource)
+
+
+def _new_ranges(
+    properties: dict[str, Any], own: Throughput | None, shared: Throughput | None
+) -> list[dict[str, Any]]:
+    """The physical ranges of a new container, which it keeps from then on."""
+    throughput = own or shared
+    count = 1 if throughput is None else range_count(throughput, is_shared=own is None)
+    return stored_form(equal_ranges(count, parse_definition(properties["partitionKey"])))
 
 
 def read_all(account: Account, database: Database) -> list[Container]:

@@ -124,7 +124,9 @@ def throughput_metrics(account: Account, container: Container, now: float) -> di
     if account.budgets is None:
         return UNMETERED
     payer = _payer(account, container)
-    ranges = [_budget(account, container, key_range.index, now) for key_range in container.ranges]
+    # Those of a shared database have one budget, which counts once.
+    paying = container.ranges if payer.rid == container.rid else container.ranges[:1]
+    ranges = [_budget(account, container, key_range.index, now) for key_range in paying]
     meter = account.budgets.meter(container.rid)
     return {
         "consumedTotal": meter.consumed / UNIT,
@@ -152,8 +154,10 @@ def _budgets(account: Account) -> Budgets:
 
 
 def _budget(account: Account, container: Container, range_index: int, now: float) -> Budget:
-    """The budget of a range, in the second of `now`."""
+    """The budget of a range, or the one of its database, in the second of `now`."""
     payer = _payer(account, container)
+    if payer.rid != container.rid:
+        range_index = 0
     ranges = _budgets(account).ranges
     budget = ranges.get((payer.rid, range_index))
     if budget is None:
@@ -177,7 +181,7 @@ def _find_payer(account: Account, container: Container) -> Payer:
         return Payer(container.rid, None, SERVERLESS_RATE * UNIT)
     own = offers.throughput_of(account, container.rid)
     shared = offers.throughput_of(account, container.database.rid) if own is None else None
-    if shared is not None:  # such containers have one range each and share one budget
+    if shared is not None:  # such containers share one budget, however many ranges each has
         return Payer(container.database.rid, shared, shared.ceiling * UNIT)
     used = own or DEFAULT_THROUGHPUT
     return Payer(container.rid, used, used.ceiling * UNIT // len(container.ranges))

@@ -43,6 +43,18 @@ class Throughput:
         return self.throughput if self.autoscale_max is None else self.autoscale_max
 
 
+# RU/s of one physical range of a new container.
+_RANGE_MANUAL: Final = 6_000
+_RANGE_OTHERWISE: Final = 10_000
+
+
+def range_count(throughput: Throughput, *, is_shared: bool) -> int:
+    """The number of physical ranges of a new container: one for each started share of its RU/s, or
+    of those of its database if it shares them."""
+    is_manual = throughput.autoscale_max is None and not is_shared
+    return max(1, -(-throughput.ceiling // (_RANGE_MANUAL if is_manual else _RANGE_OTHERWISE)))
+
+
 def manual(throughput: int, *, highest_ever: int = 0) -> Throughput:
     """Manual throughput that records the highest value so far."""
     return Throughput(throughput, highest_ever=max(highest_ever, throughput))

@@ -357,4 +357,4 @@ def _range_keys(change: PutResource | RemoveResource | AuditEntry) -> list[str]:
     if isinstance(change, AuditEntry):
         return []
     state = change.resource.state
-    return [range_key(state["number"], index) for index in range(state["ranges"])]
+    return [range_key(state["number"], each["index"]) for each in state["ranges"]]

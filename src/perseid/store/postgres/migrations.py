@@ -7,7 +7,12 @@ present layout. That includes names: the words of an old layout stay in the step
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from psycopg import AsyncConnection
+
+from perseid.store.sql.computed_ranges import with_bounds
 
 _FIRST: Final = (
     """
@@ -143,11 +148,25 @@ _PLAIN_NAMES: Final = (
     ),
 )
 
+
+async def _store_bounds(db: AsyncConnection[Any]) -> None:
+    """A container stores its physical ranges with their bounds, which followed from the number of
+    ranges before."""
+    cursor = await db.execute("SELECT rid, state FROM resources WHERE kind = 'container'")
+    for rid, state in await cursor.fetchall():
+        changed = with_bounds(state)
+        if changed is not None:
+            sql = "UPDATE resources SET state = %s WHERE rid = %s"
+            await db.execute(sql, (changed.decode(), rid))
+
+
+Step: TypeAlias = str | Callable[[AsyncConnection[Any]], Awaitable[None]]
+
 # MIGRATIONS[n] brings the tables of version n to version n + 1.
-MIGRATIONS: Final = (_FIRST, _PLAIN_NAMES)
+MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (_FIRST, _PLAIN_NAMES, (_store_bounds,))
 
 # By version: the tables that Citus distributes by `part`, colocated, and those it copies to every
 # node. `meta` stays on the node that server processes connect to: the clock limit in it changes
 # every few seconds, and a write to a copied table needs every node.
-DISTRIBUTED: Final[tuple[tuple[str, ...], ...]] = (("items", "entries", "positions", "log"), ())
-COPIED: Final[tuple[tuple[str, ...], ...]] = (("shared", "resources", "audit", "dropped"), ())
+DISTRIBUTED: Final[tuple[tuple[str, ...], ...]] = (("items", "entries", "positions", "log"), (), ())
+COPIED: Final[tuple[tuple[str, ...], ...]] = (("shared", "resources", "audit", "dropped"), (), ())

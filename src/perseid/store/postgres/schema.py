@@ -54,7 +54,7 @@ async def prepare(db: AsyncConnection[Any]) -> None:
             await db.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
         for step in range(version, VERSION):
             for statement in MIGRATIONS[step]:
-                await db.execute(statement)
+                await (db.execute(statement) if isinstance(statement, str) else statement(db))
             if is_citus:
                 await _distribute(db, step)
         await db.execute(

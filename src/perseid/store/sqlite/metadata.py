@@ -195,7 +195,8 @@ def _put_resource(db: apsw.Connection, change: PutResource) -> None:
         except apsw.ConstraintError as exc:
             raise StaleResource(resource.id) from exc
         if resource.kind == "container":
-            schema.create_items(db, resource.state["number"], resource.state["ranges"])
+            indexes = [each["index"] for each in resource.state["ranges"]]
+            schema.create_items(db, resource.state["number"], indexes)
     else:
         db.execute(
             "UPDATE resources SET id = ?, etag = ?, ts = ?, state = ? WHERE rid = ? AND etag = ?",

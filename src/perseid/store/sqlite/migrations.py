@@ -8,9 +8,11 @@ layout. That includes names: the words of an old layout stay in the steps that k
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import apsw
+
+from perseid.store.sql.computed_ranges import with_bounds
 
 
 def create_tables(db: apsw.Connection) -> None:
@@ -271,6 +273,18 @@ def add_checksums(db: apsw.Connection) -> None:
         db.pragma("writable_schema", "RESET")
 
 
+def store_bounds(db: apsw.Connection) -> None:
+    """Layout 9: a container stores its physical ranges with their bounds, which followed from the
+    number of ranges before."""
+    state: Any
+    for rid, state in db.execute(
+        "SELECT rid, CAST(state AS BLOB) FROM resources WHERE kind = 'container'"
+    ).fetchall():
+        changed = with_bounds(state)
+        if changed is not None:
+            db.execute("UPDATE resources SET state = ? WHERE rid = ?", (changed.decode(), rid))
+
+
 def _containers(db: apsw.Connection) -> list[int]:
     """The numbers of the containers that have a table of items."""
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'items_[0-9]*'"
@@ -287,4 +301,5 @@ MIGRATIONS: Final[tuple[Callable[[apsw.Connection], None], ...]] = (
     add_previous_cutoffs,
     use_plain_names,
     add_checksums,
+    store_bounds,
 )

@@ -46,7 +46,7 @@ def migrate(db: apsw.Connection) -> None:
         db.pragma("user_version", VERSION)
 
 
-def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
+def create_items(db: apsw.Connection, number: int, range_indexes: Sequence[int]) -> None:
     """The tables of one container.
 
     `number` orders items by range and age (see model.item_number). The two partial indexes over
@@ -91,16 +91,16 @@ def create_items(db: apsw.Connection, number: int, ranges: int) -> None:
         f"CREATE INDEX {table}_changes ON {table} (number >> {RANGE_SHIFT}, lsn, ts, ttl, epk)"
     )
     create_visible_items_view(db, number)
-    _add_range_states(db, number, ranges)
+    _add_range_states(db, number, range_indexes)
 
 
-def _add_range_states(db: apsw.Connection, number: int, ranges: int) -> None:
+def _add_range_states(db: apsw.Connection, number: int, range_indexes: Sequence[int]) -> None:
     # LSNs continue from those of dropped containers. A client may still hold a session token of a
     # dropped container of the same name; with lower LSNs its reads would fail for a long time.
     db.executemany(
         "INSERT INTO positions SELECT ?, ?, COALESCE((SELECT CAST(value AS INTEGER) FROM meta"
         " WHERE name = 'highest_dropped_lsn'), 0), 0, 0, 0, 0, 0",
-        [(number, part) for part in range(ranges)],
+        [(number, index) for index in range_indexes],
     )
 
 

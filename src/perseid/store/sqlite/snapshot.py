@@ -15,7 +15,7 @@ from perseid.model import RANGE_SHIFT, Row
 from perseid.store.sql.range_state import RangeState
 from perseid.store.sqlite import metadata, schema
 from perseid.store.sqlite.checksums import decoded, is_damaged, tolerant_columns
-from perseid.store.sqlite.earlier_layouts import PRESENT_NAMES, names_of, present_state
+from perseid.store.sqlite.earlier_layouts import names_of, present_state
 from perseid.store.sqlite.lost_files import log_path, refuse_lost_database
 from perseid.store.types import Resource, StoreError
 
@@ -36,7 +36,8 @@ class Snapshot:
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self._names = names_of(db.pragma("user_version"))
+        self._layout: int = db.pragma("user_version")
+        self._names = names_of(self._layout)
 
     def salvage(self, work: Callable[[], None]) -> None:
         """Does as much of the work as a damaged file allows."""
@@ -50,10 +51,10 @@ class Snapshot:
         return [] if findings == ["ok"] else findings
 
     def resources(self) -> list[Resource]:
-        resources = metadata.resources(self._db)
-        if self._names.visible == PRESENT_NAMES.visible:
-            return resources
-        return [each._replace(state=present_state(each.state)) for each in resources]
+        return [
+            each._replace(state=present_state(each.kind, each.state, self._layout))
+            for each in metadata.resources(self._db)
+        ]
 
     def hidden_containers(self) -> set[int]:
         """The numbers of dropped containers whose tables are dropped later."""

@@ -15,6 +15,7 @@ from tests.unit.service.definitions.bodies import INVALID, TEXT_POLICY, create, 
         {"defaultLanguage": "en-US", "fullTextPaths": [{"path": "/t", "language": "de-DE"}]},
         {"defaultLanguage": "pt-BR", "fullTextPaths": [{"path": "/t"}]},
         {"defaultLanguage": "en-US"},
+        {"defaultLanguage": "1031", "fullTextPaths": [{"path": "/t", "language": "1033"}]},
     ],
 )
 def test_full_text_policies_are_echoed(sent: dict[str, Any]) -> None:
@@ -40,6 +41,8 @@ def test_full_text_policies_are_echoed(sent: dict[str, Any]) -> None:
             "The Full Text Policy contains an unsupported language spa-SPA."
             " Supported languages are:",
         ),
+        ({"defaultLanguage": "1034"}, "unsupported language 1034."),
+        ({"defaultLanguage": 1033}, INVALID),
         ({"defaultLanguage": 1}, INVALID),
         ([], INVALID),
     ],

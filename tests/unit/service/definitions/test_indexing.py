@@ -55,7 +55,8 @@ def test_default_policy(sent: Any) -> None:
         ({"indexingMode": "Lazy"}, "lazy", True),
         ({"indexingMode": "NONE"}, "none", False),
         ({"indexingMode": "none", "automatic": False}, "none", False),
-        ({"automatic": False}, "consistent", False),
+        ({"automatic": False}, "consistent", True),
+        ({"indexingMode": "lazy", "automatic": False}, "lazy", False),
     ],
 )
 def test_modes(sent: dict[str, Any], mode: str, automatic: bool) -> None:
