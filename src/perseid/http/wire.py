@@ -79,12 +79,13 @@ def query_plan(plan: ClientQueryPlan) -> bytes:
                 "dCountInfo": None if count is None else {"dCountAlias": count},
                 "hasNonStreamingOrderBy": False,  # true for vector searches only
             },
+            "hybridSearchQueryInfo": None,
             "queryRanges": [
                 {
                     "min": interval.min,
                     "max": interval.max,
                     "isMinInclusive": True,
-                    "isMaxInclusive": interval.is_closed,
+                    "isMaxInclusive": interval.includes_max,
                 }
                 for interval in plan.intervals
             ],
