@@ -230,6 +230,12 @@ def changed_item(row: Row) -> bytes:
     return documents.with_lsn(row.body, row.lsn)
 
 
+def changed_item_with_metadata(row: Row) -> bytes:
+    """An item in the change feed of latest versions, in the format of all versions."""
+    metadata = {"lsn": row.lsn, "crts": row.ts}
+    return b'{"current":%b,"metadata":%b}' % (changed_item(row), orjson.dumps(metadata))
+
+
 def change(item: ItemChange, key: KeyDefinition) -> bytes:
     """A change in the feed of all versions: the item after the change, and metadata.
 

@@ -66,6 +66,7 @@ class BatchOperation(NamedTuple):
 
     kind: str
     item_operation: ItemOperation | CosmosError
+    is_minimal: bool = False  # the client wants no body, unless it is a read
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -96,7 +97,8 @@ def _read(operation: Any, options: BatchOptions) -> BatchOperation:
     try:
         if not isinstance(kind, str) or kind not in _OPERATION_TYPES:
             raise BadRequest(f"The operationType must be one of {', '.join(_OPERATION_TYPES)}.")
-        return BatchOperation(kind, _OPERATION_TYPES[kind](_OperationReader(operation, options)))
+        reader = _OperationReader(operation, options)
+        return BatchOperation(kind, _OPERATION_TYPES[kind](reader), reader.is_minimal)
     except CosmosError as error:
         return BatchOperation(str(kind), without_frames(error))
 
@@ -164,6 +166,13 @@ class _OperationReader:
         return self._text("ifNoneMatch")
 
     @property
+    def is_minimal(self) -> bool:
+        value = self._operation.get("minimalReturnPreference")
+        if value is not None and not isinstance(value, bool):
+            raise BadRequest("The 'minimalReturnPreference' of an operation must be true or false.")
+        return bool(value)
+
+    @property
     def _body(self) -> Any:
         if "resourceBody" not in self._operation:
             raise BadRequest("The operation needs a 'resourceBody'.")
@@ -217,7 +226,7 @@ async def run_atomic(
     """Runs the operations as one transaction of one logical partition."""
     keys = {
         key
-        for _, item_operation in batch_operations
+        for _, item_operation, _ in batch_operations
         if isinstance(item_operation, ItemOperation)
         for key in item_operation.keys
     }
@@ -436,7 +445,8 @@ def _has_body(
 ) -> bool:
     if write_result.status in (204, 304):
         return False
-    return options.with_bodies or batch_operation.kind == "Read"
+    wants_body = options.with_bodies and not batch_operation.is_minimal
+    return wants_body or batch_operation.kind == "Read"
 
 
 def _succeeded(
