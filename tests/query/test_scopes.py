@@ -425,7 +425,7 @@ def test_figures_of_a_count(container: FilledContainer) -> None:
     [
         (ALL, "1.00"),
         (f"{ALL} WHERE c.n > 99", "1.00"),
-        ("SELECT DISTINCT VALUE t FROM c JOIN t IN (SELECT VALUE [1])", "0.33"),
+        ("SELECT DISTINCT VALUE IS_OBJECT(c) FROM c", "0.33"),
         ("SELECT VALUE t FROM c JOIN t IN (SELECT VALUE [1, 2])", "1.00"),
     ],
 )
