@@ -316,12 +316,10 @@ def _step(node: Expr, root: Identifier) -> Expr:
 def _sorts_by_value(query: Query) -> bool:
     """True if the rows are single values, sorted by themselves.
 
-    Sorted rows that are objects have equal rows together as well, but clients that continue from a
-    token of their own compare with the value of the last row, and would repeat them.
+    Equal objects are adjacent as well, but clients that continue from their own token repeat them.
     """
-    select = query.select
     keys = [item.expr for item in query.order_by]
-    return select.shape == "VALUE" and keys == [select.items[0].expr]
+    return query.select.shape == "VALUE" and keys == [query.select.items[0].expr]
 
 
 # --- GROUP BY and aggregates
