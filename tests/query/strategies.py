@@ -127,8 +127,8 @@ constants = st.recursive(
 
 _COMPARISONS: Final = ("=", "!=", "<>", "<", "<=", ">", ">=")
 _CHECKS: Final = (
-    "IS_DEFINED", "IS_NULL", "IS_BOOL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_OBJECT",
-    "IS_PRIMITIVE",
+    "IS_DEFINED", "IS_NULL", "IS_BOOL", "IS_BOOLEAN", "IS_NUMBER", "IS_STRING", "IS_ARRAY",
+    "IS_OBJECT", "IS_PRIMITIVE",
     "IS_INTEGER", "IS_FINITE_NUMBER", "IS_DATETIME",
 )  # fmt: skip
 _TESTS: Final = ("STARTSWITH", "ENDSWITH", "CONTAINS", "STRINGEQUALS")

@@ -402,6 +402,38 @@ def test_bad_queries_over_metadata(query_client: RawClient, path: str) -> None:
 # Headers of the answer ----------------------------------------------------------------------------
 
 
+def figures(reply: Reply) -> dict[str, str]:
+    text = reply.headers["x-ms-documentdb-query-metrics"]
+    return dict(each.split("=") for each in text.split(";"))
+
+
+def test_figures_of_a_count(container: FilledContainer) -> None:
+    """It loads no items, which clients read as: the index did all the work."""
+    reply = container.query(
+        "SELECT VALUE COUNT(1) FROM c", x_ms_documentdb_populatequerymetrics="true", **by_key("A")
+    )
+    assert rows(reply) == [3]
+    assert "x-ms-continuation" not in reply.headers
+    found = figures(reply)
+    assert (found["retrievedDocumentCount"], found["retrievedDocumentSize"]) == ("0", "0")
+    assert found["indexUtilizationRatio"] == "1.00"
+    assert float(reply.headers["x-ms-request-charge"]) < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        (ALL, "1.00"),
+        (f"{ALL} WHERE c.n > 99", "1.00"),
+        ("SELECT DISTINCT VALUE IS_OBJECT(c) FROM c", "0.33"),
+        ("SELECT VALUE t FROM c JOIN t IN (SELECT VALUE [1, 2])", "1.00"),
+    ],
+)
+def test_ratio_of_rows_and_loaded_items(container: FilledContainer, text: str, ratio: str) -> None:
+    reply = container.query(text, x_ms_documentdb_populatequerymetrics="true", **by_key("A"))
+    assert figures(reply)["indexUtilizationRatio"] == ratio
+
+
 def test_figures(container: FilledContainer) -> None:
     reply = container.query(
         f"{ALL} WHERE c.n = 1", count="4", x_ms_documentdb_populatequerymetrics="True"
@@ -409,9 +441,7 @@ def test_figures(container: FilledContainer) -> None:
     assert len(rows(reply)) == 4
     assert reply.headers["x-ms-item-count"] == "4"
     assert float(reply.headers["x-ms-request-charge"]) > 0
-    figures = dict(
-        each.split("=") for each in reply.headers["x-ms-documentdb-query-metrics"].split(";")
-    )
-    assert figures["outputDocumentCount"] == "4"
-    assert int(figures["retrievedDocumentCount"]) >= 4
-    assert float(figures["totalExecutionTimeInMs"]) >= 0
+    found = figures(reply)
+    assert found["outputDocumentCount"] == "4"
+    assert int(found["retrievedDocumentCount"]) >= 4
+    assert float(found["totalExecutionTimeInMs"]) >= 0

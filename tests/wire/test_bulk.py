@@ -66,6 +66,37 @@ def test_each_operation_has_its_own_result(raw: RawClient, container: str) -> No
     assert float(reply.headers["x-ms-request-charge"]) == round(charge, 2)
 
 
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_an_operation_may_ask_for_no_body(raw: RawClient, container: str, is_atomic: bool) -> None:
+    silent = {"minimalReturnPreference": True}
+    operations = [
+        create("1") | silent,
+        upsert("1", n=1) | silent,
+        upsert("2") | {"minimalReturnPreference": False},
+        increase("1") | silent,
+        replace("1", n=5) | silent,
+        read("1") | silent,
+        upsert("3"),
+    ]
+    if is_atomic:
+        reply = raw.batch(container, operations, pk=KEY)
+    else:
+        reply = send_bulk(raw, container, *operations)
+    assert codes(reply) == [201, 200, 201, 200, 200, 200, 201]
+    assert ["resourceBody" in entry for entry in reply.json] == [
+        False, False, True, False, False, True, True,
+    ]  # fmt: skip
+    assert all(entry["eTag"] and entry["requestCharge"] > 0 for entry in reply.json)
+
+
+@pytest.mark.parametrize("wrong", ["true", 1, {}])
+def test_a_return_preference_is_true_or_false(raw: RawClient, container: str, wrong: Any) -> None:
+    reply = send_bulk(raw, container, create("1") | {"minimalReturnPreference": wrong})
+    assert codes(reply) == [400]
+    assert "minimalReturnPreference" in reply.json[0]["message"]
+    assert stored_items(raw, container) == {}
+
+
 def test_all_well_is_200(raw: RawClient, container: str) -> None:
     reply = send_bulk(raw, container, *(create(str(number)) for number in range(100)))
     assert (reply.status, set(codes(reply))) == (200, {201})

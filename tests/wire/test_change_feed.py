@@ -153,6 +153,28 @@ def test_an_empty_container_has_nothing_and_a_position(box: Box) -> None:
     assert (reply.status, reply.headers["etag"]) == (304, box.etag(0))
 
 
+def test_records_with_metadata(box: Box, frozen: MovableClock) -> None:
+    """Latest versions in the format of all versions, which the processors of some clients read."""
+    versioned = LATEST | {"x-ms-cosmos-changefeed-wire-format-version": "2021-09-15"}
+    assert box.get(versioned).status == 304
+    first = box.put("x", n=1)
+    frozen.advance(5)
+    second = box.put("y", n=2)
+    records, etag = box.drain(versioned, x_ms_max_item_count="1")
+    assert records == [
+        {
+            "current": stored | {"_lsn": box.lsn(count)},
+            "metadata": {"lsn": box.lsn(count), "crts": stored["_ts"]},
+        }
+        for count, stored in ((1, first), (2, second))
+    ]
+    assert etag == box.etag(2)
+    assert box.get(versioned, etag).status == 304
+    # other versions of the format, and none, give items as they are
+    for headers in (LATEST, versioned | {"x-ms-cosmos-changefeed-wire-format-version": "1"}):
+        assert [record["id"] for record in box.drain(headers)[0]] == ["x", "y"]
+
+
 def test_from_now(box: Box) -> None:
     box.put("before")
     etag = box.now()
@@ -289,6 +311,30 @@ def test_scopes(which: str, mode: dict[str, str], raw: RawClient, database: str)
     assert sorted(below + above) == sorted(SCOPE_KEYS)
     assert below
     assert above
+
+
+@pytest.mark.parametrize("mode", [LATEST, ALL_VERSIONS], ids=["latest", "all"])
+def test_a_key_and_a_range_give_what_is_in_both(wide: Box, mode: dict[str, str]) -> None:
+    """A client that reads each range for a key must not get its items once for each range."""
+    start = wide.etag(0)
+    put_each_key(wide)
+    for pk in SCOPE_KEYS:
+        key = {"x_ms_documentdb_partitionkey": json.dumps([pk])}
+        found = {
+            part["id"]: wide.drain(
+                mode, start, **key, x_ms_documentdb_partitionkeyrangeid=part["id"]
+            )[0]
+            for part in physical_ranges(wide.raw, wide.path)
+        }
+        assert sorted(map(len, found.values())) == [0, 0, 0, 1]
+        for range_id, changes in found.items():
+            scope = {"pk": json.dumps([pk]), "range": range_id}
+            feed = wide.raw.get(wide.docs, **scope)
+            rows = wide.raw.query(wide.docs, "SELECT * FROM c", **scope)
+            for reply in (feed, rows):
+                assert reply.status == 200, reply
+                assert [each["pk"] for each in reply.json["Documents"]] == [pk] * len(changes)
+                assert "x-ms-continuation" not in reply.headers
 
 
 @pytest.mark.parametrize("throughput", [None, FOUR_RANGES])

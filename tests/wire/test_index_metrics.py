@@ -48,6 +48,55 @@ def second_form(raw: RawClient, path: str, text: str) -> Any:
     return json.loads(unquote(header))
 
 
+@pytest.mark.parametrize(
+    ("policy", "listed"),
+    [
+        ({"includedPaths": [{"path": "/*"}]}, "UtilizedSingleIndexes"),
+        ({"includedPaths": [{"path": "/a/?"}], "excludedPaths": [{"path": "/*"}]},
+         "PotentialSingleIndexes"),
+        ({"indexingMode": "none", "automatic": False}, "PotentialSingleIndexes"),
+    ],
+)  # fmt: skip
+def test_a_partition_key_is_a_filter(
+    raw: RawClient, database: str, policy: Any, listed: str
+) -> None:
+    path = create_container(raw, database, "k", indexingPolicy=policy)
+    headers = {"x_ms_cosmos_populateindexmetrics": "true", "pk": '["a"]'}
+    reply = raw.query(f"{path}/docs", "SELECT * FROM c", **headers)
+    metrics = json.loads(base64.b64decode(reply.headers["x-ms-cosmos-index-utilization"]))
+    (entry,) = metrics.pop(listed)
+    assert entry == {
+        "FilterExpression": "",
+        "IndexSpec": "/pk/?",
+        "FilterPreciseSet": True,
+        "IndexPreciseSet": True,
+        "IndexImpactScore": "High",
+    }
+    assert [*metrics.values()] == [[], [], []]
+    headers = {"x_ms_cosmos_populateindexmetrics_v2": "true", "pk": '["a"]'}
+    reply = raw.query(f"{path}/docs", "SELECT * FROM c WHERE c.pk = 'a'", **headers)
+    metrics = json.loads(unquote(reply.headers["x-ms-cosmos-index-utilization"]))
+    found = [*metrics["UtilizedIndexes"]["SingleIndexes"],
+             *metrics["PotentialIndexes"]["SingleIndexes"]]  # fmt: skip
+    assert [each["IndexSpec"] for each in found] == ["/pk/?"]
+
+
+@pytest.mark.parametrize(
+    ("header", "specs"),
+    [('["a"]', ["/a/?"]), ('["a","b"]', ["/a/?", "/deep/b/?"]), ("[]", [])],
+    ids=["prefix", "whole", "nothing"],
+)
+def test_levels_of_a_key_are_filters(
+    raw: RawClient, database: str, header: str, specs: list[str]
+) -> None:
+    levels = {"paths": ["/a", "/deep/b"], "kind": "MultiHash", "version": 2}
+    path = create_container(raw, database, "h", partitionKey=levels)
+    headers = {"x_ms_cosmos_populateindexmetrics": "true", "pk": header}
+    reply = raw.query(f"{path}/docs", "SELECT * FROM c", **headers)
+    metrics = json.loads(base64.b64decode(reply.headers["x-ms-cosmos-index-utilization"]))
+    assert [entry["IndexSpec"] for entry in metrics["UtilizedSingleIndexes"]] == specs
+
+
 def test_only_on_request(raw: RawClient, container: str) -> None:
     reply = raw.query(f"{container}/docs", "SELECT * FROM c WHERE c.a = 1")
     assert "x-ms-cosmos-index-utilization" not in reply.headers

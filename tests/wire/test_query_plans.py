@@ -70,6 +70,7 @@ def test_a_plan(raw: RawClient, container: str) -> None:
             "dCountInfo": None,
             "hasNonStreamingOrderBy": False,
         },
+        "hybridSearchQueryInfo": None,
         "queryRanges": EVERYWHERE,
     }
 
@@ -80,6 +81,51 @@ def test_a_plan_of_groups(raw: RawClient, container: str) -> None:
     assert info["groupByExpressions"] == ["c.team"]
     assert info["groupByAliases"] == ["team", "n"]
     assert info["groupByAliasToAggregateType"] == {"team": None, "n": "Count"}
+
+
+@pytest.mark.parametrize(("text", "rewritten_text"), [
+    ("SELECT VALUE AVG(c.x) FROM c WHERE c.x > 1 ORDER BY c.y, c.z",
+     'SELECT VALUE [{"item": {"sum": SUM(c.x), "count": COUNT(c.x)}}] FROM c WHERE (c.x > 1)'
+     " ORDER BY c.y, c.z"),
+    ("SELECT VALUE COUNT(1) FROM r ORDER BY r.x DESC",
+     'SELECT VALUE [{"item": COUNT(1)}] FROM r ORDER BY r.x DESC'),
+])  # fmt: skip
+def test_a_plan_of_a_sorted_aggregate(
+    raw: RawClient, container: str, text: str, rewritten_text: str
+) -> None:
+    """There is one row, so the client has nothing to sort."""
+    info = plan(raw, container, text, features=PYTHON).json["queryInfo"]
+    assert (info["orderBy"], info["orderByExpressions"]) == ([], [])
+    assert info["aggregates"] in (["Average"], ["Count"])
+    assert info["rewrittenQuery"] == rewritten_text
+
+
+@pytest.mark.parametrize(("text", "numbers"), [
+    ("SELECT TOP 10 VALUE COUNT(c.a) FROM c", {"top": 10, "aggregates": ["Count"]}),
+    ("SELECT * FROM c ORDER BY c.a OFFSET 5 LIMIT 10", {"offset": 5, "limit": 10, "top": None}),
+    ("SELECT * FROM c", {"top": None, "offset": None, "limit": None, "rewrittenQuery": ""}),
+])  # fmt: skip
+def test_numbers_in_plans(
+    raw: RawClient, container: str, text: str, numbers: dict[str, Any]
+) -> None:
+    info = plan(raw, container, text).json["queryInfo"]
+    assert {name: info[name] for name in numbers} == numbers
+    lists = ("orderBy", "orderByExpressions", "groupByExpressions", "groupByAliases", "aggregates")
+    assert all(isinstance(info[name], list) for name in lists)
+    assert isinstance(info["rewrittenQuery"], str)
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a", "Ordered"),
+    ("SELECT DISTINCT c.a FROM c ORDER BY c.a", "Unordered"),
+    ("SELECT DISTINCT VALUE c.a FROM c", "Unordered"),
+    ("SELECT VALUE c.a FROM c ORDER BY c.a", "None"),
+])  # fmt: skip
+def test_only_sorted_values_are_distinct_in_order(
+    raw: RawClient, container: str, text: str, kind: str
+) -> None:
+    """Rows that are objects: a client that continues from its own token would repeat some."""
+    assert plan(raw, container, text).json["queryInfo"]["distinctType"] == kind
 
 
 def test_a_plan_of_a_number_of_distinct_rows(raw: RawClient, container: str) -> None:
@@ -125,7 +171,7 @@ def test_hierarchical_keys(raw: RawClient, database: str) -> None:
     (below,) = plan(raw, path, "SELECT * FROM c WHERE c.a = 1").json["queryRanges"]
     start = effective((1,), definition)
     assert below == {
-        "min": start, "max": f"{start}FF", "isMinInclusive": True, "isMaxInclusive": False,
+        "min": start, "max": f"{start}FF", "isMinInclusive": True, "isMaxInclusive": True,
     }  # fmt: skip
     (point,) = plan(raw, path, "SELECT * FROM c WHERE c.a = 1 AND c.b = 2").json["queryRanges"]
     assert point["min"] == point["max"] == effective((1, 2), definition)

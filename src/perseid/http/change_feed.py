@@ -60,8 +60,10 @@ async def _read_changes(
         sizes = [len(body) for body in bodies]
     else:
         rows, etag, page_range = await change_feed.read_latest(op, search, start)
+        has_metadata = request.header(FEED_FORMAT) == _KNOWN_FORMAT
+        encode = wire.changed_item_with_metadata if has_metadata else wire.changed_item
         bodies = await if_large(
-            sum(row.size for row in rows), lambda: [wire.changed_item(row) for row in rows]
+            sum(row.size for row in rows), lambda: [encode(row) for row in rows]
         )
         sizes = [row.size for row in rows]
     if account.budgets is not None and page_range is not None:

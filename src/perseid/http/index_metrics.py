@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import orjson
 
-from perseid.http.headers import flag
+from perseid import partition
+from perseid.http.headers import PARTITION_KEY, flag
 from perseid.http.request import Request
 from perseid.model import Container
 from perseid.query.index_usage import CompositeIndex, IndexPath, SinglePathFilter
@@ -127,5 +128,12 @@ def headers(request: Request, container: Container, query: QueryRequest) -> list
         return []
     for name, encode in ((_METRICS_HEADER, encoded), (_METRICS_V2_HEADER, encoded_v2)):
         if flag(request, name):
-            return [("x-ms-cosmos-index-utilization", encode(index_metrics(container, query)))]
+            metrics = index_metrics(container, query, _key_levels(request, container))
+            return [("x-ms-cosmos-index-utilization", encode(metrics))]
     return []
+
+
+def _key_levels(request: Request, container: Container) -> int:
+    """How many levels of the partition key the request names."""
+    header = request.header(PARTITION_KEY)
+    return 0 if header is None else len(partition.parse_header(header, container.key.levels))

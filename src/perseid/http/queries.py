@@ -113,6 +113,7 @@ def _metrics(page: QueryResultPage, planning_seconds: float) -> str:
     """The counts and times of a page as clients parse them; phases Perseid does not have are 0."""
     times = page.times
     total = planning_seconds + times.loading + times.evaluating
+    loaded, returned = len(page.loaded), len(page.rows)
     values = {
         "totalExecutionTimeInMs": total * 1000,
         "queryCompileTimeInMs": planning_seconds * 1000,
@@ -125,12 +126,13 @@ def _metrics(page: QueryResultPage, planning_seconds: float) -> str:
         "documentLoadTimeInMs": times.loading * 1000,
         "systemFunctionExecuteTimeInMs": 0.0,
         "userFunctionExecuteTimeInMs": 0.0,
-        "retrievedDocumentCount": len(page.loaded),
+        "retrievedDocumentCount": loaded,
         "retrievedDocumentSize": sum(page.loaded),
-        "outputDocumentCount": len(page.rows),
+        "outputDocumentCount": returned,
         "outputDocumentSize": sum(map(len, page.rows)),
         "writeOutputTimeInMs": 0.0,
-        "indexUtilizationRatio": 0.0,
+        # 1 if all loaded items are in the result; joins make several rows of one item
+        "indexUtilizationRatio": min(returned / loaded, 1.0) if loaded else 1.0,
     }
     return ";".join(
         f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}"

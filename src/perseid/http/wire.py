@@ -79,12 +79,13 @@ def query_plan(plan: ClientQueryPlan) -> bytes:
                 "dCountInfo": None if count is None else {"dCountAlias": count},
                 "hasNonStreamingOrderBy": False,  # true for vector searches only
             },
+            "hybridSearchQueryInfo": None,
             "queryRanges": [
                 {
                     "min": interval.min,
                     "max": interval.max,
                     "isMinInclusive": True,
-                    "isMaxInclusive": interval.is_closed,
+                    "isMaxInclusive": interval.includes_max,
                 }
                 for interval in plan.intervals
             ],
@@ -227,6 +228,12 @@ def offer(item: Offer) -> dict[str, Any]:
 def changed_item(row: Row) -> bytes:
     """An item in the change feed."""
     return documents.with_lsn(row.body, row.lsn)
+
+
+def changed_item_with_metadata(row: Row) -> bytes:
+    """An item in the change feed of latest versions, in the format of all versions."""
+    metadata = {"lsn": row.lsn, "crts": row.ts}
+    return b'{"current":%b,"metadata":%b}' % (changed_item(row), orjson.dumps(metadata))
 
 
 def change(item: ItemChange, key: KeyDefinition) -> bytes:

@@ -161,7 +161,10 @@ class _Binder:
                 BoundItem(i.name, grouping.lift(i.expr), start=i.start, end=i.end) for i in items
             )
             grouping.in_order_by = True
-            order_by = tuple(replace(o, expr=grouping.lift(o.expr)) for o in order_by)
+            # Without GROUP BY there is one row: it may be sorted by anything, to no effect.
+            order_by = tuple(
+                replace(o, expr=grouping.lift(o.expr)) for o in order_by if grouping.keys
+            )
         bound = BoundQuery(
             shape=node.select.shape,
             items=items,

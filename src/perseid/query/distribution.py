@@ -232,7 +232,7 @@ def _sorted(query: Query, plan: Distribution, offset_limit: _OffsetLimit) -> Dis
     rewritten = replace(rewritten, where=_resume_filter(query, payload), order_by=query.order_by)
     distinct: DistinctType = "None"
     if query.select.distinct:
-        distinct = "Ordered" if _sorts_by_all(query) else "Unordered"
+        distinct = "Ordered" if _sorts_by_value(query) else "Unordered"
     else:
         rewritten = offset_limit.applied_to(rewritten)
     directions = ("Descending" if item.descending else "Ascending" for item in query.order_by)
@@ -313,12 +313,13 @@ def _step(node: Expr, root: Identifier) -> Expr:
     return _below_root(node, root) if isinstance(node, Identifier | Property | Index) else node
 
 
-def _sorts_by_all(query: Query) -> bool:
-    """True if equal rows of the result are adjacent."""
-    select = query.select
-    selected = [item.expr for item in select.items]
+def _sorts_by_value(query: Query) -> bool:
+    """True if the rows are single values, sorted by themselves.
+
+    Equal objects are adjacent as well, but clients that continue from their own token repeat them.
+    """
     keys = [item.expr for item in query.order_by]
-    return bool(selected) and all(e in keys for e in selected) and all(k in selected for k in keys)
+    return query.select.shape == "VALUE" and keys == [query.select.items[0].expr]
 
 
 # --- GROUP BY and aggregates
@@ -345,6 +346,8 @@ def _grouped(
         rewritten = replace(_selected(query), select=value)
     else:
         rewritten = _selected(query, SelectItem(payload, "payload"))
+    if not query.group_by:
+        rewritten = replace(rewritten, order_by=query.order_by)
     return offset_limit.for_client(replace(plan, rewritten=print_query(rewritten)))
 
 

@@ -7,7 +7,7 @@ a page has, is decided by the caller.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 from typing import Literal as OneOf
@@ -24,6 +24,7 @@ from perseid.query.positions import (
     LONGEST_KEY,
     ResultPosition,
     ResultRow,
+    ResumePosition,
     RowSelection,
     tie_breaker_of,
 )
@@ -49,6 +50,8 @@ from perseid.query.values import (
 _LONG_TEXT: Final = 2048
 # The number of an item and the index of a row among the rows of that item.
 _TIE_BREAKER: Final = struct.Struct(">QI")
+_LAST_INDEX: Final = 2**32 - 1
+_AFTER_ALL_ITEMS: Final = 2**63 - 1  # the largest number that databases compare
 
 # STREAM: rows in the order of the documents. SORT: the rows of single documents, sorted. WHOLE: no
 # row is known before the last document has been read.
@@ -130,11 +133,36 @@ class Execution:
                     selected = None if self.compiled.gives_items else output(value)
                     selection.add(ResultRow(key, tie, selected, source))
 
-    def place(self, position: ResultPosition) -> tuple[int, Any, int] | None:
+    def resume_position(
+        self, values: Sequence[Any], number: int | None, *, exclude: bool
+    ) -> ResumePosition:
+        """The first place of a SORT that begins at these values, one for each key of ORDER BY.
+
+        Among rows with these values it begins at the item with this number, or at the first of
+        them; with `exclude`, after all of them.
+        """
+        keys = self.compiled.stages.query.order_by
+        parts = (
+            order_bytes(value).translate(INVERTED_BYTES if key.descending else None)
+            for key, value in zip(keys, values, strict=True)
+        )
+        start = b"".join(parts)
+        if exclude:
+            return ResumePosition(start, None)
+        if number is None:
+            return ResumePosition(start, b"")
+        if keys[0].descending:
+            tie = _TIE_BREAKER.pack(number, _LAST_INDEX).translate(INVERTED_BYTES)
+        else:
+            tie = _TIE_BREAKER.pack(number, 0)
+        return ResumePosition(start, tie)
+
+    def place(self, position: ResultPosition | ResumePosition) -> tuple[int, Any, int] | None:
         """Where a SORT continues: type rank and value of its first key, and the number of an item.
 
-        All rows after `position` are at that place or after it; None if the position does not tell
-        it. The number is -1 if items of any number may follow that have this value as first key.
+        All rows that `position` allows are at that place or after it; None if the position does not
+        tell it. The number is -1 if items of any number may follow that have this value as first
+        key.
         """
         keys = self.compiled.stages.query.order_by
         backwards = keys[0].descending
@@ -143,8 +171,12 @@ class Execution:
         if first is None or (backwards and not first.is_whole):
             return None
         number = -1
-        if tie is not None and len(keys) == 1 and len(start) < LONGEST_KEY:
+        if len(keys) > 1:
+            pass  # items with the same first key may have any number
+        elif tie and len(start) < LONGEST_KEY:
             number, _ = _TIE_BREAKER.unpack(tie.translate(INVERTED_BYTES) if backwards else tie)
+        elif tie is None and isinstance(position, ResumePosition):
+            number = 0 if backwards else _AFTER_ALL_ITEMS
         return first.rank, first.value, number
 
     def first_key(self, document: Any) -> bytes:

@@ -66,6 +66,20 @@ class ResultPosition(NamedTuple):
         return cls(base64.b85decode(start), None if tie is None else base64.b85decode(tie))
 
 
+class ResumePosition(NamedTuple):
+    """Where a client lets a result begin: a whole key, and the first tie among rows with that key;
+    None: after all of them."""
+
+    start: bytes
+    tie: bytes | None
+
+    def includes(self, key: bytes, tie: bytes) -> bool:
+        """True if a row with this key and tie is at the position or after it."""
+        if key != self.start:
+            return key > self.start
+        return self.tie is not None and tie >= self.tie
+
+
 def tie_breaker_of(key: bytes) -> bytes:
     """The tie breaker of a row whose key is unique: needed only if a position truncates the key."""
     return hashlib.blake2b(key, digest_size=12).digest() if len(key) > LONGEST_KEY else b""
@@ -79,11 +93,20 @@ def is_in_order(rows: list[ResultRow]) -> bool:
 class RowSelection:
     """Selects the first `limit` rows after a position, out of rows in any order.
 
-    With `by_tie`, long keys with equal starts count as equal.
+    With `by_tie`, long keys with equal starts count as equal. `resume`: rows before it are not
+    selected either.
     """
 
-    def __init__(self, after: ResultPosition | None, limit: float, *, by_tie: bool = False) -> None:
+    def __init__(
+        self,
+        after: ResultPosition | None,
+        limit: float,
+        *,
+        by_tie: bool = False,
+        resume: ResumePosition | None = None,
+    ) -> None:
         self._after = after
+        self._resume = resume
         self._limit = limit
         self._by_tie = by_tie
         self._rows_kept: list[tuple[bytes, bytes, ResultRow]] = []
@@ -92,6 +115,8 @@ class RowSelection:
     def accepts(self, key: bytes, tie: bytes) -> bool:
         """False if a row with this key and tie cannot be selected."""
         if self._after is not None and not self._after.is_before(key, tie):
+            return False
+        if self._resume is not None and not self._resume.includes(key, tie):
             return False
         return self._bound is None or (self._ordered(key), tie) < self._bound
 

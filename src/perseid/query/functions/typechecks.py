@@ -50,7 +50,7 @@ def is_string(v: Any) -> bool:
 
 FUNCTIONS: Final = (
     Builtin("IS_ARRAY", (MAYBE,), is_array),
-    Builtin("IS_BOOL", (MAYBE,), is_bool),
+    Builtin("IS_BOOL", (MAYBE,), is_bool, aliases=("IS_BOOLEAN",)),
     Builtin("IS_DATETIME", (MAYBE,), is_datetime),
     Builtin("IS_DEFINED", (MAYBE,), is_defined),
     Builtin("IS_FINITE_NUMBER", (MAYBE,), is_finite_number),

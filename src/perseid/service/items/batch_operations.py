@@ -44,6 +44,7 @@ class ReadOperation(NamedTuple):
 
     kind: str
     arguments: tuple[Any, ...]
+    is_minimal: bool = False
     error: CosmosError | None = None
 
 
@@ -52,6 +53,7 @@ class BatchOperation(NamedTuple):
 
     kind: str
     item_operation: ItemOperation | CosmosError
+    is_minimal: bool = False  # the client wants no body, unless it is a read
 
 
 async def parse_batch(account: Account, raw: bytes, options: BatchOptions) -> list[BatchOperation]:
@@ -65,9 +67,11 @@ async def parse_batch(account: Account, raw: bytes, options: BatchOptions) -> li
 def _prepare(operations: Sequence[ReadOperation], options: BatchOptions) -> list[BatchOperation]:
     return [
         BatchOperation(
-            kind, _OPERATION_TYPES[kind].prepare(options, *arguments) if error is None else error
+            kind,
+            _OPERATION_TYPES[kind].prepare(options, *arguments) if error is None else error,
+            is_minimal,
         )
-        for kind, arguments, error in operations
+        for kind, arguments, is_minimal, error in operations
     ]
 
 
@@ -91,11 +95,10 @@ def _read(operation: Any, options: BatchOptions) -> ReadOperation:
     try:
         if not isinstance(kind, str) or kind not in _OPERATION_TYPES:
             raise BadRequest(f"The operationType must be one of {', '.join(_OPERATION_TYPES)}.")
-        return ReadOperation(
-            kind, _OPERATION_TYPES[kind].read(_OperationReader(operation, options))
-        )
+        reader = _OperationReader(operation, options)
+        return ReadOperation(kind, _OPERATION_TYPES[kind].read(reader), reader.is_minimal)
     except CosmosError as error:
-        return ReadOperation(str(kind), (), without_frames(error))
+        return ReadOperation(str(kind), (), error=without_frames(error))
 
 
 class _OperationReader:
@@ -155,6 +158,13 @@ class _OperationReader:
     @property
     def if_none_match(self) -> str | None:
         return self._text("ifNoneMatch")
+
+    @property
+    def is_minimal(self) -> bool:
+        value = self._operation.get("minimalReturnPreference")
+        if value is not None and not isinstance(value, bool):
+            raise BadRequest("The 'minimalReturnPreference' of an operation must be true or false.")
+        return bool(value)
 
     @property
     def _body(self) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from perseid.errors import CosmosError, RequestTimeout, without_frames
@@ -63,7 +63,7 @@ async def run_atomic(
     """Runs the operations as one transaction of one logical partition."""
     keys = {
         key
-        for _, item_operation in batch_operations
+        for _, item_operation, _ in batch_operations
         if isinstance(item_operation, ItemOperation)
         for key in item_operation.keys
     }
@@ -226,25 +226,18 @@ class _BulkRequest:
 
 def range_index_of(batch_operations: Sequence[BatchOperation], given: int | None) -> int:
     """The range whose LSN the response reports: the given one, or that of the first operation."""
-    if given is not None:
-        return given
-    item_operations = (
-        batch_operation.item_operation
-        for batch_operation in batch_operations
-        if isinstance(batch_operation.item_operation, ItemOperation)
-    )
-    return next(
-        (item_operation.logical_partition.range_index for item_operation in item_operations), 0
-    )
+    return next(_range_indexes(batch_operations), 0) if given is None else given
 
 
 def ranges_of(batch_operations: Sequence[BatchOperation]) -> set[int]:
     """The ranges of all operations that could be read."""
-    return {
-        batch_operation.item_operation.logical_partition.range_index
-        for batch_operation in batch_operations
-        if isinstance(batch_operation.item_operation, ItemOperation)
-    }
+    return set(_range_indexes(batch_operations))
+
+
+def _range_indexes(batch_operations: Sequence[BatchOperation]) -> Iterator[int]:
+    for batch_operation in batch_operations:
+        if isinstance(batch_operation.item_operation, ItemOperation):
+            yield batch_operation.item_operation.logical_partition.range_index
 
 
 # Both -------------------------------------------------------------------------------------------
@@ -271,7 +264,8 @@ def _has_body(
 ) -> bool:
     if write_result.status in (204, 304):
         return False
-    return options.with_bodies or batch_operation.kind == "Read"
+    is_wanted = options.with_bodies and not batch_operation.is_minimal
+    return is_wanted or batch_operation.kind == "Read"
 
 
 def _succeeded(

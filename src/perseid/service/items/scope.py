@@ -42,6 +42,8 @@ def search_of(op: Operation, scope: Scope, *, after: int, limit: int) -> Search:
     if len(components) < op.container.key.levels:
         return search._replace(pk_prefix=partition.canonical(components), is_prefix=True)
     logical_partition = logical_partition_of(op.container, header)
+    if scope.range_index is not None:  # what is in both: nothing if the key is in another range
+        return search._replace(pk_prefix=logical_partition.pk)
     return search._replace(
         pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
     )

@@ -23,6 +23,11 @@ class KeyInterval(NamedTuple):
     is_closed: bool
 
     @property
+    def includes_max(self) -> bool:
+        """As clients expect it: the interval of a key prefix includes its end, all keys do not."""
+        return self.is_closed or (self.min, self.max) != partition.WHOLE
+
+    @property
     def is_point(self) -> bool:
         return self.is_closed and self.min != ""
 

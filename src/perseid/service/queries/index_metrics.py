@@ -33,18 +33,28 @@ class IndexMetrics(NamedTuple):
     potential_composites: tuple[CompositeIndex, ...]
 
 
-def index_metrics(container: Container, query: QueryRequest) -> IndexMetrics:
+def index_metrics(container: Container, query: QueryRequest, key_levels: int = 0) -> IndexMetrics:
+    """The metrics of a query. So many levels of the partition key are in its header: each of them
+    is a filter without a text."""
     policy = container.properties["indexingPolicy"]
     needed = index_usage_of(compile_for(container, query.text).bound, query.parameters)
+    key_paths = container.key.tokens[:key_levels]
+    singles = (
+        *needed.singles,
+        *(
+            SinglePathFilter(path, is_computed=False, service="SEEK", filter="")
+            for path in key_paths
+        ),
+    )
     is_on = policy["indexingMode"] != "none"
-    utilized = [each for each in needed.singles if is_on and _covers(container, each)]
+    utilized = [each for each in singles if is_on and _covers(container, each)]
     known = tuple(_composites(policy)) if is_on else ()
     served = [(each.composite, _filtering(each, known)) for each in needed.filters]
     if needed.sorting is not None:
         served.append((needed.sorting, _sorting(needed.sorting, known)))
     return IndexMetrics(
         tuple(utilized),
-        tuple(each for each in needed.singles if each not in utilized),
+        tuple(each for each in singles if each not in utilized),
         tuple(dict.fromkeys(index for _, index in served if index is not None)),
         tuple(dict.fromkeys(each for each, index in served if index is None)),
     )

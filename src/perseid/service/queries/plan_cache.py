@@ -20,6 +20,7 @@ from perseid.partition import canonical
 from perseid.query.planner.bound_values import bound_values, types_of
 from perseid.query.planner.plan import Plan
 from perseid.query.planner.rules import PlanInputs, make_plan
+from perseid.service.queries import resume_filters
 from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
 
 K = TypeVar("K", bound=Hashable)
@@ -84,6 +85,8 @@ class PlanCache:
             may_index = partial(is_indexable, container)
             plan = make_plan(compiled, PlanInputs(types, container.key.tokens, may_index))
             _put(self._plans, key, plan, _MAX_PLANS)
+        if request.resume is not None:
+            resume_filters.check(request.resume, plan, container)
         key_values = plan.partition_key and plan.partition_key.values(request.parameters)
         return BoundPlan(
             plan,

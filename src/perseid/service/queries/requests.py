@@ -14,6 +14,8 @@ from perseid.errors import BadRequest, RequestEntityTooLarge
 from perseid.model import Container
 from perseid.query import CompiledQuery, compile_query
 from perseid.query.distribution import without_resume_filter
+from perseid.service.queries import resume_filters
+from perseid.service.queries.resume_filters import ResumeFilter
 
 LONG_TEXT: Final = 1024  # of a query; compiling it takes longer than other requests can wait
 # Names, values and escapes of a request, which are decoded in some tens of milliseconds at most.
@@ -31,16 +33,20 @@ class QueryRequest(NamedTuple):
     text: str
     parameters: Mapping[str, Any]
     length: int  # of the request body, in bytes
+    resume: ResumeFilter | None = None
 
     @property
     def digest(self) -> str:
-        """Identifies the query in continuation tokens: a token continues no other query."""
+        """Identifies the query in continuation tokens: a token continues no other query.
+
+        The resume filter is left out: a client may send it with the first page only.
+        """
         named = orjson.dumps([without_resume_filter(self.text), list(self.parameters.items())])
         return hashlib.blake2b(named, digest_size=8).hexdigest()
 
 
 def parse_request(body: bytes) -> QueryRequest:
-    """`{"query": …, "parameters": […]}`, or the bare query text as a JSON string."""
+    """`{"query": …, "parameters": […], "resumeFilter": {…}}`, or the text as a JSON string."""
     if has_many_values(body, most=_MOST_VALUES):
         raise RequestEntityTooLarge(_TOO_MANY_VALUES)
     value = parse_named(body, around=_LEVELS)
@@ -48,7 +54,12 @@ def parse_request(body: bytes) -> QueryRequest:
         value = {"query": value}
     if not isinstance(value, dict) or not isinstance(value.get("query"), str):
         raise BadRequest('A query request is {"query": "SELECT …", "parameters": […]}.')
-    return QueryRequest(value["query"], _parameters(value.get("parameters")), len(body))
+    return QueryRequest(
+        value["query"],
+        _parameters(value.get("parameters")),
+        len(body),
+        resume_filters.parse(value.get("resumeFilter")),
+    )
 
 
 def _parameters(given: Any) -> Mapping[str, Any]:

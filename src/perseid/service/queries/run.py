@@ -99,8 +99,8 @@ def try_first_page(
     room = limit if left is None or left > limit else left
     if room == 0 or skip + room > builder.CHUNK:
         return None
-    if plan.order is not None and room != left:
-        return None  # a further page would begin at a position in the order
+    if plan.order is not None and (room != left or request.resume is not None):
+        return None  # it begins at a position in the order, or a further page would
     search = scope.with_filter(where, plan.indexable, skip + room, plan.order)
     started = time.perf_counter()
     page = op.account.stores.queries.try_search(op.container, search)

@@ -66,9 +66,9 @@ ARITY: dict[str, tuple[int, int | None]] = {
     "StringToObject": (1, 1), "StringToBoolean": (1, 1), "StringToNull": (1, 1),
     "StringToNumber": (1, 1), "SUBSTRING": (2, 3), "ToString": (1, 1), "SubstringBefore": (2, 2),
     "SubstringAfter": (2, 2), "LastSubstringBefore": (2, 2), "LastSubstringAfter": (2, 2),
-    "IS_ARRAY": (1, 1), "IS_BOOL": (1, 1), "IS_NULL": (1, 1), "IS_NUMBER": (1, 1),
-    "IS_OBJECT": (1, 1), "IS_STRING": (1, 1), "IS_DEFINED": (1, 1), "IS_PRIMITIVE": (1, 1),
-    "IS_FINITE_NUMBER": (1, 1), "IS_INTEGER": (1, 1), "IS_DATETIME": (1, 1),
+    "IS_ARRAY": (1, 1), "IS_BOOL": (1, 1), "IS_BOOLEAN": (1, 1), "IS_NULL": (1, 1),
+    "IS_NUMBER": (1, 1), "IS_OBJECT": (1, 1), "IS_STRING": (1, 1), "IS_DEFINED": (1, 1),
+    "IS_PRIMITIVE": (1, 1), "IS_FINITE_NUMBER": (1, 1), "IS_INTEGER": (1, 1), "IS_DATETIME": (1, 1),
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ STRINGS = {"empty", "text", "date"}
 CHECKS: dict[str, set[str]] = {
     "IS_ARRAY": {"array", "items"},
     "IS_BOOL": {"false", "true"},
+    "IS_BOOLEAN": {"false", "true"},
     "IS_DATETIME": {"date"},
     "IS_DEFINED": set(VALUES) - {"undefined"},
     "IS_FINITE_NUMBER": NUMBERS - {"nan", "infinity"},
@@ -58,7 +59,8 @@ def test_type_checks(name: str, value: str) -> None:
 
 
 def test_every_type_check_is_in_the_matrix() -> None:
-    assert {f.name for f in typechecks.FUNCTIONS} == set(CHECKS)
+    names = {name for f in typechecks.FUNCTIONS for name in (f.name, *f.aliases)}
+    assert names == set(CHECKS)
 
 
 @pytest.mark.parametrize(("text", "result"), [

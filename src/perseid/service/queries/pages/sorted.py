@@ -8,7 +8,14 @@ import orjson
 
 from perseid.conditions import Order, OrderPosition
 from perseid.model import Row
-from perseid.query.positions import ResultRow, RowSelection
+from perseid.query.positions import (
+    LONGEST_KEY,
+    ResultPosition,
+    ResultRow,
+    ResumePosition,
+    RowSelection,
+)
+from perseid.service.queries import resume_filters
 from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
@@ -17,7 +24,15 @@ from perseid.service.queries.pages.keyed import KeyedPageBuilder
 class SortedPageBuilder(KeyedPageBuilder):
     """A row has its position by its sort keys and its item; only the rows of the page are kept."""
 
+    _resume: ResumePosition | None = None
+
     async def _build(self) -> dict[str, Any] | None:
+        resume = self._task.request.resume
+        if resume is not None:
+            number = resume_filters.item_number(resume, self._task.container)
+            self._resume = self._execution.resume_position(
+                resume.values, number, exclude=resume.exclude
+            )
         for by_tie in self._tie_passes():
             selection = None if by_tie else await self._select_in_index_order()
             if selection is None:
@@ -34,12 +49,12 @@ class SortedPageBuilder(KeyedPageBuilder):
         order = self._plan.order
         if order is None:
             return None
-        start = None
-        if self._after is not None:
-            start = self._order_position(order)
+        start, position = None, self._first_position()
+        if position is not None:
+            start = self._order_position(order, position)
             if start is None:
                 return None
-        selection = RowSelection(self._after, self._rows_needed)
+        selection = RowSelection(self._after, self._rows_needed, resume=self._resume)
         size = self._first_chunk
         if not self._plan.is_fully_ordered:
             size += 1  # an item with another value shows that the rows before it are complete
@@ -61,10 +76,18 @@ class SortedPageBuilder(KeyedPageBuilder):
             size = builder.CHUNK if self._plan.is_fully_ordered else min(4 * size, builder.CHUNK)
         return selection
 
-    def _order_position(self, order: Order) -> OrderPosition | None:
+    def _first_position(self) -> ResultPosition | ResumePosition | None:
+        """The later of the positions of the continuation and of the client's resume filter."""
+        after, resume = self._after, self._resume
+        if after is None or (resume is not None and resume.start[:LONGEST_KEY] > after.start):
+            return resume
+        return after
+
+    def _order_position(
+        self, order: Order, position: ResultPosition | ResumePosition
+    ) -> OrderPosition | None:
         """Where in the index the page begins; None if the position does not tell."""
-        assert self._after is not None  # noqa: S101  # checked by the caller
-        place = self._execution.place(self._after)
+        place = self._execution.place(position)
         if place is None:
             return None
         start = OrderPosition(*place)
@@ -83,7 +106,7 @@ class SortedPageBuilder(KeyedPageBuilder):
 
     async def _select_from_all(self, by_tie: bool) -> RowSelection:
         """Reads all items and keeps the rows of the page."""
-        selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie)
+        selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie, resume=self._resume)
         last, has_more = -1, self._rows_needed > 0
         while has_more:
             rows, has_more = await self._read(last, builder.CHUNK)
