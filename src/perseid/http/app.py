@@ -165,11 +165,7 @@ class App:
             if response is not None:  # else the client has disconnected
                 if body is not None and not body.is_complete:
                     await _finish_body(body, response)
-                microseconds = (time.perf_counter_ns() - started) // 1000
-                response.headers.append(_duration(microseconds))
-                self._send(response, activity_id, scope, protocol)
-                if log.isEnabledFor(logging.INFO):
-                    _log_request(activity_id, scope, response.status, microseconds)
+                self._send(response, activity_id, scope, protocol, started)
         finally:
             if body is not None and body.counted:
                 body.release()
@@ -330,8 +326,12 @@ class App:
             request = await self._check_catalog_version(request)
         return await matched_route.handler(context, request, exchange)
 
-    def _send(self, response: Response, activity_id: str, scope: RsgiScope, protocol: Any) -> None:
+    def _send(
+        self, response: Response, activity_id: str, scope: RsgiScope, protocol: Any, started: int
+    ) -> None:
         # Responses have few headers, because each takes about a microsecond to send.
+        microseconds = (time.perf_counter_ns() - started) // 1000
+        response.headers.append(_duration(microseconds))
         response.headers.append((ACTIVITY_ID, activity_id))
         response.headers.append((CONTENT_TYPE, response.content_type))
         body = response.body
@@ -341,6 +341,8 @@ class App:
                 self._unread.add(scope.client, len(body))
         else:
             protocol.response_empty(response.status, response.headers)
+        if log.isEnabledFor(logging.INFO):
+            _log_request(activity_id, scope, response.status, microseconds)
 
     def _new_activity_id(self) -> str:
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
