@@ -197,7 +197,7 @@ def test_a_key_that_can_only_read(raw: RawClient, feed: str) -> None:
 # Policies of containers -------------------------------------------------------------------------
 
 
-def path_of(path: str = "/p", **changes: Any) -> dict[str, Any]:
+def path_of(path: Any = "/p", **changes: Any) -> dict[str, Any]:
     return {
         "path": path,
         "clientEncryptionKeyId": "key",

@@ -23,7 +23,7 @@ from tests.support.running import running
 from tests.support.servers import RunningServer, Servers
 
 OWN_KEY = base64.b64encode(b"a key of our own, which is long enough").decode()
-OTHER_KEY = base64.b64encode(b"a key of nobody, which is long enough").decode()
+OTHER_KEY = base64.b64encode(b"a key of no account, but long enough").decode()
 READ_ONLY_KEY = base64.b64encode(b"only for reading, but 32 bytes and more").decode()
 
 
@@ -220,8 +220,11 @@ def test_other_addresses_without_tls(public: Settings) -> None:
 
 
 def test_other_addresses_with_tls() -> None:
-    keys = {"key": OWN_KEY, "secondary_key": WELL_KNOWN_KEY, "allow_well_known_key": True}
-    with running(Settings(memory=True, host=EVERYWHERE, tls=True, **keys)) as settings:
+    both = Settings(
+        memory=True, host=EVERYWHERE, tls=True,
+        key=OWN_KEY, secondary_key=WELL_KNOWN_KEY, allow_well_known_key=True,
+    )  # fmt: skip
+    with running(both) as settings:
         assert status_at(settings, token_of()) == 200
         # Everyone can make a token of the well-known key.
         assert status_at(settings, token_of(WELL_KNOWN_KEY)) == 401

@@ -1,7 +1,7 @@
 """Tokens of Entra as emulators accept them: what a client library issues to itself for tests.
 
 Such a token has the form of a JWT, but in place of a signature it carries a key of the account. So
-it is the key, and its claims are signed by nobody: it may be used where the key itself could be
+it is the key, and its claims are not signed: it may be used where the key itself could be
 sent, and never appears in a log or an error.
 """
 
