@@ -16,7 +16,8 @@ from perseid.errors import BadRequest
 
 ChildKind: TypeAlias = Literal["document", "conflict", "pkrange", "udf", "trigger", "sproc"]
 ResourceKind: TypeAlias = (
-    Literal["database", "container", "user", "permission", "offer"] | ChildKind
+    Literal["database", "container", "user", "permission", "clientencryptionkey", "offer"]
+    | ChildKind
 )
 
 # The type of a container's child is the high nibble of the last byte of its rid.
@@ -27,10 +28,12 @@ _FEEDS: Final[Mapping[ResourceKind, str]] = {
     "database": "dbs", "container": "colls", "user": "users", "permission": "permissions",
     "offer": "offers", "document": "docs", "conflict": "conflicts", "pkrange": "pkranges",
     "udf": "udfs", "trigger": "triggers", "sproc": "sprocs",
+    "clientencryptionkey": "clientencryptionkeys",
 }  # fmt: skip
 
 _NUMBER_BITS: Final = 60
 _CONTAINER_BIT: Final = 0x8000_0000  # set in the rid of a container, not in that of a user
+_CLIENT_ENCRYPTION_KEY: Final = 2  # its type among those that share the place of a user
 _SHARED: Final = 10  # characters of a container's rid that the rids of its children start with
 
 
@@ -70,6 +73,12 @@ def user_rid(database: str, number: int) -> str:
     if number >= _CONTAINER_BIT:
         raise OverflowError("a user number has 31 bits")
     return encode(_owner(database, 4) + number.to_bytes(4, "big"))
+
+
+def client_encryption_key_rid(database: str, number: int) -> str:
+    """Sixteen bytes below the database's: no user, the number, and the type of the resource."""
+    numbers = (0, number, _CLIENT_ENCRYPTION_KEY)
+    return encode(_owner(database, 4) + b"".join(each.to_bytes(4, "little") for each in numbers))
 
 
 def permission_rid(user: str, number: int) -> str:

@@ -84,6 +84,8 @@ def test_headers(raw: RawClient) -> None:
     assert headers["content-type"] == "application/json"
     assert float(headers["x-ms-request-charge"]) > 0
     assert GUID.fullmatch(headers["x-ms-activity-id"])
+    assert headers["x-ms-max-media-storage-usage-mb"] == "2048"
+    assert headers["x-ms-media-storage-usage-mb"] == "0"
     assert "etag" not in headers
     assert "x-ms-continuation" not in headers
     assert "x-ms-substatus" not in headers

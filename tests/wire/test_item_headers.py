@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.replies import charge
 from tests.support.servers import Servers
 
 KEY = '["a"]'
+PK = "x-ms-documentdb-partitionkey"
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 # The cost model, written down once more: KB, read, write.
@@ -537,6 +539,83 @@ def test_a_missing_item_names_no_container(raw: RawClient, container: str) -> No
         assert reply.headers["x-ms-content-path"] == raw.get(container).json["_rid"]
 
 
+# Where the item was read, and for how long ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item_id", "escaped"),
+    [("1", "1"), ("a-b_c.d~e", "a-b_c.d~e"), ("a b", "a%20b"), ("50%", "50%25"),
+     ("naïve", "na%C3%AFve"), ("a\r\nb: c", "a%0D%0Ab%3A%20c"), ("a?b#c", "a%3Fb%23c")],
+)  # fmt: skip
+def test_location_of_an_item_that_was_read(
+    raw: RawClient, container: str, endpoint: str, item_id: str, escaped: str
+) -> None:
+    body = json.dumps({"id": item_id, "pk": "a"}).encode()
+    created = raw.post(f"{container}/docs", body, pk=KEY)
+    path = f"{container}/docs/{quote(item_id, safe='')}"
+    read = raw.request("GET", f"{container}/docs/{item_id}", raw_path=path, headers={PK: KEY})
+    assert (created.status, read.status) == (201, 200)
+    assert read.headers["content-location"] == f"{endpoint.rstrip('/')}{container}/docs/{escaped}"
+    assert "content-location" not in created.headers
+
+
+def test_location_is_by_names(raw: RawClient, container: str, endpoint: str) -> None:
+    created = raw.post(f"{container}/docs", compact("1", ""), pk=KEY).json
+    link = created["_self"].rstrip("/")
+    read = raw.request("GET", link, raw_path=f"/{link}", headers={PK: KEY})
+    assert read.headers["content-location"] == f"{endpoint.rstrip('/')}{container}/docs/1"
+
+
+@pytest.mark.parametrize(
+    ("host", "scheme", "start"),
+    [
+        ("localhost:8081", "", "http://localhost:8081/dbs/"),
+        ("Other.localhost", "https", "https://Other.localhost/dbs/"),
+        ("h" * 300 + ".localhost", "", None),
+    ],
+)
+def test_location_repeats_the_host_of_the_request(
+    raw: RawClient, container: str, endpoint: str, host: str, scheme: str, start: str | None
+) -> None:
+    """A name longer than names can be is not repeated."""
+    raw.post(f"{container}/docs", compact("1", ""), pk=KEY)
+    headers = {PK: KEY, "host": host, "x-forwarded-proto": scheme}
+    read = raw.request("GET", f"{container}/docs/1", headers=headers)
+    assert read.headers["content-location"].startswith(start or f"{endpoint}dbs/")
+
+
+def test_location_only_with_an_item(raw: RawClient, container: str) -> None:
+    docs = f"{container}/docs"
+    etag = raw.post(docs, compact("1", ""), pk=KEY).headers["etag"]
+    for reply in (
+        raw.get(f"{docs}/1", pk=KEY, if_none_match=etag),
+        raw.get(f"{docs}/none", pk=KEY),
+        raw.get(docs),
+        raw.delete(f"{docs}/1", pk=KEY),
+    ):
+        assert "content-location" not in reply.headers
+
+
+def test_every_answer_has_its_duration(raw: RawClient, container: str) -> None:
+    docs = f"{container}/docs"
+    for reply in (
+        raw.get("/"),
+        raw.post(docs, compact("1", ""), pk=KEY),
+        raw.get(f"{docs}/1", pk=KEY),
+        raw.get(f"{docs}/none", pk=KEY),
+        raw.get(docs),
+        raw.query(docs, "SELECT * FROM c"),
+        raw.query(docs, "SELECT nonsense"),
+        raw.get("/nowhere"),
+        raw.request("GET", container, sign_with=None),
+        raw.request("GET", "/_perseid/health"),
+        raw.delete(f"{docs}/1", pk=KEY),
+    ):
+        text = reply.headers["x-ms-request-duration-ms"]
+        assert re.fullmatch(r"[0-9]+\.[0-9]{3}", text)
+        assert 0 < float(text) < 60_000
+
+
 # Activity ids -----------------------------------------------------------------------------------
 
 
@@ -580,6 +659,7 @@ def test_activity_ids_are_made_up(raw: RawClient, container: str) -> None:
         ("x_ms_documentdb_responsecontinuationtokenlimitinkb", "1", 201),
         ("x_ms_cosmos_sdk_supportedcapabilities", "1", 201),
         ("x_ms_dedicatedgateway_max_age", "1000", 201),
+        ("x_ms_cosmos_allow_tentative_writes", "true", 201),
         ("x_ms_no_such_header", "x", 201),
         ("cache_control", "no-cache", 201),
         ("accept", "application/json", 201),

@@ -141,6 +141,15 @@ def test_containers_share_the_throughput_of_their_database(raw: RawClient, share
     assert own["content"] == manual(500)
 
 
+def test_many_containers_raise_the_reported_minimum(raw: RawClient, shared: str) -> None:
+    (offer,) = offers_of(raw, raw.get(shared).json)
+    for number in range(26):
+        body = {"id": f"c{number}", "partitionKey": PARTITION_KEY}
+        assert raw.post(f"{shared}/colls", body).status == 201
+    reply = raw.get(f"/offers/{offer['_rid']}")
+    assert reply.headers["x-ms-cosmos-min-throughput"] == "500"
+
+
 def test_many_containers_raise_the_minimum_of_their_database(raw: RawClient, shared: str) -> None:
     for number in range(27):
         create_with_offer(raw, shared, f"c{number}")
@@ -207,6 +216,8 @@ def test_read(raw: RawClient, offer: dict[str, Any]) -> None:
         assert (reply.status, reply.json) == (200, offer)
         assert reply.headers["etag"] == offer["_etag"]
         assert float(reply.headers["x-ms-request-charge"]) == 1
+        assert reply.headers["x-ms-cosmos-min-throughput"] == "400"
+        assert reply.headers["x-ms-offer-replace-pending"] == "false"
 
 
 def test_list(raw: RawClient, offer: dict[str, Any]) -> None:
@@ -301,6 +312,28 @@ def test_replace_remembers_the_highest(raw: RawClient, offer: dict[str, Any]) ->
     reply = put_offer(raw, offer, {"offerThroughput": 400})
     assert outcome(reply) == (400, 0, "BadRequest")
     assert TOO_LOW.format(400, 500) in reply.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "change", "least"),
+    [
+        ({}, {"offerThroughput": 50_000}, "500"),
+        ({}, {"offerThroughput": 50_100}, "600"),
+        ({AUTOPILOT: '{"maxThroughput": 4000}'}, {"maxThroughput": 5000}, "1000"),
+        ({AUTOPILOT: '{"maxThroughput": 4000}'}, {"maxThroughput": 21_000}, "3000"),
+    ],
+)
+def test_the_least_that_may_be_set(
+    raw: RawClient, database: str, wish: dict[str, str], change: dict[str, int], least: str
+) -> None:
+    (offer,) = offers_of(raw, create_with_offer(raw, database, **wish))
+    content = {"offerAutopilotSettings": change} if wish else change
+    replaced = put_offer(raw, offer, content)
+    read = raw.get(f"/offers/{offer['_rid']}")
+    for reply in (replaced, read):
+        assert reply.status == 200
+        assert reply.headers["x-ms-cosmos-min-throughput"] == least
+        assert reply.headers["x-ms-offer-replace-pending"] == "false"
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,15 @@ SAMPLES: dict[Shape, dict[str, Sample]] = {
     (("dbs", "users"), True): one({"id": "u"}),
     (("dbs", "users", "permissions"), False): lists(PERMISSION),
     (("dbs", "users", "permissions"), True): one(PERMISSION),
+    (("dbs", "clientencryptionkeys"), False): lists({"id": "new"}, can_upsert=False),
+    (("dbs", "clientencryptionkeys"), True): one({"id": "k"}),
     (("offers",), False): {"GET": Sample("GET", 200), "query": Sample("POST", 200, SELECT, QUERY)},
     (("offers",), True): {"GET": Sample("GET", 200), "PUT": Sample("PUT", 200)},
 }
 IDS = {
     "colls": "c", "docs": "i", "operations": "partitionkeydelete", "sprocs": "s", "triggers": "s",
     "udfs": "s", "conflicts": "x", "pkranges": "0", "users": "u", "permissions": "p",
+    "clientencryptionkeys": "k",
 }  # fmt: skip
 ITEM_SHAPE: Shape = (("dbs", "colls", "docs"), True)
 CONTAINER_SHAPE: Shape = (("dbs", "colls"), True)

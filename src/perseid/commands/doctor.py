@@ -240,7 +240,10 @@ def _key(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
 def _advertised_endpoint(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     """Clients send their requests to the endpoint that the account advertises."""
     advertised = diagnosis.account["writableLocations"][0]["databaseAccountEndpoint"]
-    if urlsplit(advertised).netloc == diagnosis.target.netloc:
+    same = {diagnosis.target.netloc}
+    if diagnosis.host == "localhost":  # is advertised by its address
+        same.add(diagnosis.target.netloc.lower().replace("localhost", "127.0.0.1"))
+    if urlsplit(advertised).netloc in same:
         yield ConnectionCheck("address", "ok", f"the server tells clients to use {advertised}")
     else:
         yield ConnectionCheck(

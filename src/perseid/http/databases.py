@@ -6,11 +6,10 @@ from typing import Final
 
 from perseid.documents import parse_object
 from perseid.http import wire
+from perseid.http.addresses import advertised_endpoint
 from perseid.http.headers import (
     AUTOSCALE,
     CHARGE,
-    FORWARDED_SCHEME,
-    HOST,
     IF_MATCH,
     IF_NONE_MATCH,
     SESSION_TOKEN,
@@ -31,8 +30,11 @@ from perseid.service.preconditions import is_unchanged
 from perseid.service.resources import databases
 from perseid.service.throughput.rules import Throughput, throughput_from_headers
 
-# For people who want to know which service this is; no client reads them.
-_VERSIONS: Final = (
+# Versions are for people who want to know which service this is; no client reads them. Clients of
+# 2017 read what attachments may use and do use.
+_ACCOUNT_HEADERS: Final = (
+    ("x-ms-max-media-storage-usage-mb", "2048"),
+    ("x-ms-media-storage-usage-mb", "0"),
     ("x-ms-schemaversion", "1.18"),
     ("x-ms-serviceversion", "version=2.14.0"),
     ("x-ms-gatewayversion", "version=2.14.0"),
@@ -42,16 +44,9 @@ _SESSION: Final = (SESSION_TOKEN, "0:-1#0")
 
 
 async def read_account(account: Account, request: Request, _exchange: Exchange) -> Response:
-    """GET /. Clients send all later requests to its endpoint, so it is the one they used."""
-    host = request.header(HOST) or f"{account.settings.host}:{account.settings.port}"
-    body = wire.account(account.settings, f"{_scheme(request)}://{host}/")
-    return Response(200, [(CHARGE, "1"), *_VERSIONS], wire.encode(body))
-
-
-def _scheme(request: Request) -> str:
-    """The scheme that the client used; a proxy that terminates TLS forwards it."""
-    forwarded_scheme = (request.header(FORWARDED_SCHEME) or "").partition(",")[0].strip().lower()
-    return forwarded_scheme if forwarded_scheme in ("http", "https") else request.scheme
+    """GET /, which clients read before anything else."""
+    body = wire.account(account.settings, advertised_endpoint(request, account.settings))
+    return Response(200, [(CHARGE, "1"), *_ACCOUNT_HEADERS], wire.encode(body))
 
 
 def requested_throughput(request: Request) -> Throughput | None:

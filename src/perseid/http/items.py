@@ -5,6 +5,7 @@ from __future__ import annotations
 from perseid import charges, ttl
 from perseid.errors import InvalidTtl
 from perseid.http import metering, wire
+from perseid.http.addresses import item_location
 from perseid.http.headers import (
     CONTINUATION,
     ETAG,
@@ -74,6 +75,7 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
     charge = charges.point_read(row.size) * factor
     headers = container_headers(container, logical_partition.range_index, lsn, charge)
     headers += _item_headers(request, op, row)
+    headers.append(item_location(request, account.settings, container.path, row.id))
     return Response(200, headers, row.body)
 
 

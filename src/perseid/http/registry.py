@@ -1,4 +1,4 @@
-"""Handlers for users, permissions and scripts: one class has the verbs of all kinds."""
+"""Handlers for users, permissions, encryption keys and scripts: one class for all kinds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ from perseid.http.responses import (
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.preconditions import is_unchanged
-from perseid.service.resources import permissions, registry, scripts, users
+from perseid.service.resources import (
+    client_encryption_keys,
+    permissions,
+    registry,
+    scripts,
+    users,
+)
 from perseid.service.resources.registry import RegisteredResource, RegistryKind
 
 Body: TypeAlias = dict[str, Any]
@@ -167,9 +173,19 @@ def _show_permission(account: Account, request: Request, resource: RegisteredRes
     return _show(account, request, resource) | {"_token": token}
 
 
+def _show_encryption_key(account: Account, request: Request, resource: RegisteredResource) -> Body:
+    return _show(account, request, resource) | {"createTime": resource.state["created"]}
+
+
 USERS: Final = RegistryHandlers(users.USER, "Users", _database, _show_user)
 PERMISSIONS: Final = RegistryHandlers(
     permissions.PERMISSION, "Permissions", _user, _show_permission
+)
+CLIENT_ENCRYPTION_KEYS: Final = RegistryHandlers(
+    client_encryption_keys.CLIENT_ENCRYPTION_KEY,
+    "ClientEncryptionKeys",
+    _database,
+    _show_encryption_key,
 )
 PROCEDURES: Final = RegistryHandlers(scripts.PROCEDURE, "StoredProcedures", _container, _show)
 TRIGGERS: Final = RegistryHandlers(scripts.TRIGGER, "Triggers", _container, _show)

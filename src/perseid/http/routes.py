@@ -146,6 +146,18 @@ ROUTES: Final[dict[tuple[tuple[str, ...], bool], dict[str, Route]]] = {
     (("dbs", "users"), True): _USERS[True],
     (("dbs", "users", "permissions"), False): _PERMISSIONS[False],
     (("dbs", "users", "permissions"), True): _PERMISSIONS[True],
+    # Rewrapped, but never deleted: what they encrypt would be lost.
+    (("dbs", "clientencryptionkeys"), False): _routes(
+        "clientencryptionkeys",
+        GET=registry.CLIENT_ENCRYPTION_KEYS.read_feed,
+        create=registry.CLIENT_ENCRYPTION_KEYS.create,
+        query=registry.CLIENT_ENCRYPTION_KEYS.query,
+    ),
+    (("dbs", "clientencryptionkeys"), True): _routes(
+        "clientencryptionkeys",
+        GET=registry.CLIENT_ENCRYPTION_KEYS.read,
+        PUT=registry.CLIENT_ENCRYPTION_KEYS.replace,
+    ),
     (("offers",), False): _routes("offers", GET=offers.read_feed, query=offers.query),
     (("offers",), True): _routes("offers", GET=offers.read, PUT=offers.replace),
 }

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 from perseid import clock
 from perseid.config import Settings
 from perseid.errors import Forbidden, Unauthorized
+from perseid.http.emulator_tokens import EmulatorTokens, token_in
 from perseid.http.headers import (
     AUTHORIZATION,
     DATE,
@@ -79,8 +80,8 @@ class SignatureVerifier:
 
     def __init__(self, settings: Settings) -> None:
         self._is_open = settings.no_auth
-        self._keys = tuple(
-            AccountKey(name, decode_key(text), is_read_only)
+        given = [
+            (name, text, is_read_only)
             for name, text, is_read_only in (
                 ("primary", settings.key, False),
                 ("secondary", settings.secondary_key, False),
@@ -88,7 +89,9 @@ class SignatureVerifier:
                 ("secondary read-only", settings.secondary_read_only_key, True),
             )
             if text
-        )
+        ]
+        self._keys = tuple(AccountKey(name, decode_key(text), reads) for name, text, reads in given)
+        self._emulator_tokens = EmulatorTokens(settings, [text for _, text, _ in given])
         # Dates have whole seconds, so all POST requests that a client sends to one container within
         # a second have the same signature. Requests for single items have different ones.
         self._last: _VerifiedSignature | None = None
@@ -108,16 +111,14 @@ class SignatureVerifier:
         date = request.header(SIGNED_DATE)
         signed_parts = (request.method, kind, link, date)
         last = self._last
+        is_signed = True
         if (
             last is not None
             and last.signed_parts == signed_parts
             and compare_digest(header.encode(), last.header)
         ):
             key = last.key
-        else:
-            signature = _signature(header)
-            if not signature and (token := _token(header)) is not None:
-                return token
+        elif signature := _signature(header):
             # A link made of rids is signed as its last rid in lower case.
             signing_key = self._signing_key(
                 _payload(request, date, kind, link), signature
@@ -125,14 +126,19 @@ class SignatureVerifier:
                 _payload(request, date, kind, link.rpartition("/")[2].lower()), signature
             )
             if signing_key is None:
-                raise Unauthorized(
-                    _WRONG_SIGNATURE.format(_printable_payload(request, date, kind, link))
-                )
+                raise _wrong_signature(request, date, kind, link)
             key = signing_key
             if date and request.method == "POST":
                 self._last = _VerifiedSignature(signed_parts, header.encode(), key)
+        elif (token := _token(header)) is not None:
+            return token
+        elif (emulator_token := token_in(header)) is not None:
+            key = self._keys[self._emulator_tokens.key_index(emulator_token)]
+            is_signed = False
+        else:
+            raise _wrong_signature(request, date, kind, link)
         text = date or request.header(DATE)
-        if not _is_within_skew(text):
+        if is_signed and not _is_within_skew(text):
             printable = _printable_payload(request, date, kind, link)
             raise Unauthorized(_DATE.format(text, _server_date(), printable))
         if key.is_read_only and not is_read:
@@ -152,6 +158,10 @@ def _payload(request: Request, date: str | None, kind: str, link: str) -> str:
     """The text that a client signs."""
     dates = f"{date.lower()}\n\n" if date else f"\n{(request.header(DATE) or '').lower()}\n"
     return f"{request.method.lower()}\n{kind}\n{link}\n{dates}"
+
+
+def _wrong_signature(request: Request, date: str | None, kind: str, link: str) -> Unauthorized:
+    return Unauthorized(_WRONG_SIGNATURE.format(_printable_payload(request, date, kind, link)))
 
 
 def _printable_payload(request: Request, date: str | None, kind: str, link: str) -> str:

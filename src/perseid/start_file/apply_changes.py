@@ -102,9 +102,12 @@ class _Plan:
         self, existing: Container, declared: ContainerDeclaration
     ) -> None:
         account, now = self._account, self._now
+        # Clients set it, and the file cannot declare it; a replace must repeat it.
+        name = "clientEncryptionPolicy"
+        body = declared.body | {name: existing.properties.get(name)}
         try:
             definition = replaced_container(
-                existing.properties, declared.body, computed_check=validate_computed
+                existing.properties, body, computed_check=validate_computed
             )
             default_ttl = definition.get("defaultTtl")
             if default_ttl != existing.policy.default_ttl:
@@ -116,7 +119,7 @@ class _Plan:
         if definition != existing.properties:
             self.changes.append(
                 lambda: containers.replace(
-                    account, existing.database.id, existing.id, declared.body,
+                    account, existing.database.id, existing.id, body,
                     if_match=None, now=now, caller=_CALLER,
                 )
             )  # fmt: skip

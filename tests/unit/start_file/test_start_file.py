@@ -165,6 +165,20 @@ def test_what_cannot_be_changed_changes_nothing(
         assert raw.get("/dbs/shop/colls/fresh").status == 404
 
 
+def test_an_encryption_policy_stays(tmp_path: Path, clock: MovableClock) -> None:
+    """Clients create such containers, and the file cannot declare the policy."""
+    path, data = write_start_file(tmp_path, GOOD), tmp_path / "data"
+    policy = {"includedPaths": [], "policyFormatVersion": 1}
+    container = "/dbs/shop/colls/sessions"
+    with serving_start_file(path, clock, data) as raw:
+        body = raw.get(container).json | {"clientEncryptionPolicy": policy, "defaultTtl": 60}
+        assert raw.delete(container).status == 204
+        assert raw.post("/dbs/shop/colls", body).status == 201
+    with serving_start_file(path, clock, data) as raw:
+        found = raw.get(container).json
+    assert (found["clientEncryptionPolicy"], found["defaultTtl"]) == (policy, 3600)
+
+
 def test_the_guard_holds(tmp_path: Path, clock: MovableClock) -> None:
     """A shorter ttl that would expire too many items is refused before anything is changed."""
     data = tmp_path / "data"

@@ -21,6 +21,7 @@ from tests.support.raw import RawClient, signature
 from tests.support.running import running
 from tests.support.servers import Servers
 from tests.support.sockets import PlainSocket
+from tests.support.stores import Place
 from tests.wire.serving.connections import ask
 
 # Paths and connections ---------------------------------------------------------------------------
@@ -168,16 +169,38 @@ def test_pipelined_requests_are_answered_in_order(wire: PlainSocket) -> None:
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["localhost:8081", "example.test", "example.test:1234", "[::1]:8081", "host.docker.internal:9"],
+    ("host", "advertised"),
+    [
+        ("127.0.0.1:8081", "127.0.0.1:8081"),
+        ("example.test", "example.test"),
+        ("example.test:1234", "example.test:1234"),
+        ("[::1]:8081", "[::1]:8081"),
+        ("host.docker.internal:9", "host.docker.internal:9"),
+        ("app.localhost:80", "app.localhost:80"),
+        ("localhost:8081", "127.0.0.1:8081"),
+        ("LocalHost:8081", "127.0.0.1:8081"),
+        ("localhost", "127.0.0.1"),
+    ],
 )
-def test_account_echoes_the_host(servers: Servers, host: str) -> None:
+def test_account_echoes_the_host_unless_it_is_localhost(
+    servers: Servers, host: str, advertised: str
+) -> None:
+    """Emulators advertise an address for `localhost`, as the service advertises regional ones."""
     address = urlsplit(servers(allowed_host="example.test").endpoint).netloc
     with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
         account = json.loads(ask(connection, "GET", "/", headers={"host": host}).body)
     for locations in ("writableLocations", "readableLocations"):
         (location,) = account[locations]
-        assert location["databaseAccountEndpoint"] == f"http://{host}/"
+        assert location["databaseAccountEndpoint"] == f"http://{advertised}/"
+
+
+def test_a_server_on_ipv6_alone_is_not_advertised_by_an_ipv4_address(place: Place) -> None:
+    with running(place.fresh(host="::1")) as settings:
+        connection = http.client.HTTPConnection("::1", settings.port, timeout=10)
+        with closing(connection):
+            account = json.loads(ask(connection, "GET", "/", headers={"host": "localhost:1"}).body)
+    (location,) = account["writableLocations"]
+    assert location["databaseAccountEndpoint"] == "http://localhost:1/"
 
 
 def test_account_without_a_host(settings: Settings) -> None:

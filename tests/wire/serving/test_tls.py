@@ -102,7 +102,7 @@ def test_https_verifies(secure: Settings, certificate: bytes, host: str, name: s
     connection = http.client.HTTPSConnection(host, secure.port, context=context, timeout=10)
     account = json.loads(ask(connection, "GET", "/").body)
     location = account["writableLocations"][0]
-    assert location["databaseAccountEndpoint"] == f"https://{host}:{secure.port}/"
+    assert location["databaseAccountEndpoint"] == f"https://127.0.0.1:{secure.port}/"
     body = json.dumps({"id": name}).encode()
     assert ask(connection, "POST", "/dbs", body).status == 201
     assert ask(connection, "DELETE", f"/dbs/{name}").status == 204

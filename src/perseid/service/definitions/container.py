@@ -15,6 +15,7 @@ from perseid import ids, partition
 from perseid.documents import SYSTEM_PROPERTIES
 from perseid.paths import parse_path
 from perseid.service.definitions import (
+    client_encryption,
     computed_properties,
     conflict_resolution,
     full_text_policy,
@@ -44,7 +45,6 @@ _KEPT_WHEN_OMITTED: Final = (
     "uniqueKeyPolicy",
     "conflictResolutionPolicy",
     "analyticalStorageTtl",
-    "clientEncryptionPolicy",
     "materializedViewDefinition",
     "globalSecondaryIndexDefinition",
 )
@@ -77,6 +77,8 @@ def new_container(
     definition = _normalised(given, computed_check)
     _check_keys(definition)
     check_combination(definition)
+    if (policy := definition.get("clientEncryptionPolicy")) is not None:
+        client_encryption.check_policy(policy, definition["partitionKey"]["paths"])
     return definition
 
 
@@ -86,7 +88,7 @@ def replaced_container(
     """The definition after a replace with this body: a full replacement, not a merge.
 
     Omitted properties are reset to their default, except for those fixed at creation and
-    `analyticalStorageTtl`.
+    `analyticalStorageTtl`. An encryption policy must be repeated, as in the service.
     """
     given = as_object(body, "body")
     if given.get("id") != old["id"]:
@@ -100,6 +102,8 @@ def replaced_container(
     for name, text in _IMMUTABLE.items():
         if definition[name] != old[name]:
             raise invalid(text)
+    if definition.get("clientEncryptionPolicy") != old.get("clientEncryptionPolicy"):
+        raise invalid(client_encryption.CHANGED)
     vector_policy.check_replacement(
         old.get("vectorEmbeddingPolicy"),
         definition.get("vectorEmbeddingPolicy"),

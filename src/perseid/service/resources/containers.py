@@ -20,6 +20,7 @@ from perseid.service.lifetimes.audit import audit_change_later
 from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
+from perseid.service.resources.client_encryption_keys import check_keys_exist
 from perseid.service.throughput.rules import (
     DEFAULT_THROUGHPUT,
     Throughput,
@@ -47,6 +48,7 @@ async def create(
         database = catalog.owner(database_name)
         if any(r.id == properties["id"] for r in catalog.children("container", database.rid)):
             raise AlreadyExists
+        check_keys_exist(catalog, database.rid, properties.get("clientEncryptionPolicy"))
         is_serverless = account.settings.serverless
         check_provisioned(throughput, is_serverless=is_serverless)
         shared = None if is_serverless else offers.throughput_of(account, database.rid)

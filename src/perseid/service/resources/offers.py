@@ -10,7 +10,12 @@ from perseid.ids import offer_rid
 from perseid.model import Offer
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
-from perseid.service.throughput.rules import Throughput, offer_content, replaced_throughput
+from perseid.service.throughput.rules import (
+    Throughput,
+    minimum,
+    offer_content,
+    replaced_throughput,
+)
 from perseid.store.types import PutResource, Resource
 
 
@@ -71,6 +76,7 @@ async def replace(
     to_autoscale: bool = False,
     to_manual: bool = False,
 ) -> Offer:
+    stored_gb = await _stored_gb(account, _find(account, rid).state["resource_rid"], now)
     async with account.metadata_lock:
         old = _find(account, rid)
         check_if_match(old.etag, if_match)
@@ -79,6 +85,7 @@ async def replace(
             body,
             to_autoscale,
             to_manual,
+            stored_gb=stored_gb,
             containers=sharing(account, old.state["resource_rid"]),
         )
         resource = old._replace(
@@ -90,11 +97,39 @@ async def replace(
         return _offer(resource)
 
 
+async def least_throughput(account: Account, rid: str, now: float) -> int:
+    """The lowest throughput, or autoscale maximum, that a replace of the offer may set."""
+    state = _find(account, rid).state
+    throughput, resource_rid = Throughput(**state["throughput"]), state["resource_rid"]
+    return minimum(
+        throughput.highest_ever,
+        is_autoscale=throughput.autoscale_max is not None,
+        stored_gb=await _stored_gb(account, resource_rid, now),
+        containers=sharing(account, resource_rid),
+    )
+
+
 def sharing(account: Account, resource_rid: str) -> int:
     """How many containers share the throughput of a database; 0 if the rid is a container's."""
+    return len(_sharing_containers(account, resource_rid))
+
+
+def _sharing_containers(account: Account, resource_rid: str) -> list[Resource]:
     with_offer = {offer.state["resource_rid"] for offer in account.catalog.children("offer", "")}
     containers = account.catalog.children("container", resource_rid)
-    return sum(container.rid not in with_offer for container in containers)
+    return [container for container in containers if container.rid not in with_offer]
+
+
+async def _stored_gb(account: Account, resource_rid: str, now: float) -> float:
+    """The live items of a container, or of the containers that share a database's throughput."""
+    resource = account.catalog.resource(resource_rid)
+    is_container = resource.kind == "container"
+    owners = [resource] if is_container else _sharing_containers(account, resource_rid)
+    size = 0
+    for owner in owners:
+        container = account.catalog.container_for(owner)
+        size += (await account.usage(container, account.cutoff(container, now))).size
+    return size / 1024**3
 
 
 def _find(account: Account, rid: str) -> Resource:

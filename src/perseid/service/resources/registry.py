@@ -1,4 +1,4 @@
-"""Resources that are stored and returned unchanged: users, permissions, scripts.
+"""Resources that are stored and returned unchanged: users, permissions, scripts, encryption keys.
 
 Every kind has the same operations. The module of each kind decides which bodies are valid.
 """
@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from perseid.errors import AlreadyExists, IdChangeForbidden, OwnerNotFound, ResourceNotFound
+from perseid.errors import (
+    AlreadyExists,
+    BadRequest,
+    IdChangeForbidden,
+    OwnerNotFound,
+    ResourceNotFound,
+)
 from perseid.ids import ResourceKind as KindName
 from perseid.ids import self_link
 from perseid.service.account import Account
@@ -31,6 +37,7 @@ class RegistryKind(NamedTuple):
     properties: Callable[[Properties], Properties]  # of a body; 400 if it is not valid
     # 409 if a sibling other than `own` conflicts for another reason than its id.
     check_duplicates: Callable[[Account, str, Properties, str | None], None] = _no_duplicates
+    fixed_id_of: str | None = None  # what a resource is called in errors if its id cannot change
 
 
 def read(account: Account, kind: RegistryKind, parent: str, name: str) -> Resource:
@@ -102,6 +109,11 @@ async def replace(
         properties = kind.properties(body)
         if properties["id"] != old.id and not may_rename:
             raise IdChangeForbidden
+        if properties["id"] != old.id and kind.fixed_id_of is not None:
+            raise BadRequest(
+                f"The id of the {kind.fixed_id_of} is '{old.id}' and cannot be changed.",
+                listed=True,
+            )
         duplicate = _named(account, kind, parent, properties["id"])
         if duplicate is not None and duplicate.rid != old.rid:
             raise AlreadyExists
@@ -140,7 +152,7 @@ async def _create(
         id=properties["id"],
         etag=await account.new_etag(now),
         ts=int(now),
-        state={"number": number, "properties": properties},
+        state={"number": number, "properties": properties, "created": int(now)},
     )
     await account.change([PutResource(resource)])
     return resource

@@ -153,10 +153,7 @@ def test_bad_change_feed_policies(sent: Any) -> None:
     assert INVALID in refusal(changeFeedPolicy=sent)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["clientEncryptionPolicy", "materializedViewDefinition", "globalSecondaryIndexDefinition"],
-)
+@pytest.mark.parametrize("name", ["materializedViewDefinition", "globalSecondaryIndexDefinition"])
 def test_properties_for_clients_are_echoed_and_kept(name: str) -> None:
     container = create(**{name: {"any": ["thing"]}})
     assert container[name] == {"any": ["thing"]}
