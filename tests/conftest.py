@@ -145,6 +145,18 @@ def server(servers: Servers) -> RunningServer:
     return servers()
 
 
+@pytest.fixture(scope="session")
+def relaxed_server(servers: Servers) -> RunningServer:
+    """Answers queries that the service refuses: for suites about what queries return."""
+    return servers(relaxed=True)
+
+
+@pytest.fixture(scope="session")
+def strict_server(servers: Servers) -> RunningServer:
+    """Refuses queries that the service refuses."""
+    return servers(relaxed=False)
+
+
 @pytest.fixture
 def settings(server: RunningServer) -> Settings:
     return server.settings

@@ -104,7 +104,7 @@ def try_first_page(
         return None  # the store's page holds too few items
     bodies = [*map(body_of, rows[skip:])]
     continuation = None
-    if has_more and room != left:
+    if (has_more or len(bodies) == limit) and room != left:
         next_position: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
         if left is not None:
             next_position["left"] = left - len(bodies)
