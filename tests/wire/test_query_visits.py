@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import create_container, create_items
+from tests.support.builders import create_container
 from tests.support.figures import physical_ranges
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import RunningServer, Servers
 
 ALL = "SELECT * FROM c"
 METRICS = {"x_ms_documentdb_populatequerymetrics": "true"}
-SERVICE_TOKEN = "-RID:~3FIlAOzjvyg=#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8"  # noqa: S105
+SERVICE_TOKEN = "-RID:~3FIlAOzjvyg=#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8"
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +32,7 @@ def wide(raw: RawClient, database: str) -> str:
     """A container with four ranges and an item in each of the keys k0 to k19."""
     path = create_container(raw, database, "wide", headers={"throughput": "40000"})
     for n in range(20):
-        item = {"id": f"i{n}", "pk": f"k{n}", "n": n}
-        assert raw.post(f"{path}/docs", item, pk=f'["k{n}"]').status == 201
+        create_item(raw, path, f"k{n}", n)
     return path
 
 
@@ -44,11 +43,18 @@ def either(request: pytest.FixtureRequest, servers: Servers) -> Iterator[RawClie
         yield raw
 
 
+def create_item(raw: RawClient, path: str, pk: str, n: int) -> None:
+    item = {"id": f"i{n}", "pk": pk, "n": n}
+    assert raw.post(f"{path}/docs", item, pk=json.dumps([pk])).status == 201
+
+
 def token_of(reply: Reply) -> str | None:
     return reply.headers.get("x-ms-continuation")
 
 
-def pages(raw: RawClient, path: str, text: str, parameters: Any = (), **headers: str) -> list[Reply]:
+def pages(
+    raw: RawClient, path: str, text: str, parameters: Any = (), **headers: str
+) -> list[Reply]:
     replies: list[Reply] = []
     more: dict[str, str] = {}
     while True:
@@ -142,11 +148,13 @@ def test_keys_and_ranges_are_one_page(raw: RawClient, wide: str) -> None:
 
 def test_a_direct_answer_has_rows_of_all_ranges(raw: RawClient, wide: str) -> None:
     (page,) = pages(raw, wide, "SELECT VALUE c.n FROM c", x_perseid_direct="true")
-    assert page.json["Documents"] == list(range(20)), "in the order of their creation"
+    assert sorted(page.json["Documents"]) == list(range(20))
 
 
 def test_a_feed_has_items_of_all_ranges(raw: RawClient, wide: str) -> None:
-    assert [item["n"] for item in raw.get(f"{wide}/docs").json["Documents"]] == list(range(20))
+    page = raw.get(f"{wide}/docs")
+    assert sorted(item["n"] for item in page.json["Documents"]) == list(range(20))
+    assert token_of(page) is None
 
 
 def test_a_token_decides_how_the_query_continues(raw: RawClient, wide: str) -> None:
@@ -154,7 +162,7 @@ def test_a_token_decides_how_the_query_continues(raw: RawClient, wide: str) -> N
     text = "SELECT VALUE c.n FROM c"
     direct = raw.query(f"{wide}/docs", text, count="5", x_perseid_direct="true")
     rest = raw.query(f"{wide}/docs", text, continuation=token_of(direct) or "")
-    assert direct.json["Documents"] + rest.json["Documents"] == list(range(20))
+    assert sorted(direct.json["Documents"] + rest.json["Documents"]) == list(range(20))
     first = raw.query(f"{wide}/docs", text, count="2")
     found = first.json["Documents"]
     token = token_of(first)
@@ -186,7 +194,8 @@ def four(either: RawClient, name: str) -> Iterator[str]:
     """A container with the items 0 to 3 in one partition."""
     assert either.post("/dbs", {"id": name}).status == 201
     path = create_container(either, f"/dbs/{name}")
-    create_items(either, path, *({"id": str(n), "pk": "a", "n": n} for n in range(4)))
+    for n in range(4):
+        create_item(either, path, "a", n)
     yield path
     either.delete(f"/dbs/{name}")
 
@@ -235,7 +244,7 @@ def test_full_pages_of_a_feed(either: RawClient, four: str) -> None:
 
 def test_items_created_after_a_full_page_are_seen(either: RawClient, four: str) -> None:
     first = either.query(f"{four}/docs", "SELECT VALUE c.n FROM c", count="4")
-    create_items(either, four, {"id": "4", "pk": "a", "n": 4})
+    create_item(either, four, "a", 4)
     more = either.query(
         f"{four}/docs", "SELECT VALUE c.n FROM c", continuation=token_of(first) or ""
     )
@@ -302,7 +311,9 @@ def test_a_token_of_the_service_starts_a_range_from_its_beginning(
         assert (reply.status, reply.json.get("Documents")) == (200, [0, 1, 2, 3])
 
 
-def test_a_range_cannot_begin_a_query_that_is_answered_as_a_whole(raw: RawClient, wide: str) -> None:
+def test_a_range_cannot_begin_a_query_that_is_answered_as_a_whole(
+    raw: RawClient, wide: str
+) -> None:
     bound = physical_ranges(raw, wide)[1]
     interval = {"min": bound["minInclusive"], "max": bound["maxExclusive"]}
     token = json.dumps({"token": None, "range": interval})

@@ -51,17 +51,17 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
-    token, visit, page = request.header(CONTINUATION), None, None
+    token, visit, interval, page = request.header(CONTINUATION), None, "", None
     if not scope.is_confined:
         visit = _visit(request, op, bound, token)
-        search, token = visit.confine(container, search), visit.token
+        search, token, interval = visit.confine(container, search), visit.token, visit.name
     elif token is not None and scope.range_index is not None and is_of_service(token):
         token = None  # a position in other data: the range is read from its beginning
     if token is None and exchange.allowance == inf:
         # Most pages are at hand; a coroutine for them would cost as much as finding them.
-        page = run.try_first_page(op, bound, search, limit)
+        page = run.try_first_page(op, bound, search, limit, interval)
     if page is None:
-        page_request = PageRequest(limit, token, exchange.allowance)
+        page_request = PageRequest(limit, token, exchange.allowance, interval)
         try:
             page = await run.run_page(op, bound, search, page_request, request.gone)
         except ClientDisconnected as exc:
@@ -85,9 +85,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
 
 
-async def _check_refusals(
-    request: Request, op: Operation, bound: BoundPlan, scope: Scope
-) -> None:
+async def _check_refusals(request: Request, op: Operation, bound: BoundPlan, scope: Scope) -> None:
     """400 for a query that the service refuses, unless relaxed."""
     is_confined = scope.is_confined
     if is_confined and not bound.plan.lacks_composite_index:
@@ -129,7 +127,7 @@ async def query_plan(account: Account, request: Request, exchange: Exchange) -> 
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
-    lsns = await op.stores.items.lsns(container)
+    lsns = await account.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
     return Response(200, headers, wire.query_plan(client_plan))
 

@@ -142,17 +142,6 @@ def distribute(
     return offset_limit.for_client(unchanged)
 
 
-def needs_client_plan(query: BoundQuery) -> bool:
-    """True unless the rows of all ranges, one range after another, are the result of the query."""
-    return (
-        bool(query.order_by)
-        or query.distinct
-        or query.is_grouped
-        or query.has_offset_or_limit
-        or (bool(query.sources) and not reads_documents(query))
-    )
-
-
 def without_resume_filter(text: str) -> str:
     """The part of a rewritten sorted query that stays the same while a client continues it.
 

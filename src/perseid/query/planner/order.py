@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from perseid.conditions import Order
-from perseid.query.index_usage import CompositeIndex, sorting_index_of
 from perseid.query.nodes import BoundQuery
 from perseid.query.planner.paths import searchable_path
 
@@ -17,13 +14,3 @@ def store_order(query: BoundQuery) -> Order | None:
     item = query.order_by[0]
     path = searchable_path(item.expr, query.root.slot)
     return Order(path, item.descending) if path else None
-
-
-def lacks_composite_index(query: BoundQuery, can_sort: Callable[[CompositeIndex], bool]) -> bool:
-    """True if ORDER BY has several keys and the container has no composite index for them.
-
-    The rows of groups, and the single row of an aggregate, are not sorted by an index.
-    """
-    if len(query.order_by) < 2 or query.is_grouped:
-        return False
-    return not can_sort(sorting_index_of(query))

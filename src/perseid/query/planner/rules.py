@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from perseid.conditions import PropertyPath, paths_of
-from perseid.query.distribution import needs_client_plan
 from perseid.query.executor import CompiledQuery
 from perseid.query.index_usage import CompositeIndex
-from perseid.query.planner import filters, grouping, key_filters, order
+from perseid.query.planner import filters, grouping, key_filters, order, refusals
 from perseid.query.planner.bound_values import ParameterTypes
 from perseid.query.planner.plan import PAGING, Plan
 
@@ -38,8 +37,8 @@ def make_plan(compiled: CompiledQuery, inputs: PlanInputs) -> Plan:
         paging=PAGING[compiled.paging],
         copies_items=False,
         is_linear=grouping.is_linear(compiled.bound),
-        needs_client_plan=needs_client_plan(compiled.bound),
-        lacks_composite_index=order.lacks_composite_index(compiled.bound, inputs.can_sort),
+        needs_client_plan=refusals.needs_client_plan(compiled.bound),
+        lacks_composite_index=refusals.lacks_composite_index(compiled.bound, inputs.can_sort),
     )
     for rule in RULES:
         plan = rule(plan, inputs)

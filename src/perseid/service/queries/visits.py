@@ -2,8 +2,8 @@
 
 The service answers such a query range by range, in the order of the bounds: each response has the
 rows of one range, possibly none, and a token that names the interval of effective partition keys
-and the position in it. If relaxed, one response may have rows of all ranges, and its tokens name the
-interval of all keys. The token alone decides how a query continues.
+and the position in it. If relaxed, one response may have rows of all ranges, and its tokens name
+the interval of all keys. The token alone decides how a query continues.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class Visit(NamedTuple):
     interval: Interval
     token: str | None  # the position in the interval; None: its beginning
     following: Interval | None  # where the query continues after the interval
+
+    @property
+    def name(self) -> str:
+        """Binds the token of a position to the interval; empty for the interval of all keys."""
+        return "" if self.interval == partition.WHOLE else "-".join(self.interval)
 
     def confine(self, container: Container, search: Search) -> Search:
         """The search for the items of the interval only."""
