@@ -313,6 +313,29 @@ def test_groups_of_a_range_have_every_alias(raw: RawClient, wide: str) -> None:
     assert payload["n"] == {"item": 0}
 
 
+# --- explanations
+
+
+@pytest.mark.parametrize(("text", "sub_status", "why"), [
+    ("SELECT * FROM c WHERE c.n = 1", None, ""),
+    ("SELECT * FROM c ORDER BY c.n", 1004, "can not be directly served by the gateway"),
+    ("SELECT * FROM c ORDER BY c.n, c.m", 0, NO_INDEX),
+    ("SELECT VALUE COUNT(1) + 5 FROM c", 0, "Compositions of aggregates"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_run", [False, True])
+def test_explain_says_what_is_refused(
+    raw: RawClient, container: str, text: str, sub_status: int | None, why: str, is_run: bool
+) -> None:
+    _, _, database, _, name = container.split("/")
+    asked: dict[str, Any] = {"database": database, "container": name, "query": text}
+    asked["analyze"] = is_run
+    refusal = raw.post("/_perseid/explain", asked).json["refusal"]
+    assert (refusal and refusal["subStatus"]) == sub_status
+    assert why in (refusal["message"] if refusal else "")
+    keyed = raw.post("/_perseid/explain", asked | {"partitionKey": ["a"]}).json["refusal"]
+    assert (keyed is not None) == (why == NO_INDEX)
+
+
 # --- conflicts
 
 

@@ -1,4 +1,4 @@
-"""What the service refuses of a query: to merge ranges for the client, and to sort without an index."""
+"""What the service refuses of a query: merging ranges for the client, sorting without an index."""
 
 from __future__ import annotations
 

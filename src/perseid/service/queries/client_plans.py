@@ -54,7 +54,7 @@ def query_plan(
     container: Container,
     query: QueryRequest,
     supported: Collection[str] | None,
-    is_relaxed: bool = True,
+    is_relaxed: bool,
 ) -> ClientQueryPlan:
     """The plan of a query for a client with the `supported` features; None stands for all.
 
