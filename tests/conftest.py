@@ -141,13 +141,13 @@ def servers(stores: Stores) -> Iterator[Servers]:
 # wider fixture although the one it was made from is overridden elsewhere.
 @pytest.fixture(scope="session")
 def server(servers: Servers) -> RunningServer:
-    """The server of the test, with the default flags unless its suite chooses others."""
+    """The server of the test: relaxed, with the default flags unless its suite chooses others."""
     return servers()
 
 
 @pytest.fixture(scope="session")
 def relaxed_server(servers: Servers) -> RunningServer:
-    """Answers queries that the service refuses: for suites about what queries return."""
+    """Answers queries that the service refuses, whatever the server of the suite does."""
     return servers(relaxed=True)
 
 

@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey, aio
 
-from tests.support.servers import RunningServer
+from perseid.config import Settings
+from tests.support.servers import RunningServer, Servers
 
 
 class Exchange(NamedTuple):
@@ -55,6 +56,12 @@ class Recorder(list[Exchange]):
 
 Reopen: TypeAlias = Callable[..., DatabaseProxy]
 OpenDatabase: TypeAlias = Callable[..., AbstractAsyncContextManager[aio.DatabaseProxy]]
+
+
+@pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    """As users start it: the clients merge what a strict server leaves to them."""
+    return servers(relaxed=Settings().relaxed)
 
 
 @pytest.fixture(scope="session")

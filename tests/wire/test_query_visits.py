@@ -29,7 +29,7 @@ def server(strict_server: RunningServer) -> RunningServer:
 
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> str:
-    """A container with four ranges and an item in each of the keys k0 to k19."""
+    """A container with four or more ranges and an item in each of the keys k0 to k19."""
     path = create_container(raw, database, "wide", headers={"throughput": "40000"})
     for n in range(20):
         create_item(raw, path, f"k{n}", n)
@@ -83,22 +83,25 @@ def ids_of_range(raw: RawClient, path: str, index: int) -> list[str]:
 
 def test_a_response_covers_one_range(raw: RawClient, wide: str) -> None:
     replies = pages(raw, wide, "SELECT VALUE c.id FROM c")
+    count = len(physical_ranges(raw, wide))
+    assert count >= 4
     assert [reply.json["Documents"] for reply in replies] == [
-        ids_of_range(raw, wide, index) for index in range(4)
+        ids_of_range(raw, wide, index) for index in range(count)
     ]
     visited = [reply.headers["x-ms-documentdb-partitionkeyrangeid"] for reply in replies]
-    assert visited == ["0", "1", "2", "3"]
+    assert visited == [str(index) for index in range(count)]
     for index, reply in enumerate(replies):
         assert reply.headers["x-ms-session-token"].startswith(f"{index}:-1#")
 
 
 def test_a_range_without_matches_is_an_empty_page(raw: RawClient, wide: str) -> None:
-    (last, *_) = ids_of_range(raw, wide, 3)
+    (third, *_) = ids_of_range(raw, wide, 2)
     replies = pages(raw, wide, "SELECT VALUE c.id FROM c WHERE c.id = @id", [
-        {"name": "@id", "value": last}
+        {"name": "@id", "value": third}
     ])  # fmt: skip
-    assert [reply.json["Documents"] for reply in replies] == [[], [], [], [last]]
-    assert [reply.headers["x-ms-item-count"] for reply in replies] == ["0", "0", "0", "1"]
+    others = [[]] * (len(physical_ranges(raw, wide)) - 3)
+    assert [reply.json["Documents"] for reply in replies] == [[], [], [third], *others]
+    assert [reply.headers["x-ms-item-count"] for reply in replies][:4] == ["0", "0", "1", "0"]
 
 
 def test_pages_within_a_range(raw: RawClient, wide: str) -> None:
@@ -181,9 +184,8 @@ def test_an_interval_that_is_not_a_range(raw: RawClient, wide: str) -> None:
     reply = raw.query(f"{wide}/docs", text, continuation=token)
     both = ids_of_range(raw, wide, 1) + ids_of_range(raw, wide, 2)
     assert sorted(reply.json["Documents"]) == sorted(both)
-    last = raw.query(f"{wide}/docs", text, continuation=token_of(reply) or "")
-    assert last.json["Documents"] == ids_of_range(raw, wide, 3)
-    assert token_of(last) is None
+    following = raw.query(f"{wide}/docs", text, continuation=token_of(reply) or "")
+    assert following.json["Documents"] == ids_of_range(raw, wide, 3)
 
 
 # --- full pages

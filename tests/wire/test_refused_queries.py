@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import create_container
+from tests.support.figures import physical_ranges
 from tests.support.raw import RawClient, Reply
 from tests.support.servers import RunningServer
 
@@ -51,7 +52,7 @@ def server(strict_server: RunningServer) -> RunningServer:
 
 @pytest.fixture
 def wide(raw: RawClient, database: str) -> str:
-    """A container with four ranges."""
+    """A container with several ranges."""
     return create_container(raw, database, "wide", headers={"throughput": "40000"})
 
 
@@ -305,7 +306,8 @@ def test_groups_of_a_range_have_every_alias(raw: RawClient, wide: str) -> None:
         " COUNT(c.x) AS n FROM c GROUP BY c.g, c.none"
     )
     rewritten = plan(raw, wide, text).json["queryInfo"]["rewrittenQuery"]
-    pages = [raw.query(f"{wide}/docs", rewritten, range=str(at)).json for at in range(4)]
+    ranges = [each["id"] for each in physical_ranges(raw, wide)]
+    pages = [raw.query(f"{wide}/docs", rewritten, range=each).json for each in ranges]
     (row,) = [row for page in pages for row in page["Documents"]]
     assert row["groupByItems"] == [{"item": 1}, {}]
     payload = row["payload"]
