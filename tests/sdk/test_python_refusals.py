@@ -55,10 +55,7 @@ def across(container: ContainerProxy, text: str, **options: Any) -> list[Any]:
     ("SELECT VALUE AVG(c.n) FROM c", [6]),
     ("SELECT VALUE MIN(c.n) FROM c WHERE c.n > 3", [4]),
     ("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'k1'", [1]),
-    # Nothing to aggregate, and values that cannot be added: one row without a value.
-    ("SELECT VALUE MAX(c.x) FROM c", [None]),
-    ("SELECT VALUE SUM(c.mixed) FROM c", [None]),
-    ("SELECT VALUE AVG(c.mixed) FROM c", [None]),
+    ("SELECT VALUE MAX(c.x) FROM c", [None]),  # nothing to aggregate: one row without a value
 ])  # fmt: skip
 def test_what_the_client_merges(
     container: ContainerProxy, exchanges: Recorder, text: str, expected: list[Any]
@@ -67,6 +64,14 @@ def test_what_the_client_merges(
     assert across(container, text) == expected
     first = next(exchange for exchange in exchanges if exchange.method == "POST")
     assert (first.status, first.sub_status) == (400, 1004)
+
+
+@pytest.mark.parametrize("function", ["SUM", "AVG"])
+def test_values_that_cannot_be_added(container: ContainerProxy, function: str) -> None:
+    """The client leaves out a range whose values cannot be added; if all are like that, no value
+    is left, but one row."""
+    rows = across(container, f"SELECT VALUE {function}(c.mixed) FROM c")
+    assert rows == ([None] if len(list(container.read_feed_ranges())) == 1 else [5])
 
 
 def test_distinct_rows(container: ContainerProxy) -> None:
@@ -104,7 +109,7 @@ def test_one_partition_is_left_to_the_server(
 ) -> None:
     exchanges.clear()
     assert list(container.query_items(text, partition_key="k1")) == expected
-    assert exchanges.outcomes() == [("POST", 200)]
+    assert [status for method, status in exchanges.outcomes() if method == "POST"] == [200]
 
 
 def test_a_query_that_may_not_cross_partitions(

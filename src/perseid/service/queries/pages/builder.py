@@ -114,10 +114,14 @@ class PageBuilder(ABC):
     def _is_full(self) -> bool:
         """True if the page has all rows it may have and TOP or LIMIT allows others.
 
-        As in the service, such a page has a next one, which may be empty.
+        As in the service, such a page has a next one, which may be empty. Groups do not: their end
+        is known, and the JavaScript client takes an empty page of groups for the end of all ranges.
         """
         count = len(self.rows)
-        return count == self._limit and (self._rows_left is None or count < self._rows_left)
+        if count != self._limit or (self._rows_left is not None and count >= self._rows_left):
+            return False
+        bound = self._plan.compiled.bound
+        return bool(bound.sources) and not bound.is_grouped
 
     def _position_after(self, number: int) -> dict[str, Any]:
         """The position after an item, perhaps before all rows of OFFSET are skipped."""

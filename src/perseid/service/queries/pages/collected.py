@@ -74,12 +74,6 @@ class CollectedPageBuilder(KeyedPageBuilder):
             if collector.feed(orjson.loads(item.body), item if self._gives_items else None):
                 self.loaded.append(item.size)
 
-    @property
-    def _has_more_rows_than_one(self) -> bool:
-        """False for the single row of an aggregate, or of a query without FROM."""
-        bound = self._plan.compiled.bound
-        return bool(bound.sources) and (bool(bound.group_by) or not bound.aggregates)
-
     def _fill_page(self, collector: Collector) -> dict[str, Any] | None:
         """The whole result in its own order if that fits into a page, else a page in key order.
 
@@ -98,7 +92,7 @@ class CollectedPageBuilder(KeyedPageBuilder):
         if self._after is None:
             if len(rows) <= self._limit and all(self._add(self._text(row)) for row in rows):
                 # These rows are not in the order of keys, so none of them is a position.
-                return {"end": True} if self._is_full and self._has_more_rows_than_one else None
+                return {"end": True} if self._is_full else None
             self._clear()
         for by_tie in self._tie_passes():
             selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie)
