@@ -76,7 +76,7 @@ def exchanges(recorder: Recorder) -> Recorder:
     return recorder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # a module may choose another server
 def cosmos(server: RunningServer, recorder: Recorder) -> Iterator[CosmosClient]:
     """The synchronous client that tests share; no two tests use a name in its caches."""
     with CosmosClient(server.endpoint, server.key, raw_response_hook=recorder.note) as client:

@@ -6,11 +6,11 @@ What it makes of the rows of several ranges differs from what a server answers d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey
+from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 
 from tests.sdk.conftest import OpenDatabase, Recorder
 from tests.support.sdk import refused
@@ -20,13 +20,6 @@ from tests.support.servers import RunningServer
 @pytest.fixture(scope="session")
 def server(strict_server: RunningServer) -> RunningServer:
     return strict_server
-
-
-@pytest.fixture(scope="module")
-def cosmos(server: RunningServer, recorder: Recorder) -> Iterator[CosmosClient]:
-    """A client of the strict server."""
-    with CosmosClient(server.endpoint, server.key, raw_response_hook=recorder.note) as client:
-        yield client
 
 
 @pytest.fixture(params=[400, 40000], ids=["one range", "several ranges"])

@@ -44,7 +44,8 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     if bound.partition_key is None:
         check_cross_partition(request)
     scope = scope_of(request, container, partition_key(request, exchange))
-    if bound.plan.needs_client_plan:
+    plan = bound.plan
+    if plan.needs_client_plan and (plan.lacks_composite_index or not scope.is_confined):
         await _check_refusals(request, op, bound, scope)
     lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
@@ -52,11 +53,13 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     limit = page_size(request)
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
     token, visit, interval, page = request.header(CONTINUATION), None, "", None
-    if not scope.is_confined:
-        visit = _visit(request, op, bound, token)
-        search, token, interval = visit.confine(container, search), visit.token, visit.name
-    elif token is not None and scope.range_index is not None and is_of_service(token):
-        token = None  # a position in other data: the range is read from its beginning
+    # Most requests are about one range and have no token: they need none of this.
+    if token is not None or len(container.ranges) > 1:
+        if not scope.is_confined:
+            visit = _visit(request, op, bound, token)
+            search, token, interval = visit.confine(container, search), visit.token, visit.name
+        elif token is not None and scope.range_index is not None and is_of_service(token):
+            token = None  # a position in other data: the range is read from its beginning
     if token is None and exchange.allowance == inf:
         # Most pages are at hand; a coroutine for them would cost as much as finding them.
         page = run.try_first_page(op, bound, search, limit, interval)
@@ -68,11 +71,11 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
             raise exchange.abandon() from exc
     if page.ranges:
         metering.narrow_ranges(exchange, page.ranges)
+    if visit is not None and search.range_index is not None:
+        metering.narrow_ranges(exchange, (search.range_index,))
     continuation = page.continuation
-    if visit is not None:
-        continuation = visit.continuation(continuation)
-        if search.range_index is not None:
-            metering.narrow_ranges(exchange, (search.range_index,))
+    if visit is not None or (continuation is not None and not scope.is_confined):
+        continuation = (visit or visits.WHOLE).continuation(continuation)
     charge = page.charge * charges.consistency_factor(exchange.consistency)
     range_index = search.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
@@ -87,12 +90,9 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
 
 async def _check_refusals(request: Request, op: Operation, bound: BoundPlan, scope: Scope) -> None:
     """400 for a query that the service refuses, unless relaxed."""
-    is_confined = scope.is_confined
-    if is_confined and not bound.plan.lacks_composite_index:
-        return
     if is_relaxed(request, op.account.settings):
         return
-    is_confined = is_confined or request.header(KEY_TYPE) is not None
+    is_confined = scope.is_confined or request.header(KEY_TYPE) is not None
     error = refusals.refusal_of(bound.plan, is_confined=is_confined)
     if error is None:
         return
@@ -108,7 +108,7 @@ def _visit(request: Request, op: Operation, bound: BoundPlan, token: str | None)
     container = op.container
     if token:
         return visits.resumed_visit(container, bound, token)
-    if len(container.ranges) == 1 or is_relaxed(request, op.account.settings):
+    if is_relaxed(request, op.account.settings):
         return visits.WHOLE
     return visits.first_visit(container, bound)
 

@@ -69,6 +69,8 @@ def first_visit(container: Container, bound: BoundPlan) -> Visit:
 
 def resumed_visit(container: Container, bound: BoundPlan, text: str) -> Visit:
     """The visit that a token names; 400 if it is not a token of such a query."""
+    if not text.startswith("{"):  # from before tokens named an interval
+        return Visit(partition.WHOLE, text, None)
     token, interval = _parsed(text)
     if token is None and bound.plan.needs_client_plan:
         raise _invalid()  # such a query is answered as a whole or not at all
