@@ -35,6 +35,7 @@ from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
 _numbers = itertools.count(1)
+_RELAXED: Final[dict[str, Any]] = {"relaxed": True}
 
 
 class Place(Protocol):
@@ -60,11 +61,11 @@ class Files:
     folder: Path
 
     def fresh(self, **settings: Any) -> Settings:
-        return Settings(memory=True, **{"relaxed": True} | settings)
+        return Settings(memory=True, **_RELAXED | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         data = self.folder / f"data{next(_numbers)}"
-        return Settings(data=data, **{"durability": "off", "relaxed": True} | settings)
+        return Settings(data=data, **_RELAXED | {"durability": "off"} | settings)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Rooms:
 
     def fresh(self, **settings: Any) -> Settings:
         data = self.folder / f"files{next(_numbers)}"
-        return Settings(store=self.furnish(), data=data, **{"relaxed": True} | settings)
+        return Settings(store=self.furnish(), data=data, **_RELAXED | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         return self.fresh(**settings)

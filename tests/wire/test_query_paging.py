@@ -453,9 +453,10 @@ def test_aggregates_are_one_page(box: Box) -> None:
 def test_results_that_fit_keep_the_order_of_their_items(box: Box) -> None:
     for n in (5, 3, 7, 1):
         box.create(item(n, pk="p"))
+    empty: list[list[int]] = [[]]
     for text, end in (
-        ("SELECT DISTINCT VALUE c.n FROM c", [[]]),
-        ("SELECT VALUE c.n FROM c GROUP BY c.n", []),
+        ("SELECT DISTINCT VALUE c.n FROM c", empty),
+        ("SELECT VALUE c.n FROM c GROUP BY c.n", empty[:0]),
     ):
         assert box.pages(text, 5) == [[5, 3, 7, 1]]
         assert box.pages(text, 4) == [[5, 3, 7, 1], *end]

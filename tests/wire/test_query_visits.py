@@ -99,7 +99,7 @@ def test_a_range_without_matches_is_an_empty_page(raw: RawClient, wide: str) -> 
     replies = pages(raw, wide, "SELECT VALUE c.id FROM c WHERE c.id = @id", [
         {"name": "@id", "value": third}
     ])  # fmt: skip
-    others = [[]] * (len(physical_ranges(raw, wide)) - 3)
+    others: list[list[str]] = [[]] * (len(physical_ranges(raw, wide)) - 3)
     assert [reply.json["Documents"] for reply in replies] == [[], [], [third], *others]
     assert [reply.headers["x-ms-item-count"] for reply in replies][:4] == ["0", "0", "1", "0"]
 

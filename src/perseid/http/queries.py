@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 
 from perseid import charges
@@ -65,10 +67,8 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
         page = run.try_first_page(op, bound, search, limit, interval)
     if page is None:
         page_request = PageRequest(limit, token, exchange.allowance, interval)
-        try:
+        with _abandoned_if_gone(exchange):
             page = await run.run_page(op, bound, search, page_request, request.gone)
-        except ClientDisconnected as exc:
-            raise exchange.abandon() from exc
     if page.ranges:
         metering.narrow_ranges(exchange, page.ranges)
     if visit is not None and search.range_index is not None:
@@ -86,6 +86,15 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     if continuation is not None:
         headers.append((CONTINUATION, continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+@contextmanager
+def _abandoned_if_gone(exchange: Exchange) -> Iterator[None]:
+    """Ends the request without a response if the client disconnects."""
+    try:
+        yield
+    except ClientDisconnected as exc:
+        raise exchange.abandon() from exc
 
 
 async def _check_refusals(request: Request, op: Operation, bound: BoundPlan, scope: Scope) -> None:
