@@ -141,8 +141,20 @@ def servers(stores: Stores) -> Iterator[Servers]:
 # wider fixture although the one it was made from is overridden elsewhere.
 @pytest.fixture(scope="session")
 def server(servers: Servers) -> RunningServer:
-    """The server of the test, with the default flags unless its suite chooses others."""
+    """The server of the test: relaxed, with the default flags unless its suite chooses others."""
     return servers()
+
+
+@pytest.fixture(scope="session")
+def relaxed_server(servers: Servers) -> RunningServer:
+    """Answers queries that the service refuses, whatever the server of the suite does."""
+    return servers(relaxed=True)
+
+
+@pytest.fixture(scope="session")
+def strict_server(servers: Servers) -> RunningServer:
+    """Refuses queries that the service refuses."""
+    return servers(relaxed=False)
 
 
 @pytest.fixture

@@ -103,6 +103,12 @@ class QueryError(BadRequest):
         self.problems = tuple(problems)
 
 
+class UnmergedQuery(BadRequest):
+    """The client has to query each range and to merge the rows; it asks for a plan and does so."""
+
+    sub_status = 1004
+
+
 class IndivisibleQuery(BadRequest):
     """A client cannot combine the results of several ranges into the result of the query."""
 

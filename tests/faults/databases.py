@@ -42,7 +42,7 @@ def cut_connections(world: World, until: Until) -> None:
 def database_stops(world: World, until: Until) -> None:
     """The database crashes for up to seven seconds; then another process changes containers."""
     with Postgres(durable=True) as own:
-        world.renew(Settings(store=own.fresh_dsn(), data=world.folder / "files"))
+        world.renew(Settings(store=own.fresh_dsn(), data=world.folder / "files", relaxed=True))
         with world.server() as first, world.server() as second:
             world.furnish(first.raw)
             while world.rounds == 0 or not until.is_over:

@@ -74,7 +74,7 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
 def full_disk(world: World, until: Until) -> None:
     while world.rounds == 0 or not until.is_over:
         with small_disk(world.folder / f"disk{world.rounds}") as disk:
-            world.renew(Settings(data=disk.data))
+            world.renew(Settings(data=disk.data, relaxed=True))
             _round(world, disk)
 
 

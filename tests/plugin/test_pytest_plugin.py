@@ -265,6 +265,25 @@ def test_options_for_the_server(tmp_path: Path) -> None:
     assert code == 0, output
 
 
+@pytest.mark.parametrize("is_option", [False, True])
+def test_a_relaxed_server(tmp_path: Path, is_option: bool) -> None:
+    """Groups over all partitions, which the Python client cannot merge."""
+    text = """
+        def test_groups(cosmos_container):
+            for n in range(3):
+                cosmos_container.create_item({"id": str(n), "pk": f"p{n}", "kind": "a"})
+            rows = cosmos_container.query_items(
+                "SELECT c.kind, COUNT(1) AS n FROM c GROUP BY c.kind",
+                enable_cross_partition_query=True,
+            )
+            assert list(rows) == [{"kind": "a", "n": 3}]
+    """
+    if is_option:
+        suite(tmp_path, text, "--perseid-options=--relaxed")
+    else:
+        suite(tmp_path, text, ini="perseid_options = --relaxed")
+
+
 def test_https_without_warnings(tmp_path: Path) -> None:
     text = """
         import asyncio

@@ -36,7 +36,8 @@ def clock() -> MovableClock:
 
 @pytest.fixture(scope="package")
 def settings(clock: MovableClock) -> Iterator[Settings]:
-    with running(Settings(memory=True), clock) as server:
+    # Strict: the portal asks for direct answers.
+    with running(Settings(memory=True, relaxed=False), clock) as server:
         yield server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from perseid.clock import MovableClock, SystemClock, wall
 from perseid.config import Settings
-from tests.portal.browser import answered, tab
+from tests.portal.browser import Network, answered, tab
 from tests.portal.items import list_items, put_item, read_item, row, set_default_ttl
 from tests.portal.screens import sign_in, visit
 from tests.support.raw import RawClient
@@ -148,6 +149,19 @@ def test_pages_and_the_filter(page: Page, raw: RawClient, container: str) -> Non
     expect(page.get_by_text("10 items")).to_be_visible()
     page.get_by_label("Filter by id").fill("nothing")
     expect(page.get_by_role("heading", name="No matching items")).to_be_visible()
+
+
+def test_an_empty_page_is_not_the_end(page: Page, raw: RawClient, container: str) -> None:
+    put_item(raw, container, "here")
+    list_items(page, container)
+    start = json.dumps({"token": None, "range": {"min": "", "max": "FF"}})
+    empty = json.dumps({"Documents": [], "_count": 0})
+    network = Network(page)
+    network.answer("/docs$", 200, empty, headers={"x-ms-continuation": start}, times=2)
+    page.get_by_label("Filter by id").fill("her")
+    network.wait()
+    expect(row(page, "here")).to_be_visible()
+    expect(page.get_by_text("1 item", exact=True)).to_be_visible()
 
 
 def test_rows_of_several_pages_stay_after_a_refresh(

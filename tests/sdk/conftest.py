@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionKey, aio
 
-from tests.support.servers import RunningServer
+from perseid.config import Settings
+from tests.support.servers import RunningServer, Servers
 
 
 class Exchange(NamedTuple):
@@ -58,6 +59,12 @@ OpenDatabase: TypeAlias = Callable[..., AbstractAsyncContextManager[aio.Database
 
 
 @pytest.fixture(scope="session")
+def server(servers: Servers) -> RunningServer:
+    """As users start it: the clients merge what a strict server leaves to them."""
+    return servers(relaxed=Settings().relaxed)
+
+
+@pytest.fixture(scope="session")
 def recorder() -> Recorder:
     return Recorder()
 
@@ -69,7 +76,7 @@ def exchanges(recorder: Recorder) -> Recorder:
     return recorder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # a module may choose another server
 def cosmos(server: RunningServer, recorder: Recorder) -> Iterator[CosmosClient]:
     """The synchronous client that tests share; no two tests use a name in its caches."""
     with CosmosClient(server.endpoint, server.key, raw_response_hook=recorder.note) as client:

@@ -23,7 +23,14 @@ SOURCES = Path(__file__).parent / "js"
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(path.name for path in SOURCES.glob("*.test.mjs"))
 # Files that need a server of their own.
-SERVERS = {"throttling.test.mjs": Settings(memory=True, enforce_throughput=True)}
+SERVERS = {
+    # These compare what the client merges, or the whole language, with direct answers.
+    "queries.test.mjs": Settings(memory=True, relaxed=True),
+    "query-plans.test.mjs": Settings(memory=True, relaxed=True),
+    "top60.test.mjs": Settings(memory=True, relaxed=True),
+    "refusals.test.mjs": Settings(memory=True, relaxed=False),
+    "throttling.test.mjs": Settings(memory=True, enforce_throughput=True),
+}
 pytestmark = pytest.mark.xdist_group("javascript")  # one process installs the packages
 INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
 

@@ -1,7 +1,8 @@
 """Plans as the Python client carries them out, and the index metrics it shows.
 
-The client asks for a plan only when a server tells it that it cannot answer a query itself, which
-this server never does; the tests call the part of the client that would then take over.
+The client asks for a plan only when a server tells it that it does not answer a query itself, which
+a relaxed server never does; the tests call the part of the client that would then take over, and
+compare what it merges with what the server answers.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ from azure.cosmos._execution_context import execution_dispatcher
 
 from tests.sdk.conftest import Recorder
 from tests.support.sdk import refused
+from tests.support.servers import RunningServer
 
 COUNT = 24
 Execution: Any = execution_dispatcher._ProxyQueryExecutionContext  # without annotations
+
+
+@pytest.fixture(scope="session")
+def server(relaxed_server: RunningServer) -> RunningServer:
+    """Answers directly what the client merges, too."""
+    return relaxed_server
 
 
 @pytest.fixture(params=[400, 40000], ids=["one range", "four ranges"])

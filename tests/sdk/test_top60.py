@@ -14,6 +14,7 @@ from azure.cosmos import ContainerProxy, CosmosClient, DatabaseProxy, PartitionK
 from tests.query.filled_containers import THROUGHPUT, normalized
 from tests.query.golden import FILES, is_ordered
 from tests.support.sdk import refused
+from tests.support.servers import RunningServer
 
 (TOP60,) = (golden for golden in FILES if golden.name == "top60")
 SIZES: Final = (None, 1)
@@ -23,6 +24,12 @@ REFUSED: Final = [case for case in TOP60.cases if "error" in case]
 
 # Ranges and whether there are items.
 Containers = dict[tuple[int, bool], ContainerProxy]
+
+
+@pytest.fixture(scope="session")
+def server(relaxed_server: RunningServer) -> RunningServer:
+    """Some of these queries are refused by the service, or cannot be merged by the client."""
+    return relaxed_server
 
 
 def number_of(case: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def server_process(
                 stdout=subprocess.PIPE if written is None else written,
                 stderr=subprocess.STDOUT,
                 text=True,
-                env=environment(),
+                env=environment() | {"PERSEID_RELAXED": str(settings.relaxed)},
             )
         )
         try:

@@ -84,12 +84,15 @@ class Servers:
     ) -> None:
         self._open.__exit__(kind, error, traceback)
 
-    def __call__(self, clock: ClockKind = "movable", **flags: Any) -> RunningServer:
-        """The server with these flags.
+    def __call__(
+        self, clock: ClockKind = "movable", *, relaxed: bool = True, **flags: Any
+    ) -> RunningServer:
+        """The server with these flags; not `relaxed`: one that refuses what the service refuses.
 
         Its clock runs and can be moved, stands still until a test moves it, or is the system's.
         Tests of several suites move a shared clock, but only forward.
         """
+        flags["relaxed"] = relaxed
         wanted = (clock, frozenset(flags.items()))
         if wanted not in self._known:
             self._known[wanted] = self._start(clock, flags)

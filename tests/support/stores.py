@@ -35,10 +35,15 @@ from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
 _numbers = itertools.count(1)
+_RELAXED: Final[dict[str, Any]] = {"relaxed": True}
 
 
 class Place(Protocol):
-    """Somewhere for servers to keep data; what was kept is gone when the place is."""
+    """Somewhere for servers to keep data; what was kept is gone when the place is.
+
+    Servers are relaxed unless `relaxed=False` is asked for: most suites compare what queries
+    return, whatever the default of users is.
+    """
 
     def fresh(self, **settings: Any) -> Settings:
         """For a server that starts empty and is not started again."""
@@ -56,11 +61,11 @@ class Files:
     folder: Path
 
     def fresh(self, **settings: Any) -> Settings:
-        return Settings(memory=True, **settings)
+        return Settings(memory=True, **_RELAXED | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         data = self.folder / f"data{next(_numbers)}"
-        return Settings(data=data, **{"durability": "off"} | settings)
+        return Settings(data=data, **_RELAXED | {"durability": "off"} | settings)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Rooms:
 
     def fresh(self, **settings: Any) -> Settings:
         data = self.folder / f"files{next(_numbers)}"
-        return Settings(store=self.furnish(), data=data, **settings)
+        return Settings(store=self.furnish(), data=data, **_RELAXED | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         return self.fresh(**settings)

@@ -46,12 +46,6 @@ def test_what_was_not_removed_comes_back(place: Place) -> None:
     assert status == 200
 
 
-@difference("cross-partition queries")
-def test_aggregates_over_partitions_are_left_to_the_client(raw: RawClient, container: str) -> None:
-    reply = raw.query(f"{container}/docs", "SELECT VALUE COUNT(1) FROM c")
-    assert (reply.status, reply.sub_status) == (400, 1004)
-
-
 @difference("throughput")
 def test_more_than_the_provisioned_throughput_is_refused(raw: RawClient, container: str) -> None:
     writes = (

@@ -268,7 +268,8 @@ def test_windows(
     if not is_changing:
         pages = box.pages(text, size)
         assert [row for page in pages for row in page] == expected
-        assert len(pages) == max(1, -(-len(expected) // size))
+        has_empty_end = len(expected) < limit and len(expected) % size == 0
+        assert len(pages) == max(1, -(-len(expected) // size) + bool(expected and has_empty_end))
         return
 
     def between(page: int) -> None:
@@ -452,9 +453,14 @@ def test_aggregates_are_one_page(box: Box) -> None:
 def test_results_that_fit_keep_the_order_of_their_items(box: Box) -> None:
     for n in (5, 3, 7, 1):
         box.create(item(n, pk="p"))
-    for text in ("SELECT DISTINCT VALUE c.n FROM c", "SELECT VALUE c.n FROM c GROUP BY c.n"):
-        assert box.pages(text, 4) == [[5, 3, 7, 1]]
-        assert box.pages(text, 2) == [[1, 3], [5, 7]]
+    empty: list[list[int]] = [[]]
+    for text, end in (
+        ("SELECT DISTINCT VALUE c.n FROM c", empty),
+        ("SELECT VALUE c.n FROM c GROUP BY c.n", empty[:0]),
+    ):
+        assert box.pages(text, 5) == [[5, 3, 7, 1]]
+        assert box.pages(text, 4) == [[5, 3, 7, 1], *end]
+        assert box.pages(text, 2) == [[1, 3], [5, 7], *end]
 
 
 def test_many_chunks(box: Box) -> None:

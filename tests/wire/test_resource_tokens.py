@@ -587,6 +587,18 @@ def test_hashes_do_not_open_writes(world: World) -> None:
     assert found.json["Documents"] == feed.json["Documents"]
 
 
+def test_the_wish_for_direct_answers_opens_nothing(world: World) -> None:
+    world.put({"id": "b", "pk": "b"})
+    token = world.grant(world.container, "Read", ["a"])
+    direct = QUERY | {"x-perseid-direct": "true"}
+    for text in ("SELECT * FROM c", "SELECT VALUE COUNT(1) FROM c"):
+        for headers in (direct, direct | {PK: '["b"]'}, direct | {PK: "[]"}):
+            reply = world.raw.request(
+                "POST", f"{world.container}/docs", {"query": text}, headers, token=token
+            )
+            assert reply.status == 403, headers
+
+
 def test_reads_show_the_key_only(world: World) -> None:
     raw = world.raw
     for number in range(4):

@@ -15,6 +15,7 @@ _QUERY = {
     "content-type": "application/query+json",
     "x-ms-documentdb-isquery": "true",
     "x-ms-documentdb-query-enablecrosspartition": "true",
+    "x-perseid-direct": "true",  # also what the cloud service leaves to its clients
 }
 
 

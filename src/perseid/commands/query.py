@@ -273,5 +273,8 @@ def show_plan(plan: dict[str, Any], output_format: str) -> None:
     """The plan as a tree with the number of items examined; as JSON, all fields."""
     if output_format == "table":
         click.echo(plan["tree"])
+        if refusal := plan.get("refusal"):
+            message = printable(refusal["message"])
+            click.echo(f"The cloud service refuses this query: {message}", err=True)
     else:
         print_json(plan)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from perseid.errors import ResourceNotFound
-from perseid.http.headers import ALT_CONTENT_PATH, CONTENT_PATH
+from perseid.http.headers import (
+    ALT_CONTENT_PATH,
+    CONTENT_PATH,
+    check_cross_partition,
+    is_relaxed,
+)
 from perseid.http.items import container_of
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import metadata_feed, metadata_query
@@ -22,6 +27,8 @@ async def read_feed(account: Account, request: Request, exchange: Exchange) -> R
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = container_of(account, request, exchange)
+    if not is_relaxed(request, account.settings):
+        check_cross_partition(request)
     return await metadata_query(account, request, owner.rid, _PLURAL, [], *_headers(owner))
 
 

@@ -44,6 +44,7 @@ AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
 BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
 CONSISTENCY: Final = "x-ms-consistency-level"
+CROSS_PARTITION: Final = "x-ms-documentdb-query-enablecrosspartition"
 END_EPK: Final = "x-ms-end-epk"
 EXPIRY_SECONDS: Final = "x-ms-documentdb-expiry-seconds"
 FEED_FORMAT: Final = "x-ms-cosmos-changefeed-wire-format-version"
@@ -117,6 +118,11 @@ _TOKEN: Final = re.compile(
 _SHORT_TOKEN: Final = 256
 DEFAULT_PAGE: Final = 100
 LARGEST_PAGE: Final = 1000
+_CROSS_PARTITION_DISABLED: Final = (
+    "Cross partition query is required but disabled. Please set"
+    f" {CROSS_PARTITION} to true, specify {PARTITION_KEY},"
+    " or revise your query to avoid this exception."
+)
 
 
 @lru_cache(maxsize=256)
@@ -144,6 +150,19 @@ def is_relaxed(request: Request, settings: Settings) -> bool:
     The portal and the commands ask for it. It never widens what a token may do.
     """
     return settings.relaxed or flag(request, DIRECT)
+
+
+def check_cross_partition(request: Request) -> None:
+    """400 unless a query names its partition, or allows explicitly to read several."""
+    if flag(request, CROSS_PARTITION):
+        return
+    key = request.header(PARTITION_KEY)
+    if (
+        (key is None or not key.strip("[] "))
+        and request.header(RANGE_ID) is None
+        and request.header(KEY_TYPE) is None
+    ):
+        raise BadRequest(_CROSS_PARTITION_DISABLED)
 
 
 def wants_minimal(request: Request) -> bool:

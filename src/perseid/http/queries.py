@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
-from typing import Final
 
 from perseid import charges
-from perseid.errors import BadRequest
+from perseid.errors import BadRequest, UnmergedQuery
 from perseid.http import index_metrics, metering, wire
 from perseid.http.headers import (
     CONTINUATION,
     ITEM_COUNT,
     KEY_TYPE,
-    PARTITION_KEY,
-    RANGE_ID,
     SESSION_TOKEN,
+    check_cross_partition,
     check_session,
     flag,
+    is_relaxed,
     page_size,
     scope_of,
 )
@@ -24,18 +25,16 @@ from perseid.http.items import container_of, partition_key
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
 from perseid.service.account import Account
-from perseid.service.items.scope import search_of
-from perseid.service.operation import begin
-from perseid.service.queries import client_plans, run
+from perseid.service.items.scope import Scope, search_of
+from perseid.service.operation import Operation, begin
+from perseid.service.queries import client_plans, refusals, run, visits
+from perseid.service.queries.continuations import is_of_service
 from perseid.service.queries.disconnects import ClientDisconnected
 from perseid.service.queries.pages.result import QueryResultPage
+from perseid.service.queries.plan_cache import BoundPlan
+from perseid.service.queries.requests import parse_request
 from perseid.service.queries.run import PageRequest
-
-_CROSS_PARTITION: Final = (
-    "Cross partition query is required but disabled. Please set"
-    " x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey,"
-    " or revise your query to avoid this exception."
-)
+from perseid.service.queries.visits import Visit
 
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -45,25 +44,38 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     if bound is None:
         bound, planning_seconds = await run.plan_request(op, request.body)
     if bound.partition_key is None:
-        _check_scope(request)
+        check_cross_partition(request)
+    scope = scope_of(request, container, partition_key(request, exchange))
+    plan = bound.plan
+    if plan.needs_client_plan and (plan.lacks_composite_index or not scope.is_confined):
+        await _check_refusals(request, op, bound, scope)
     lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:
         check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
-    scope = scope_of(request, container, partition_key(request, exchange))
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
-    token, page = request.header(CONTINUATION), None
+    token, visit, interval, page = request.header(CONTINUATION), None, "", None
+    # Most requests are about one range and have no token: they need none of this.
+    if token is not None or len(container.ranges) > 1:
+        if not scope.is_confined:
+            visit = _visit(request, op, bound, token)
+            search, token, interval = visit.confine(container, search), visit.token, visit.name
+        elif token is not None and scope.range_index is not None and is_of_service(token):
+            token = None  # a position in other data: the range is read from its beginning
     if token is None and exchange.allowance == inf:
         # Most pages are at hand; a coroutine for them would cost as much as finding them.
-        page = run.try_first_page(op, bound, search, limit)
+        page = run.try_first_page(op, bound, search, limit, interval)
     if page is None:
-        page_request = PageRequest(limit, token, exchange.allowance)
-        try:
+        page_request = PageRequest(limit, token, exchange.allowance, interval)
+        with _abandoned_if_gone(exchange):
             page = await run.run_page(op, bound, search, page_request, request.gone)
-        except ClientDisconnected as exc:
-            raise exchange.abandon() from exc
     if page.ranges:
         metering.narrow_ranges(exchange, page.ranges)
+    if visit is not None and search.range_index is not None:
+        metering.narrow_ranges(exchange, (search.range_index,))
+    continuation = page.continuation
+    if visit is not None or (continuation is not None and not scope.is_confined):
+        continuation = (visit or visits.WHOLE).continuation(continuation)
     charge = page.charge * charges.consistency_factor(exchange.consistency)
     range_index = search.range_index or 0
     headers = container_headers(container, range_index, lsns[range_index], charge)
@@ -71,21 +83,60 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     if flag(request, "x-ms-documentdb-populatequerymetrics"):
         headers.append(("x-ms-documentdb-query-metrics", _metrics(page, planning_seconds)))
     headers += index_metrics.headers(request, container, bound.request)
-    if page.continuation is not None:
-        headers.append((CONTINUATION, page.continuation))
+    if continuation is not None:
+        headers.append((CONTINUATION, continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+@contextmanager
+def _abandoned_if_gone(exchange: Exchange) -> Iterator[None]:
+    """Ends the request without a response if the client disconnects."""
+    try:
+        yield
+    except ClientDisconnected as exc:
+        raise exchange.abandon() from exc
+
+
+async def _check_refusals(request: Request, op: Operation, bound: BoundPlan, scope: Scope) -> None:
+    """400 for a query that the service refuses, unless relaxed."""
+    if is_relaxed(request, op.account.settings):
+        return
+    is_confined = scope.is_confined or request.header(KEY_TYPE) is not None
+    error = refusals.refusal_of(bound.plan, is_confined=is_confined)
+    if error is None:
+        return
+    if isinstance(error, UnmergedQuery):
+        # The client can go on with this plan; one that no client can merge has no plan.
+        plan = await client_plans.prepare(op, bound.request, None, is_relaxed=False)
+        error.details = {"additionalErrorInfo": wire.query_plan(plan).decode()}
+    raise error
+
+
+def _visit(request: Request, op: Operation, bound: BoundPlan, token: str | None) -> Visit:
+    """The part of a query over all partitions that the response is about."""
+    container = op.container
+    if token:
+        return visits.resumed_visit(container, bound, token)
+    if is_relaxed(request, op.account.settings):
+        return visits.WHOLE
+    return visits.first_visit(container, bound)
 
 
 async def query_plan(account: Account, request: Request, exchange: Exchange) -> Response:
     """How a client queries each range itself and merges the results."""
     container = container_of(account, request, exchange)
+    op = begin(account, container, request.now)
     try:
-        client_plan, lsns = await client_plans.prepare(
-            begin(account, container, request.now), request.body, _features(request)
+        client_plan = await client_plans.prepare(
+            op,
+            parse_request(request.body),
+            _features(request),
+            is_relaxed=is_relaxed(request, account.settings),
         )
     except BadRequest as problem:
         problem.context = "Gateway Failed to Retrieve Query Plan: "
         raise
+    lsns = await account.lsns(container)
     headers = container_headers(container, 0, lsns[0], charges.METADATA_READ)
     return Response(200, headers, wire.query_plan(client_plan))
 
@@ -94,19 +145,6 @@ def _features(request: Request) -> frozenset[str] | None:
     """The features that the client can merge; None if it does not say, which stands for all."""
     header = request.header("x-ms-cosmos-supported-query-features")
     return None if header is None else frozenset(map(str.strip, header.split(",")))
-
-
-def _check_scope(request: Request) -> None:
-    """A query that may read several logical partitions must allow that explicitly."""
-    if flag(request, "x-ms-documentdb-query-enablecrosspartition"):
-        return
-    header = request.header(PARTITION_KEY)
-    if (
-        (header is None or not header.strip("[] "))
-        and request.header(RANGE_ID) is None
-        and request.header(KEY_TYPE) is None
-    ):
-        raise BadRequest(_CROSS_PARTITION)
 
 
 def _metrics(page: QueryResultPage, planning_seconds: float) -> str:

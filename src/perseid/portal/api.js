@@ -313,6 +313,7 @@ export function query(names, body, headers = {}, signal) {
       "content-type": "application/query+json",
       "x-ms-documentdb-isquery": "true",
       "x-ms-documentdb-query-enablecrosspartition": "true",
+      "x-perseid-direct": "true", // also what the cloud service leaves to its clients
       ...headers,
     },
   });

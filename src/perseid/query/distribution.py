@@ -87,6 +87,7 @@ class Distribution:
         functions = {*self.aggregates, *named}
         needed = {
             "Aggregate": bool(functions),
+            "CompositeAggregate": "Average" in functions,
             "CountIf": "CountIf" in functions,
             "DCount": self.count_alias is not None,
             "Distinct": self.distinct != "None",

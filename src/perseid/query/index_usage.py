@@ -5,6 +5,7 @@ Looks at the query only. The caller compares the result with the indexes of a co
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -102,9 +103,7 @@ def index_usage_of(query: BoundQuery, parameters: Mapping[str, Any]) -> IndexUsa
     """The indexes that a bound query could use when it runs with `parameters`."""
     finder = _FilterFinder(parameters)
     singles = list(finder.query(query))
-    keys = [(finder.path(item.expr), item.descending) for item in query.order_by]
-    paths = [(path, descending) for path, descending in keys if path is not None]
-    sorting = tuple(paths) if len(paths) == len(keys) else ()
+    sorting = finder.sorting(query)
     if len(sorting) == 1:
         singles.append(finder.single(query.order_by[0].expr, "RANGE", None))
     return IndexUsage(
@@ -112,6 +111,13 @@ def index_usage_of(query: BoundQuery, parameters: Mapping[str, Any]) -> IndexUsa
         tuple(_filters(query, finder)),
         sorting if len(sorting) > 1 else None,
     )
+
+
+def sorting_index_of(query: BoundQuery) -> CompositeIndex:
+    """The composite index that serves ORDER BY; empty if a sort key is not a path of the item."""
+    finder = _FilterFinder({})
+    deque(finder.query(query), maxlen=0)  # declares the aliases
+    return finder.sorting(query)
 
 
 def _filters(query: BoundQuery, finder: _FilterFinder) -> Iterator[CompositeFilter]:
@@ -142,6 +148,12 @@ class _FilterFinder:
             yield from self.source(source)
         if query.where is not None:
             yield from self.predicate(query.where)
+
+    def sorting(self, query: BoundQuery) -> CompositeIndex:
+        """The sort keys; empty if one of them is not a path."""
+        keys = [(self.path(item.expr), item.descending) for item in query.order_by]
+        paths = [(path, descending) for path, descending in keys if path is not None]
+        return tuple(paths) if len(paths) == len(keys) else ()
 
     def source(self, source: BoundSource) -> Iterator[SinglePathFilter]:
         collection = source.collection

@@ -165,7 +165,7 @@ def last_page_end(rows: list[ResultRow], first: int, end: int) -> int | None:
 
 
 def end_position(rows: list[ResultRow], end: int) -> ResultPosition:
-    """The position of a page that ends before `rows[end]`."""
+    """The position of a page that ends before `rows[end]`, or after the last row."""
     last = rows[end - 1]
-    is_last_of_start = last.is_long and last.start != rows[end].start
+    is_last_of_start = last.is_long and (end == len(rows) or last.start != rows[end].start)
     return ResultPosition(last.start, None if is_last_of_start else last.tie)

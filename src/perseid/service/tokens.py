@@ -24,6 +24,11 @@ def seal(secret: bytes, position: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(mac + payload).decode()
 
 
+def invalid_token(reason: str) -> BadRequest:
+    """400 with the words that clients search for."""
+    return BadRequest(f"Invalid Continuation Token. {reason}")
+
+
 def unseal(secret: bytes, token: str, **expected: Any) -> dict[str, Any]:
     """The position in a token; 400 if the signature or one of the `expected` members differs."""
     try:
@@ -34,9 +39,9 @@ def unseal(secret: bytes, token: str, **expected: Any) -> dict[str, Any]:
     if not payload or not hmac.compare_digest(
         hmac.digest(secret, payload, "sha256")[:_MAC_BYTES], mac
     ):
-        raise BadRequest("The continuation token is malformed; send it back unchanged.")
+        raise invalid_token("The continuation token is malformed; send it back unchanged.")
     position: dict[str, Any] = orjson.loads(payload)
     for name, value in expected.items():
         if position.get(name) != value:
-            raise BadRequest("The continuation token belongs to another request.")
+            raise invalid_token("The continuation token belongs to another request.")
     return position

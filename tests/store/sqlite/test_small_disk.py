@@ -78,7 +78,7 @@ def check_usable_except_for_growth(client: RawClient, ids: list[str]) -> None:
 
 
 def test_deletes_make_room(disk: SmallDisk) -> None:
-    with running(Settings(data=disk.folder, no_sweeper=True)) as settings:
+    with running(Settings(data=disk.folder, no_sweeper=True, relaxed=True)) as settings:
         client = RawClient(settings.endpoint)
         ids = fill(client, disk)
         check_usable_except_for_growth(client, ids)
@@ -102,7 +102,7 @@ def test_a_container_makes_room(disk: SmallDisk) -> None:
 
 def test_expiry_makes_room(disk: SmallDisk) -> None:
     clock = frozen_clock()
-    with running(Settings(data=disk.folder, no_sweeper=True), clock) as settings:
+    with running(Settings(data=disk.folder, no_sweeper=True, relaxed=True), clock) as settings:
         client = RawClient(settings.endpoint)
         ids = fill(client, disk, ttl=10)
         clock.advance(10)
@@ -122,7 +122,7 @@ def test_the_sweeper_makes_room(disk: SmallDisk) -> None:
 
 
 def test_room_that_others_make_is_used(disk: SmallDisk) -> None:
-    with running(Settings(data=disk.folder, no_sweeper=True)) as settings:
+    with running(Settings(data=disk.folder, no_sweeper=True, relaxed=True)) as settings:
         client = RawClient(settings.endpoint)
         fill(client, disk)
         disk.size *= 2
@@ -134,7 +134,7 @@ def test_room_that_others_make_is_used(disk: SmallDisk) -> None:
 def test_a_start_on_a_full_disk(
     disk: SmallDisk, caplog: pytest.LogCaptureFixture, has_reserve: bool
 ) -> None:
-    settings = Settings(data=disk.folder, no_sweeper=True)
+    settings = Settings(data=disk.folder, no_sweeper=True, relaxed=True)
     with running(settings) as started:
         client = RawClient(started.endpoint)
         ids = fill(client, disk)

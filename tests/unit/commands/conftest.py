@@ -18,7 +18,8 @@ START = 2_000_000_000  # 2033-05-18 03:33:20 UTC
 def frozen_server() -> Iterator[RunningServer]:
     """A private server whose clock stands still at START until a test moves it."""
     clock = frozen_clock(START)
-    with running(Settings(memory=True, no_sweeper=True), clock) as settings:
+    # Strict: commands ask for direct answers.
+    with running(Settings(memory=True, no_sweeper=True, relaxed=False), clock) as settings:
         yield RunningServer(settings, clock)
 
 

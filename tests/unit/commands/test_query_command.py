@@ -19,8 +19,15 @@ from perseid.config import Settings
 from tests.support.cli import Cli, decoded, invoke, printed
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.servers import RunningServer
 
 OTHER_KEY = "b3RoZXIga2V5"
+
+
+@pytest.fixture(scope="session")
+def server(strict_server: RunningServer) -> RunningServer:
+    """Commands get direct answers from a strict server, too."""
+    return strict_server
 
 
 @pytest.fixture
@@ -219,6 +226,20 @@ def test_a_wide_table_says_what_it_leaves_out() -> None:
     assert table.caption == "and 8 more properties; --json shows all"
 
 
+def test_queries_that_the_service_leaves_to_its_clients(
+    cli: Cli, container_names: tuple[str, str]
+) -> None:
+    counts = decoded(
+        cli("query", *container_names, "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk", "--json")
+    )
+    assert counts["items"] == [{"pk": "p", "n": 5}]
+    text = "SELECT VALUE c.n FROM c ORDER BY c.town, c.n DESC"
+    assert len(decoded(cli("query", *container_names, text, "--json"))["items"]) == 5
+    result = cli("query", *container_names, text, "--explain")
+    assert printed(result).startswith("Result  5 rows")
+    assert result.stderr.startswith("The cloud service refuses this query: The order by query")
+
+
 def test_explain(cli: Cli, container_names: tuple[str, str]) -> None:
     """A tree for people, all figures for scripts; nothing but the plan."""
     text = "SELECT * FROM c WHERE c.n > @n"
@@ -226,6 +247,7 @@ def test_explain(cli: Cli, container_names: tuple[str, str]) -> None:
     assert "examined" in tree
     plan = decoded(cli("query", *container_names, text, "-p", "@n=2", "--explain", "--json"))
     assert f"{plan['tree']}\n" == tree
+    assert plan["refusal"] is None
     assert plan["returned"] == 2
     one = decoded(
         cli("query", *container_names, text, "--explain", "--json", "--partition-key", '"q"')

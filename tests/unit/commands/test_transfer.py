@@ -531,7 +531,8 @@ def test_ctrl_c_while_waiting_for_a_response() -> None:
 
 def count(raw: RawClient, container_names: tuple[str, str]) -> int:
     path = "/dbs/{}/colls/{}/docs".format(*container_names)
-    (found,) = raw.query(path, "SELECT VALUE COUNT(1) FROM c").json["Documents"]
+    text = "SELECT VALUE COUNT(1) FROM c"
+    (found,) = raw.query(path, text, x_perseid_direct="true").json["Documents"]
     return int(found)
 
 

@@ -143,11 +143,11 @@ export class ItemsView {
     fill(this.#state, failure(error, () => this.#load()));
   }
 
-  /** Reads as many items as there are rows; the server may need several pages for them. */
+  /** Reads as many items as there are rows, or the first ones; pages before them may be empty. */
   async #readAgain(filter) {
     const count = Math.max(PAGE_SIZE, this.#rows.size);
     const result = await this.#read(filter, Math.min(MAX_PAGE_SIZE, count), null);
-    while (result.continuation && result.items.length < this.#rows.size) {
+    while (result.continuation && result.items.length < Math.max(1, this.#rows.size)) {
       const page = await this.#read(filter, Math.min(MAX_PAGE_SIZE, count - result.items.length), result.continuation);
       result.items.push(...page.items);
       result.continuation = page.continuation;

@@ -225,12 +225,13 @@ export class QueryView {
     fill(this.#panel, h("div", { class: "plan" }, node, metricsTable(this.#pages)));
     this.#plan ??= this.#explain();
     try {
-      const { index, examined, returned, tree } = await this.#plan;
+      const { index, examined, returned, refusal, tree } = await this.#plan;
       fill(node,
         h("dl", { class: "figures" },
           figure("Index used", index ?? "none"),
           figure("Items examined", number(examined)),
           figure("Rows on the first page", number(returned))),
+        refusal ? h("p", { class: "note" }, `The cloud service refuses this query: ${refusal.message}`) : "",
         codeView(plainSpans, tree, "Plan"));
     } catch (error) {
       if (error.name === "AbortError") return;

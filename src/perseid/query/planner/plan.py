@@ -37,6 +37,9 @@ class Plan(NamedTuple):
     paging: Paging
     copies_items: bool  # the rows are items that the store finds, unchanged
     is_linear: bool  # evaluation costs time linear in the size of the item
+    # What the service refuses: to merge ranges for the client, to sort without a composite index.
+    needs_client_plan: bool
+    lacks_composite_index: bool
 
     @property
     def is_fully_ordered(self) -> bool:

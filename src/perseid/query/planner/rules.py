@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from perseid.conditions import PropertyPath, paths_of
 from perseid.query.executor import CompiledQuery
-from perseid.query.planner import filters, grouping, key_filters, order
+from perseid.query.index_usage import CompositeIndex
+from perseid.query.planner import filters, grouping, key_filters, order, refusals
 from perseid.query.planner.bound_values import ParameterTypes
 from perseid.query.planner.plan import PAGING, Plan
 
@@ -18,6 +19,7 @@ class PlanInputs(NamedTuple):
     parameter_types: ParameterTypes
     key_paths: tuple[PropertyPath, ...]  # of the partition key
     is_indexable: Callable[[PropertyPath], bool]
+    can_sort: Callable[[CompositeIndex], bool]  # the container has this composite index
 
 
 Rule: TypeAlias = Callable[[Plan, PlanInputs], Plan]
@@ -36,6 +38,8 @@ def make_plan(compiled: CompiledQuery, inputs: PlanInputs) -> Plan:
         paging=PAGING[compiled.paging],
         copies_items=False,
         is_linear=grouping.is_linear(compiled.bound),
+        needs_client_plan=refusals.needs_client_plan(compiled.bound),
+        lacks_composite_index=refusals.lacks_composite_index(compiled.bound, inputs.can_sort),
     )
     for rule in RULES:
         plan = rule(plan, inputs)

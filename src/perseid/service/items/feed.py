@@ -37,7 +37,7 @@ async def read_page(
         has_more = has_more or affordable < len(rows)
         del rows[affordable:]
     continuation = None
-    if has_more:
+    if has_more or len(rows) == limit:  # as the service: a full page does not end the feed
         position = {"f": "items", "c": op.container.rid, "n": rows[-1].number}
         continuation = tokens.seal(op.account.secret, position)
     return ItemFeedPage(rows, continuation, search.range_index)

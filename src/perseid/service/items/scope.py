@@ -27,6 +27,13 @@ class Scope(NamedTuple):
     epk_min: bytes | None
     epk_max: bytes | None
 
+    @property
+    def is_confined(self) -> bool:
+        """True if the headers name a partition key or its first levels, a range or an interval."""
+        if self.range_index is not None or self.epk_min is not None or self.epk_max is not None:
+            return True
+        return self.partition_key is not None and bool(self.partition_key.strip("[] "))
+
 
 def search_of(op: Operation, scope: Scope, *, after: int, limit: int) -> Search:
     """The search for the items of a scope, from the item number `after` on."""

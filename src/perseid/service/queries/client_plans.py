@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from perseid import partition
 from perseid.errors import BadRequest, IndivisibleQuery
 from perseid.model import Container
 from perseid.query.distribution import Distribution, distribute
+from perseid.query.nodes import BoundQuery
 from perseid.query.parser import parse
 from perseid.query.planner.key_filters import KeyAlternative, key_alternatives
 from perseid.service.operation import Operation
-from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_for, parse_request
+from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_for
 
 
 class KeyInterval(NamedTuple):
@@ -45,38 +46,35 @@ ANY_RANGE: Final = KeyInterval("", "", is_closed=True)
 
 
 async def prepare(
-    op: Operation, body: bytes, supported: Collection[str] | None
-) -> tuple[ClientQueryPlan, Sequence[int]]:
-    """The plan of a request body, made in a thread if the query is long, and the LSNs."""
-    request = parse_request(body)
+    op: Operation, request: QueryRequest, supported: Collection[str] | None, *, is_relaxed: bool
+) -> ClientQueryPlan:
+    """The plan of a query, made in a thread if the query is long."""
+    arguments = (op.container, request, supported, is_relaxed)
     if len(request.text) <= LONG_TEXT:
-        client_plan = query_plan(op.container, request, supported)
-    else:
-        evaluation = op.account.evaluation
-        client_plan = await evaluation.plan(query_plan, op.container, request, supported)
-    return client_plan, await op.stores.items.lsns(op.container)
+        return query_plan(*arguments)
+    return await op.account.evaluation.plan(query_plan, *arguments)
 
 
 def query_plan(
-    container: Container, query: QueryRequest, supported: Collection[str] | None
+    container: Container,
+    query: QueryRequest,
+    supported: Collection[str] | None,
+    is_relaxed: bool,
 ) -> ClientQueryPlan:
     """The plan of a query for a client with the `supported` features; None stands for all.
 
-    A query whose results cannot be merged is allowed if all items it can match are in one range.
+    If relaxed, a query whose results cannot be merged is allowed if all items it can match are in
+    one range.
     """
     bound = compile_for(container, query.text).bound
-    if bound.sources:
-        alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
-        intervals = key_intervals(container.key, alternatives)
-    else:
-        intervals = (ANY_RANGE,)
+    intervals = _intervals_of(container, bound, query)
     has_one_key = len(intervals) == 1 and intervals[0].is_point
     try:
         distribution = distribute(
             parse(query.text), bound, query.parameters, has_one_key=has_one_key
         )
     except IndivisibleQuery:
-        if _ranges_touched(container, intervals) > 1:
+        if not is_relaxed or len(_ranges_touched(container, intervals)) > 1:
             raise
         distribution = Distribution(has_select_value=bound.shape == "VALUE")
     if supported is not None:
@@ -88,6 +86,21 @@ def query_plan(
                 listed=True,
             )
     return ClientQueryPlan(distribution, intervals)
+
+
+def ranges_of(container: Container, query: QueryRequest) -> list[int]:
+    """The indexes of the physical ranges whose items a query can match, in order."""
+    bound = compile_for(container, query.text).bound
+    return sorted(_ranges_touched(container, _intervals_of(container, bound, query)))
+
+
+def _intervals_of(
+    container: Container, bound: BoundQuery, query: QueryRequest
+) -> tuple[KeyInterval, ...]:
+    if not bound.sources:
+        return (ANY_RANGE,)
+    alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
+    return key_intervals(container.key, alternatives)
 
 
 def key_intervals(
@@ -114,13 +127,13 @@ def _key_interval(definition: partition.KeyDefinition, alternative: KeyAlternati
     return KeyInterval(*partition.prefix_interval(tuple(key), definition), is_closed=False)
 
 
-def _ranges_touched(container: Container, intervals: Iterable[KeyInterval]) -> int:
+def _ranges_touched(container: Container, intervals: Iterable[KeyInterval]) -> set[int]:
     touched: set[int] = set()
     for interval in intervals:
         first = partition.range_of(interval.min, container.ranges).index
         last = first if interval.is_closed else _last_before(container, interval.max)
         touched.update(range(first, last + 1))
-    return len(touched)
+    return touched
 
 
 def _last_before(container: Container, end: str) -> int:

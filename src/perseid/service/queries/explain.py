@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perseid.conditions import paths_of
+from perseid.errors import IndivisibleQuery, UnmergedQuery
 from perseid.query.planner.paths import path_text
 from perseid.query.planner.plan import Plan
 from perseid.query.planner.tree import AccessStep, print_plan
 from perseid.service.operation import Operation
+from perseid.service.queries.client_plans import query_plan
 from perseid.service.queries.pages.result import QueryResultPage
 from perseid.service.queries.plan_cache import BoundPlan
+from perseid.service.queries.refusals import refusal_of
 from perseid.service.queries.requests import QueryRequest
 from perseid.service.queries.run import PageRequest, build_page, confine, plan_query
 from perseid.store.types import AccessPath, Search
@@ -23,12 +26,13 @@ async def explain(op: Operation, request: QueryRequest, scope: Search) -> dict[s
     bound = await plan_query(op, request)
     access_path = await _access_path(op, bound, confine(scope, bound))
     tree = print_plan(bound.plan, AccessStep(access_path.method, access_path.path))
-    return _description(bound.plan, access_path, tree)
+    return _description(bound.plan, access_path, tree) | _refusal(op, bound, scope)
 
 
 async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[str, Any]:
     """The same after running the first page, with counts; indexes that it needs exist by then."""
     bound = await plan_query(op, request)
+    refusal = _refusal(op, bound, scope)
     scope = confine(scope, bound)
     page = await build_page(op, bound, scope, PageRequest(_PAGE_ROWS))
     access_path = await _access_path(op, bound, scope)
@@ -38,13 +42,36 @@ async def analyze(op: Operation, request: QueryRequest, scope: Search) -> dict[s
     heading = f"Result  {_counted(len(page.rows), 'row')}{', more to come' if has_more else ''}"
     access = AccessStep(access_path.method, access_path.path, note)
     tree = print_plan(bound.plan, access, heading)
-    return _description(bound.plan, access_path, tree) | {
-        "examined": examined,
-        "loaded": len(page.loaded),
-        "returned": len(page.rows),
-        "hasMore": has_more,
-        "charge": page.charge,
-        "milliseconds": round(page.times.total * 1000, 3),
+    return (
+        _description(bound.plan, access_path, tree)
+        | refusal
+        | {
+            "examined": examined,
+            "loaded": len(page.loaded),
+            "returned": len(page.rows),
+            "hasMore": has_more,
+            "charge": page.charge,
+            "milliseconds": round(page.times.total * 1000, 3),
+        }
+    )
+
+
+def _refusal(op: Operation, bound: BoundPlan, scope: Search) -> dict[str, Any]:
+    """The error that the service returns for the query, or None; `scope` is that of the request."""
+    error = refusal_of(bound.plan, is_confined=scope.pk_prefix is not None)
+    if isinstance(error, UnmergedQuery):
+        try:
+            query_plan(op.container, bound.request, None, is_relaxed=False)
+        except IndivisibleQuery as indivisible:
+            error = indivisible
+    if error is None:
+        return {"refusal": None}
+    return {
+        "refusal": {
+            "status": error.status,
+            "subStatus": error.sub_status,
+            "message": error.message,
+        }
     }
 
 

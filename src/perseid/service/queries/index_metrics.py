@@ -60,6 +60,14 @@ def index_metrics(container: Container, query: QueryRequest, key_levels: int = 0
     )
 
 
+def can_sort(container: Container, sorting: CompositeIndex) -> bool:
+    """True if the container has a composite index for an ORDER BY with several keys."""
+    policy = container.properties.get("indexingPolicy", {})
+    if policy.get("indexingMode") == "none":
+        return False
+    return _sorting(sorting, _composites(policy)) is not None
+
+
 def _covers(container: Container, single: SinglePathFilter) -> bool:
     path = single.path
     if path in _ALWAYS_INDEXED:

@@ -21,6 +21,7 @@ from perseid.query.planner.bound_values import bound_values, types_of
 from perseid.query.planner.plan import Plan
 from perseid.query.planner.rules import PlanInputs, make_plan
 from perseid.service.queries import resume_filters
+from perseid.service.queries.index_metrics import can_sort
 from perseid.service.queries.requests import QueryRequest, compile_for, parse_request
 
 K = TypeVar("K", bound=Hashable)
@@ -82,8 +83,13 @@ class PlanCache:
         key = (compiled, tuple(types.values()), container.rid, container.etag)
         plan = self._plans.get(key)
         if plan is None:
-            may_index = partial(is_indexable, container)
-            plan = make_plan(compiled, PlanInputs(types, container.key.tokens, may_index))
+            inputs = PlanInputs(
+                types,
+                container.key.tokens,
+                partial(is_indexable, container),
+                partial(can_sort, container),
+            )
+            plan = make_plan(compiled, inputs)
             _put(self._plans, key, plan, _MAX_PLANS)
         if request.resume is not None:
             resume_filters.check(request.resume, plan, container)

@@ -31,6 +31,7 @@ class PageRequest(NamedTuple):
     limit: int
     token: str | None = None
     allowance: float = inf  # request units
+    interval: str = ""  # of keys that the token is for; empty: not bound to one
 
 
 async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
@@ -83,7 +84,7 @@ def confine(scope: Search, bound: BoundPlan) -> Search:
 
 
 def try_first_page(
-    op: Operation, bound: BoundPlan, scope: Search, limit: int
+    op: Operation, bound: BoundPlan, scope: Search, limit: int, interval: str
 ) -> QueryResultPage | None:
     """The first page of a query that returns items unchanged or counts them, if one quick search
     gives it.
@@ -113,11 +114,11 @@ def try_first_page(
         return None  # the store's page holds too few items
     bodies = [*map(body_of, rows[skip:])]
     continuation = None
-    if has_more and room != left:
+    if (has_more or len(bodies) == limit) and room != left:
         next_position: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
         if left is not None:
             next_position["left"] = left - len(bodies)
-        continuation = seal_position(op, request, next_position)
+        continuation = seal_position(op, request, interval, next_position)
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = PageTimings(loading=loading)
     return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
@@ -137,14 +138,15 @@ async def build_page(
     op: Operation, bound: BoundPlan, scope: Search, page_request: PageRequest
 ) -> QueryResultPage:
     """The page of any query."""
-    limit, token, allowance = page_request
-    position = unseal_position(op, bound.request, token) if token else None
+    limit, token, allowance, interval = page_request
+    position = unseal_position(op, bound.request, interval, token) if token else None
     limits = budget.budget_of(op.account.settings)
     task = PageTask(op.container, bound.request, op.now, scope, limit, position, limits, allowance)
     page, next_position = await _build(op, bound, task)
     if next_position is None:
         return page
-    return page._replace(continuation=seal_position(op, bound.request, next_position))
+    token = seal_position(op, bound.request, interval, next_position)
+    return page._replace(continuation=token)
 
 
 async def _build(

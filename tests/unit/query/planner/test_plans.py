@@ -20,7 +20,7 @@ PARAMETERS = {"@status": "open", "@list": [1, 2], "@yes": True, "@rows": 5}
 def plan_of(text: str, parameters: dict[str, Any] | None = None) -> Plan:
     compiled = compile_query(text)
     values = bound_values(compiled, PARAMETERS if parameters is None else parameters, NOW)
-    inputs = PlanInputs(types_of(compiled, values), (("pk",),), is_indexable)
+    inputs = PlanInputs(types_of(compiled, values), (("pk",),), is_indexable, bool)
     return make_plan(compiled, inputs)
 
 
@@ -145,6 +145,6 @@ def test_rules_are_pure() -> None:
     types = types_of(plan.compiled, PARAMETERS)
     again = plan
     for rule in RULES:
-        again = rule(again, PlanInputs(types, (("pk",),), is_indexable))
+        again = rule(again, PlanInputs(types, (("pk",),), is_indexable, bool))
     assert str(again) == str(plan)
     assert again._replace(filter=plan.filter) == plan

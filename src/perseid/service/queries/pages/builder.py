@@ -83,7 +83,7 @@ class PageBuilder(ABC):
     async def build(self) -> dict[str, Any] | None:
         """Fills the page and returns the position of the next one, if there is one."""
         try:
-            next_position = await self._build()
+            next_position = None if self._position.get("end") else await self._build()
         except asyncio.CancelledError:
             self._item_deadline.end()  # stops the evaluation that another thread may be running
             raise
@@ -109,6 +109,19 @@ class PageBuilder(ABC):
     def _first_chunk(self) -> int:
         """About as many items as the page has rows, so that a small page reads few items."""
         return min(max(self._rows_needed, 4), CHUNK)
+
+    @property
+    def _is_full(self) -> bool:
+        """True if the page has all rows it may have and TOP or LIMIT allows others.
+
+        As in the service, such a page has a next one, which may be empty. Groups do not: their end
+        is known, and the JavaScript client takes an empty page of groups for the end of all ranges.
+        """
+        count = len(self.rows)
+        if count != self._limit or (self._rows_left is not None and count >= self._rows_left):
+            return False
+        bound = self._plan.compiled.bound
+        return bool(bound.sources) and not bound.is_grouped
 
     def _position_after(self, number: int) -> dict[str, Any]:
         """The position after an item, perhaps before all rows of OFFSET are skipped."""

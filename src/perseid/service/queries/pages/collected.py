@@ -91,7 +91,8 @@ class CollectedPageBuilder(KeyedPageBuilder):
             del rows[self._rows_left :]
         if self._after is None:
             if len(rows) <= self._limit and all(self._add(self._text(row)) for row in rows):
-                return None
+                # These rows are not in the order of keys, so none of them is a position.
+                return {"end": True} if self._is_full else None
             self._clear()
         for by_tie in self._tie_passes():
             selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie)

@@ -30,4 +30,4 @@ class CopiedPageBuilder(ItemPageBuilder):
                 break
             if len(self.rows) >= self._limit or self._is_late():
                 return self._position_after(after)
-        return None
+        return self._position_after(after) if self._is_full else None

@@ -48,6 +48,7 @@ class KeyedPageBuilder(PageBuilder):
                 return False, None
             end = end if cut is None else cut
             del self.rows[end - first :]
+        if end < len(rows) or self._is_full:
             next_position = self._next_position({"after": end_position(rows, end).to_json()})
         if by_tie:
             places = sorted(range(len(self.rows)), key=lambda at: rows[first + at].key)

@@ -36,13 +36,13 @@ class StreamedPageBuilder(ItemPageBuilder):
             progress = await self._evaluate(self._is_small(rows), self._add_rows_of, rows)
             if progress.is_finished:
                 return progress.next_position
+            after = rows[-1].number if rows else after
             if not has_more:
                 break
-            after = rows[-1].number
             if self._is_late():
                 return self._position_after(after)
             size = builder.CHUNK
-        return None
+        return self._position_after(after) if self._is_full else None
 
     def _add_rows_of(self, items: list[Row]) -> _Progress:
         first_item = self._position.get("item")
