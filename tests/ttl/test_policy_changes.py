@@ -16,7 +16,13 @@ from perseid.documents import parse
 from perseid.errors import NotFound
 from perseid.model import ItemKey, Row
 from perseid.partition import parse_definition
-from perseid.service.items import batches, patches, point_operations, transactions
+from perseid.service.items import (
+    batch_operations,
+    batches,
+    patches,
+    point_operations,
+    transactions,
+)
 from perseid.service.items.patch_evaluator import PatchEvaluator
 from perseid.service.items.patch_operations import patch_operation
 from perseid.service.items.transactions import CheckedItem
@@ -283,8 +289,10 @@ def patched() -> patches.Patch:
 
 async def batched(op: Operation, checked_item: CheckedItem) -> Any:
     operation = {"operationType": "Replace", "id": "a", "resourceBody": checked_item.document.value}
-    options = batches.BatchOptions(op.container, '["p"]', is_indexed=True, with_bodies=True)
-    members = await batches.parse(orjson.dumps([operation]), options)
+    options = batch_operations.BatchOptions(
+        op.container, '["p"]', is_indexed=True, with_bodies=True
+    )
+    members = await batch_operations.parse(orjson.dumps([operation]), options)
     evaluator = PatchEvaluator(op.account, None)
     done = await batches.run_atomic(
         op, checked_item.logical_partition, members, options, 1, evaluator

@@ -11,20 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import orjson
-
-from perseid import documents
 from perseid.errors import (
-    BadRequest,
     CosmosError,
-    PartitionKeyMismatch,
     RequestTimeout,
     without_frames,
 )
 from perseid.model import Container
-from perseid.service.items import patches, point_operations
+from perseid.service.items import point_operations
+from perseid.service.items.batch_operations import BatchOperation, BatchOptions
 from perseid.service.items.batch_results import (
     FAILED_DEPENDENCY,
     BatchResult,
@@ -34,9 +30,8 @@ from perseid.service.items.batch_results import (
 )
 from perseid.service.items.one_thread import LARGE, if_large, in_one_thread
 from perseid.service.items.patch_evaluator import PatchEvaluator
-from perseid.service.items.patch_operations import PendingPatch, deferring, patch_operation
+from perseid.service.items.patch_operations import PendingPatch, deferring
 from perseid.service.items.transactions import (
-    CheckedItem,
     ItemOperation,
     LogicalPartition,
     Transaction,
@@ -46,153 +41,8 @@ from perseid.service.items.transactions import (
 from perseid.service.operation import Operation, check_catalog_version, retry_if_stale
 from perseid.store.types import Decision, Put, View
 
-MAX_OPERATIONS: Final = 100
-_LEVELS: Final = 2 + patches.LEVELS  # around an item: [{"resourceBody": …}]
 _FEW_PATCHES: Final = 4
 _LONGEST_SECONDS: Final = 5.0
-
-
-class BatchOptions(NamedTuple):
-    """What applies to all operations of a batch."""
-
-    container: Container
-    header: str | None  # the partition key of all of them, if they have one in common
-    is_indexed: bool
-    with_bodies: bool  # for writes; reads always return the body
-
-
-class BatchOperation(NamedTuple):
-    """An operation of a batch, ready to run, or the error found while reading it."""
-
-    kind: str
-    item_operation: ItemOperation | CosmosError
-
-
-# Reading ----------------------------------------------------------------------------------------
-
-
-async def parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
-    """The operations of a request body. An error in a single one becomes its result."""
-    return await if_large(len(raw), _parse, raw, options)
-
-
-def _parse(raw: bytes, options: BatchOptions) -> list[BatchOperation]:
-    documents.parse_named(raw, around=_LEVELS)
-    operations = documents.exact(raw)
-    if not isinstance(operations, list):
-        raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')
-    if not operations:
-        raise BadRequest("Batch request has no operations.")
-    if len(operations) > MAX_OPERATIONS:
-        raise BadRequest(
-            "Batch request has more operations than what is supported."
-            f" It has {len(operations)}, the most is {MAX_OPERATIONS}."
-        )
-    return [_read(operation, options) for operation in operations]
-
-
-def _read(operation: Any, options: BatchOptions) -> BatchOperation:
-    kind = operation.get("operationType") if isinstance(operation, dict) else None
-    try:
-        if not isinstance(kind, str) or kind not in _OPERATION_TYPES:
-            raise BadRequest(f"The operationType must be one of {', '.join(_OPERATION_TYPES)}.")
-        return BatchOperation(kind, _OPERATION_TYPES[kind](_OperationReader(operation, options)))
-    except CosmosError as error:
-        return BatchOperation(str(kind), without_frames(error))
-
-
-class _OperationReader:
-    """The members of one operation, each checked when it is read."""
-
-    def __init__(self, operation: dict[str, Any], options: BatchOptions) -> None:
-        self._operation = operation
-        self._options = options
-
-    @property
-    def key(self) -> str | None:
-        """The operation's partition key. If the batch has one, the two must be equal."""
-        own, common = self._text("partitionKey"), self._options.header
-        if own is None or common is None:
-            return common if own is None else own
-        container = self._options.container
-        if point_operations.logical_partition_of(
-            container, own
-        ) != point_operations.logical_partition_of(container, common):
-            raise PartitionKeyMismatch(
-                "The partitionKey of the operation differs from that of the batch."
-            )
-        return common
-
-    @property
-    def logical_partition(self) -> LogicalPartition:
-        return point_operations.logical_partition_of(self._options.container, self.key)
-
-    @property
-    def id(self) -> str:
-        name = self._text("id")
-        if name is None:
-            raise BadRequest("The operation needs the 'id' of an item.")
-        return name
-
-    @property
-    def checked_item(self) -> CheckedItem:
-        options = self._options
-        document = documents.parse(orjson.dumps(self._body))
-        return point_operations.checked_item(
-            options.container, document, self.key, is_indexed=options.is_indexed
-        )
-
-    @property
-    def patch(self) -> ItemOperation:
-        options = self._options
-        body = self._body
-        item_patch = patches.read(body, options.container.key, orjson.dumps(body))
-        return patch_operation(
-            self.logical_partition,
-            self.id,
-            item_patch,
-            self.if_match,
-            is_indexed=options.is_indexed,
-        )
-
-    @property
-    def if_match(self) -> str | None:
-        return self._text("ifMatch")
-
-    @property
-    def if_none_match(self) -> str | None:
-        return self._text("ifNoneMatch")
-
-    @property
-    def _body(self) -> Any:
-        if "resourceBody" not in self._operation:
-            raise BadRequest("The operation needs a 'resourceBody'.")
-        return self._operation["resourceBody"]
-
-    def _text(self, name: str) -> str | None:
-        value = self._operation.get(name)
-        if value is not None and not isinstance(value, str):
-            raise BadRequest(f"The '{name}' of an operation must be a string.")
-        return value
-
-
-_OPERATION_TYPES: Final[dict[str, Callable[[_OperationReader], ItemOperation]]] = {
-    "Create": lambda reader: point_operations.create_operation(reader.checked_item),
-    "Upsert": lambda reader: point_operations.upsert_operation(
-        reader.checked_item, reader.if_match, reader.if_none_match
-    ),
-    # The service answers 304 for either header if it names the current version.
-    "Read": lambda reader: point_operations.read_operation(
-        reader.logical_partition, reader.id, reader.if_none_match or reader.if_match
-    ),
-    "Replace": lambda reader: point_operations.replace_operation(
-        reader.id, reader.checked_item, reader.if_match
-    ),
-    "Delete": lambda reader: point_operations.delete_operation(
-        reader.logical_partition, reader.id, reader.if_match
-    ),
-    "Patch": lambda reader: reader.patch,
-}
 
 
 # All or nothing ---------------------------------------------------------------------------------
@@ -217,9 +67,9 @@ async def run_atomic(
     """Runs the operations as one transaction of one logical partition."""
     keys = {
         key
-        for _, item_operation in batch_operations
-        if isinstance(item_operation, ItemOperation)
-        for key in item_operation.keys
+        for batch_operation in batch_operations
+        if isinstance(batch_operation.item_operation, ItemOperation)
+        for key in batch_operation.item_operation.keys
     }
     # A patch decodes its item, which may be large.
     patch_count = sum(batch_operation.kind == "Patch" for batch_operation in batch_operations)
@@ -436,7 +286,9 @@ def _has_body(
 ) -> bool:
     if write_result.status in (204, 304):
         return False
-    return options.with_bodies or batch_operation.kind == "Read"
+    if batch_operation.kind == "Read":
+        return True
+    return options.with_bodies and not batch_operation.is_minimal
 
 
 def _succeeded(
