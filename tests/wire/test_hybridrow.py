@@ -43,7 +43,7 @@ MINIMAL = {"minimalReturnPreference": True}
 def send_batch(
     raw: RawClient, container: str, *operations: Any, **headers: str
 ) -> tuple[Reply, list[Result]]:
-    reply = send(raw, container, encode(*operations), pk=KEY, **headers)
+    reply = send(raw, container, encode(*operations), atomic=True, pk=KEY, **headers)
     assert reply.status in (200, 207), reply.body
     return reply, decode(reply.body)
 
@@ -301,8 +301,11 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("body_name", UNREADABLE)
 def test_an_unreadable_body_changes_nothing(raw: RawClient, container: str, body_name: str) -> None:
-    for headers in ({"atomic": True, "pk": KEY}, {"atomic": False}):
-        reply = send(raw, container, UNREADABLE[body_name], **headers)  # type: ignore[arg-type]
+    body = UNREADABLE[body_name]
+    for reply in (
+        send(raw, container, body, pk=KEY),
+        send(raw, container, body, atomic=False),
+    ):
         assert_bad_request(reply)
         assert "HybridRow" in reply.json["message"]
     assert stored_items(raw, container) == {}

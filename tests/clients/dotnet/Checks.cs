@@ -1,0 +1,111 @@
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Net;
+using System.Threading.Tasks;
+using Microsoft.Azure.Cosmos;
+
+/// <summary>Runs checks, prints a line for each, and counts.</summary>
+public sealed class Checks
+{
+    private readonly string only;
+    private int passed;
+    private int failed;
+
+    public Checks(string only)
+    {
+        this.only = only;
+    }
+
+    public bool Succeeded => this.failed == 0 && this.passed > 0;
+
+    public async Task Run(string name, Func<Task> check)
+    {
+        if (this.only != null && !name.Contains(this.only))
+        {
+            return;
+        }
+        try
+        {
+            await check();
+            this.passed++;
+            Console.WriteLine("ok      " + name);
+        }
+        catch (Exception error)
+        {
+            this.failed++;
+            string where = Where(error);
+            Console.WriteLine("FAILED  " + name + ": " + where + FirstLines(error));
+        }
+    }
+
+    public void Summarize()
+    {
+        Console.WriteLine($"{this.passed} passed, {this.failed} failed");
+    }
+
+    private static string FirstLines(Exception error)
+    {
+        string text = error.GetType().Name + ": " + error.Message;
+        return text.Length > 1500 ? text.Substring(0, 1500) : text;
+    }
+
+    private static string Where(Exception error)
+    {
+        string line = (error.StackTrace ?? "").Split('\n').FirstOrDefault(each => each.Contains(".cs:line") && !each.Contains("Checks.cs"));
+        return line == null ? "" : line.Substring(line.LastIndexOf('/') + 1).Trim() + ": ";
+    }
+}
+
+/// <summary>A check that did not hold.</summary>
+public sealed class CheckFailed : Exception
+{
+    public CheckFailed(string message)
+        : base(message)
+    {
+    }
+}
+
+/// <summary>What checks expect.</summary>
+public static class Expect
+{
+    public static void True(bool holds, string what)
+    {
+        if (!holds)
+        {
+            throw new CheckFailed(what);
+        }
+    }
+
+    public static void Equal<T>(T expected, T actual, string what = "value")
+    {
+        if (!EqualityComparer<T>.Default.Equals(expected, actual))
+        {
+            throw new CheckFailed($"{what}: expected {expected}, got {actual}");
+        }
+    }
+
+    public static void Same<T>(IEnumerable<T> expected, IEnumerable<T> actual, string what = "values")
+    {
+        string left = string.Join(", ", expected);
+        string right = string.Join(", ", actual);
+        if (left != right)
+        {
+            throw new CheckFailed($"{what}: expected [{left}], got [{right}]");
+        }
+    }
+
+    public static async Task<CosmosException> Status(HttpStatusCode status, Func<Task> call)
+    {
+        try
+        {
+            await call();
+        }
+        catch (CosmosException error)
+        {
+            Equal(status, error.StatusCode, "status");
+            return error;
+        }
+        throw new CheckFailed($"expected {(int)status}, but the call succeeded");
+    }
+}
