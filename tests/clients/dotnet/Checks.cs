@@ -19,12 +19,27 @@ public sealed class Checks
 
     public bool Succeeded => this.failed == 0 && this.passed > 0;
 
-    public async Task Run(string name, Func<Task> check)
+    public Task Run(string name, Func<Task> check)
     {
-        if (this.only != null && !name.Contains(this.only))
+        bool isChosen = this.only == null || name.Contains(this.only);
+        return isChosen ? this.RunAlways(name, check) : Task.CompletedTask;
+    }
+
+    /// <summary>Runs the checks of a class; if its preparation fails, that counts as a check.</summary>
+    public async Task RunGroup(Func<Checks, Task> group)
+    {
+        try
         {
-            return;
+            await group(this);
         }
+        catch (Exception error)
+        {
+            this.Fail(group.Target.GetType().Name, error);
+        }
+    }
+
+    public async Task RunAlways(string name, Func<Task> check)
+    {
         try
         {
             await check();
@@ -33,15 +48,19 @@ public sealed class Checks
         }
         catch (Exception error)
         {
-            this.failed++;
-            string where = Where(error);
-            Console.WriteLine("FAILED  " + name + ": " + where + FirstLines(error));
+            this.Fail(name, error);
         }
     }
 
     public void Summarize()
     {
         Console.WriteLine($"{this.passed} passed, {this.failed} failed");
+    }
+
+    private void Fail(string name, Exception error)
+    {
+        this.failed++;
+        Console.WriteLine("FAILED  " + name + ": " + Where(error) + FirstLines(error));
     }
 
     private static string FirstLines(Exception error)

@@ -10,24 +10,33 @@ public static class Program
         var checks = new Checks(arguments.Length > 0 ? arguments[0] : null);
         using (CosmosClient client = Connection.Open())
         {
-            Database database = await client.CreateDatabaseAsync("dotnet-" + Guid.NewGuid().ToString("N"));
+            Database database = client.GetDatabase("dotnet-" + Guid.NewGuid().ToString("N"));
+            await checks.RunAlways("create a database", () => client.CreateDatabaseAsync(database.Id));
             try
             {
-                await new ItemChecks(database).Run(checks);
-                await new TimeToLiveChecks(database).Run(checks);
-                await new BatchChecks(database).Run(checks);
-                await new BulkChecks(database.Id).Run(checks);
-                await new QueryChecks(database).Run(checks);
-                await new ChangeFeedChecks(database).Run(checks);
-                await new ThroughputChecks(database).Run(checks);
-                await new AccessChecks(database).Run(checks);
+                if (checks.Succeeded)
+                {
+                    await RunAll(checks, database);
+                }
             }
             finally
             {
-                await database.DeleteAsync();
+                await checks.RunAlways("delete the database", () => database.DeleteAsync());
             }
         }
         checks.Summarize();
         return checks.Succeeded ? 0 : 1;
+    }
+
+    private static async Task RunAll(Checks checks, Database database)
+    {
+        await checks.RunGroup(new ItemChecks(database).Run);
+        await checks.RunGroup(new TimeToLiveChecks(database).Run);
+        await checks.RunGroup(new BatchChecks(database).Run);
+        await checks.RunGroup(new BulkChecks(database.Id).Run);
+        await checks.RunGroup(new QueryChecks(database).Run);
+        await checks.RunGroup(new ChangeFeedChecks(database).Run);
+        await checks.RunGroup(new ThroughputChecks(database).Run);
+        await checks.RunGroup(new AccessChecks(database).Run);
     }
 }
