@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import charges
-from perseid.errors import AlreadyExists, BadRequest, RequestEntityTooLarge
+from perseid.errors import AlreadyExists, BadRequest, RequestEntityTooLarge, TooManyRequests
 from perseid.http.hybridrow.batch_rows import OPERATION, RESULT, read_operations, write_results
 from perseid.http.hybridrow.record_io import is_stream, records, write_stream
 from perseid.http.hybridrow.rows import RowSchema, read_row, write_row
@@ -117,6 +117,12 @@ def test_a_failed_operation_says_why() -> None:
     assert second.json["code"] == "Conflict"
     assert "an-id" in second.json["message"]
     assert third == hybridrow.Result(204, 0, charge=6.0)
+
+
+def test_a_throttled_operation_says_when_to_retry() -> None:
+    error = TooManyRequests("Please retry.", headers=[("x-ms-retry-after-ms", "1500")])
+    (result,) = hybridrow.decode(write_results([failed(error)], "an-id"))
+    assert (result.status, result.retry_after_ms) == (429, 1500)
 
 
 # Round trips --------------------------------------------------------------------------------------
