@@ -259,6 +259,28 @@ def test_python_blocks_are_python(page: Path) -> None:
 
 # Examples
 
+CLIENTS = {page.stem: page for page in sorted((DOCS / "clients").glob("*.md"))}
+PROGRAM_SUFFIXES = (".cs",)
+NOT_CODE = ("", "json", "sh", "yaml")
+
+
+def lines_of(text: str) -> str:
+    """The text without indentation and empty lines: a page shows a part of a file."""
+    return "\n".join(filter(None, map(str.strip, text.splitlines())))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_code_of_a_client_is_that_of_its_program(client: str) -> None:
+    """Code in other languages does not run here; the program of each client is run with it."""
+    program = ROOT / "tests" / "clients" / client
+    sources = [
+        lines_of(file.read_text()) for file in program.rglob("*") if file.suffix in PROGRAM_SUFFIXES
+    ]
+    for block in blocks(CLIENTS[client]):
+        if block.language not in NOT_CODE:
+            code = lines_of(block.text)
+            assert any(code in source for source in sources), f"{client}.md:{block.line}"
+
 
 @pytest.fixture
 def movable() -> MovableClock:

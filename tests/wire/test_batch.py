@@ -276,7 +276,7 @@ def test_the_first_failure_counts(raw: RawClient, container: str) -> None:
 BAD = [
     (b"", "empty"),
     (b"{", "not valid JSON"),
-    (b"\x81\x02\x03", "not valid JSON"),
+    (b"\x81\x02\x03", "not valid HybridRow"),
     (b"null", "array of operations"),
     (b"{}", "array of operations"),
     (b'{"operationType":"Read","id":"1"}', "array of operations"),

@@ -14,6 +14,7 @@ from perseid.config import CONSISTENCY_LEVELS, Settings
 from perseid.errors import BadRequest, RangeGone, SessionNotAvailable, StaleContainerRid
 from perseid.http.request import Request
 from perseid.model import Container
+from perseid.service.items.point_operations import INDEXING_DIRECTIVES
 from perseid.service.items.scope import Scope
 from perseid.service.resources import scripts
 
@@ -106,11 +107,6 @@ SIGNIFICANT_HEADERS: Final = frozenset(
         SESSION_TOKEN, START_EPK, THROUGHPUT, *TRIGGERS,
     )
 )  # fmt: skip
-_DIRECTIVES: Final = {
-    "0": True, "default": True,
-    "1": True, "include": True,
-    "2": False, "exclude": False,
-}  # fmt: skip
 _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 _TOKEN: Final = re.compile(
     r"(?:([0-9]{1,9}):)?-?[0-9]{1,18}#([0-9]{1,18})(?:#[0-9]{1,18}=-?[0-9]{1,18})*"
@@ -211,7 +207,7 @@ def is_indexed(request: Request) -> bool:
     if value is None:
         return True
     try:
-        return _DIRECTIVES[value.lower()]
+        return INDEXING_DIRECTIVES[value.lower()]
     except KeyError:
         raise BadRequest(
             f"The header {INDEXING} must be Default, Include or Exclude, not '{value[:200]}'."

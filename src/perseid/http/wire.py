@@ -45,14 +45,14 @@ def _message(error: CosmosError) -> str:
 def batch_entry(result: OperationResult) -> dict[str, Any]:
     """The result of one operation of a batch; the item is embedded as stored text."""
     entry: dict[str, Any] = {"statusCode": result.status, "requestCharge": result.charge}
-    error, write_result = result.error, result.write_result
+    error, etag, body = result.error, result.etag, result.body
     if error is not None:
         entry["subStatusCode"] = error.sub_status
         entry["message"] = _message(error)
-    elif write_result is not None and result.status != 204:
-        entry["eTag"] = write_result.row.etag
-        if result.has_body:
-            entry["resourceBody"] = orjson.Fragment(write_result.row.body)
+    if etag is not None:
+        entry["eTag"] = etag
+    if body is not None:
+        entry["resourceBody"] = orjson.Fragment(body)
     return entry
 
 

@@ -1,6 +1,8 @@
-"""The operations of a batch, as they are read from the body of its request.
+"""The operations of a batch: decoded, checked, and ready to run.
 
-Reading and checking them may happen in a worker process: see `decoding`.
+A batch arrives as JSON or in a binary format, and its operations are the same in both. Reading and
+checking them may happen in a worker process: see `decoding`. An error in a single operation becomes
+its result.
 """
 
 from __future__ import annotations
@@ -56,9 +58,27 @@ class BatchOperation(NamedTuple):
     is_minimal: bool = False  # the client wants no body, unless it is a read
 
 
-async def parse_batch(account: Account, raw: bytes, options: BatchOptions) -> list[BatchOperation]:
-    """The operations of a request body. An error in a single one becomes its result."""
-    operations = await run_decoding(account, (raw,), _parse, raw, options)
+def decode_json(raw: bytes) -> list[Any]:
+    """The operations of a body in JSON; their numbers keep their text."""
+    documents.parse_named(raw, around=_LEVELS)
+    operations = documents.exact(raw)
+    if not isinstance(operations, list):
+        raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')
+    return operations
+
+
+async def parse_batch(
+    account: Account,
+    raw: bytes,
+    options: BatchOptions,
+    decode: Callable[[bytes], Sequence[Any]] = decode_json,
+) -> list[BatchOperation]:
+    """The operations of a request body.
+
+    `decode` returns operations with the names they have in JSON. A `resourceBody` of bytes is JSON
+    text, and an operation that could not be decoded is an error.
+    """
+    operations = await run_decoding(account, (raw,), _parse, raw, options, decode)
     if len(raw) <= LARGE:
         return _prepare(operations, options)
     return await in_one_thread(_prepare, operations, options)
@@ -75,11 +95,10 @@ def _prepare(operations: Sequence[ReadOperation], options: BatchOptions) -> list
     ]
 
 
-def _parse(raw: bytes, options: BatchOptions) -> list[ReadOperation]:
-    documents.parse_named(raw, around=_LEVELS)
-    operations = documents.exact(raw)
-    if not isinstance(operations, list):
-        raise BadRequest('A batch is an array of operations: [{"operationType": "Create", …}, …].')
+def _parse(
+    raw: bytes, options: BatchOptions, decode: Callable[[bytes], Sequence[Any]]
+) -> list[ReadOperation]:
+    operations = decode(raw)
     if not operations:
         raise BadRequest("Batch request has no operations.")
     if len(operations) > MAX_OPERATIONS:
@@ -93,6 +112,8 @@ def _parse(raw: bytes, options: BatchOptions) -> list[ReadOperation]:
 def _read(operation: Any, options: BatchOptions) -> ReadOperation:
     kind = operation.get("operationType") if isinstance(operation, dict) else None
     try:
+        if isinstance(operation, CosmosError):
+            raise operation
         if not isinstance(kind, str) or kind not in _OPERATION_TYPES:
             raise BadRequest(f"The operationType must be one of {', '.join(_OPERATION_TYPES)}.")
         reader = _OperationReader(operation, options)
@@ -130,26 +151,28 @@ class _OperationReader:
     @property
     def id(self) -> str:
         name = self._text("id")
-        if name is None:
+        if not name:
             raise BadRequest("The operation needs the 'id' of an item.")
         return name
 
     @property
     def checked_item(self) -> CheckedItem:
-        options = self._options
-        document = documents.parse(orjson.dumps(self._body))
+        body, options = self._body, self._options
+        text = body if isinstance(body, bytes) else orjson.dumps(body)
         return point_operations.checked_item(
             options.container,
-            document,
+            documents.parse(text),
             self.key,
-            is_indexed=options.is_indexed,
+            is_indexed=self.is_indexed,
             is_lenient=options.is_lenient,
         )
 
     @property
     def patch(self) -> Patch:
-        body = self._body
-        return patches.read(body, self._options.container.key, orjson.dumps(body))
+        body, key = self._body, self._options.container.key
+        if isinstance(body, bytes):
+            return patches.parse(body, key)
+        return patches.read(body, key, orjson.dumps(body))
 
     @property
     def if_match(self) -> str | None:
@@ -165,6 +188,18 @@ class _OperationReader:
         if value is not None and not isinstance(value, bool):
             raise BadRequest("The 'minimalReturnPreference' of an operation must be true or false.")
         return bool(value)
+
+    @property
+    def is_indexed(self) -> bool:
+        directive = self._text("indexingDirective")
+        if directive is None:
+            return self._options.is_indexed
+        is_indexed = point_operations.INDEXING_DIRECTIVES.get(directive.lower())
+        if is_indexed is None:
+            raise BadRequest(
+                "The 'indexingDirective' of an operation must be Default, Include or Exclude."
+            )
+        return is_indexed
 
     @property
     def _body(self) -> Any:
@@ -192,13 +227,14 @@ def _prepare_patch(
     logical_partition: LogicalPartition,
     item_id: str,
     if_match: str | None,
+    is_indexed: bool,
 ) -> ItemOperation:
     return patch_operation(
         logical_partition,
         item_id,
         patches.read_if_short(patch, options.container.key),
         if_match,
-        is_indexed=options.is_indexed,
+        is_indexed=is_indexed,
         is_lenient=options.is_lenient,
     )
 
@@ -230,7 +266,13 @@ _OPERATION_TYPES: Final = {
         lambda _, *arguments: point_operations.delete_operation(*arguments),
     ),
     "Patch": OperationType(
-        lambda reader: (reader.patch, reader.logical_partition, reader.id, reader.if_match),
+        lambda reader: (
+            reader.patch,
+            reader.logical_partition,
+            reader.id,
+            reader.if_match,
+            reader.is_indexed,
+        ),
         _prepare_patch,
     ),
 }

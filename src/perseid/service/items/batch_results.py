@@ -22,6 +22,20 @@ class OperationResult(NamedTuple):
     error: CosmosError | None = None
     has_body: bool = False
 
+    @property
+    def etag(self) -> str | None:
+        """The etag of the item, unless it was deleted."""
+        if self.write_result is None or self.status == 204:
+            return None
+        return self.write_result.row.etag
+
+    @property
+    def body(self) -> bytes | None:
+        """The text of the item, if the response should include it."""
+        if self.write_result is None or not self.has_body:
+            return None
+        return self.write_result.row.body
+
 
 class BatchResult(NamedTuple):
     """The results of all operations, in order, and the LSN after the last of them."""

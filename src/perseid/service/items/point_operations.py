@@ -39,6 +39,12 @@ from perseid.store.types import Decision, View
 
 # Bytes of an item that a database takes milliseconds to convert; not on the event loop.
 HEAVY_WRITE: Final = 128 * 1024
+# What requests ask of the index, as a number or as a word, and whether the item is indexed.
+INDEXING_DIRECTIVES: Final = {
+    "0": True, "default": True,
+    "1": True, "include": True,
+    "2": False, "exclude": False,
+}  # fmt: skip
 _KEY_REQUIRED: Final = "PartitionKey value must be supplied for this operation."
 _KEY_MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header."
