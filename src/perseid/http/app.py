@@ -29,9 +29,16 @@ from perseid.errors import (
 from perseid.http import metering, portal_files, wire, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
-from perseid.http.bodies import BodyRules, RequestBody, SmallBodies, has_body, is_small
+from perseid.http.bodies import (
+    MAY_HAVE_BODY,
+    BodyRules,
+    RequestBody,
+    SmallBodies,
+    has_body,
+    is_small,
+)
 from perseid.http.browsers import browser_rules
-from perseid.http.bytes_in_flight import BytesInFlight
+from perseid.http.bytes_in_flight import BytesInFlight, too_many_streams
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
@@ -39,6 +46,7 @@ from perseid.http.headers import (
     CONTENT_LENGTH,
     CONTENT_TYPE,
     EXPECT,
+    HOST,
     PARTITION_KEY,
     SIGNIFICANT_HEADERS,
     SUB_STATUS,
@@ -51,7 +59,13 @@ from perseid.http.resource_tokens import AccessRequest, check_resource_token
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
 from perseid.http.signatures import SignatureVerifier
-from perseid.http.slow_clients import LARGE_RESPONSE, IdleConnections, UnreadResponses
+from perseid.http.slow_clients import (
+    HTTP_2,
+    LARGE_RESPONSE,
+    LARGE_STREAM,
+    IdleConnections,
+    UnreadResponses,
+)
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
@@ -84,6 +98,8 @@ class RsgiScope(Protocol):
     path: str
     query_string: str
     scheme: str
+    authority: str | None  # of HTTP/2, or of a request that names the whole address
+    http_version: str
     headers: RsgiHeaders
 
     @property
@@ -130,21 +146,26 @@ class App:
         self._account.requests += 1
         self._running.add(scope)
         started = time.perf_counter() if log.isEnabledFor(logging.INFO) else None
-        method = scope.method
+        method, authority = scope.method, scope.authority
         content, gone, body, response = b"", None, None, None
         try:
             try:
+                if len(self._running) > self.max_connections:
+                    raise too_many_streams(self.max_connections)
                 length = header(CONTENT_LENGTH)
                 # A client that waits for permission to send its body is authorized first.
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
                         content = await self._small_bodies.read(protocol)
                         gone = protocol.client_disconnect
-                elif has_body(header):
-                    body = RequestBody(header, protocol, self._body_rules)
+                elif has_body(header) or (authority is not None and method in MAY_HAVE_BODY):
+                    is_stream = scope.http_version == HTTP_2
+                    body = RequestBody(header, protocol, self._body_rules, is_stream=is_stream)
                 # Point reads skip this check: they ignore unreadable headers, or miss the key.
-                if method != "GET" or header(PARTITION_KEY) is None:
-                    header = _header_lookup(headers)
+                if method != "GET" or header(PARTITION_KEY) is None or authority is not None:
+                    header = _header_lookup(headers, authority)
+                    if authority is not None:
+                        self._unread.check_client(scope)
             except CosmosError as exc:
                 response = _unreadable_request(exc, activity_id)
             if response is None:
@@ -332,6 +353,9 @@ class App:
         response.headers.append((CONTENT_TYPE, response.content_type))
         body = response.body
         if body and response.status not in _STATUSES_WITHOUT_BODY:
+            if len(body) > LARGE_STREAM and scope.http_version == HTTP_2:
+                self._unread.stream(scope.client, response, protocol)
+                return
             protocol.response_bytes(response.status, response.headers, body)
             if len(body) > LARGE_RESPONSE:
                 self._unread.add(scope.client, len(body))
@@ -386,8 +410,11 @@ def _printable_path(path: str) -> str:
     return path if path.isprintable() else path.encode("unicode_escape").decode()
 
 
-def _header_lookup(headers: RsgiHeaders) -> HeaderLookup:
-    """A function like `headers.get` that takes a quarter of its time."""
+def _header_lookup(headers: RsgiHeaders, authority: str | None) -> HeaderLookup:
+    """A function like `headers.get` that takes a quarter of its time.
+
+    HTTP/2 has no Host header; its `authority` means the same and replaces one that is sent anyway.
+    """
     pairs = headers.items()
     if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
         raise HeadersTooLarge("The headers of the request exceed 64 KB in total.")
@@ -400,4 +427,6 @@ def _header_lookup(headers: RsgiHeaders) -> HeaderLookup:
         for name in SIGNIFICANT_HEADERS.intersection(names):
             if name not in values:
                 raise BadRequest(f"The header {name} may contain visible ASCII characters only.")
+    if authority is not None:
+        values[HOST] = authority
     return values.get
