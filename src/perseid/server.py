@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.http import HTTP1Settings
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.server.embed import Server as Listener
 
 from perseid import private_files
@@ -296,7 +296,7 @@ def _listener(app: App, settings: Settings) -> Listener:
         address=resolve(settings.host),
         port=settings.port,
         interface=Interfaces.RSGI,
-        http=HTTPModes.http1,
+        http=HTTPModes.auto,
         websockets=False,
         backlog=1024,
         backpressure=app.max_connections,
@@ -307,9 +307,26 @@ def _listener(app: App, settings: Settings) -> Listener:
             # enough that all connections together cannot fill the memory with headers.
             max_buffer_size=128 * 1024,
         ),
+        http2_settings=_http2_settings(limits),
         ssl_cert=settings.cert,
         ssl_key=settings.key_file,
         ssl_protocol_min=SSLProtocols.tls12,
+    )
+
+
+def _http2_settings(limits: wire_limits.WireLimits) -> HTTP2Settings:
+    """A connection of HTTP/2 holds little more than one of HTTP/1.1, although it has streams."""
+    return HTTP2Settings(
+        # What a client may send before the application reads it, on all streams together.
+        initial_connection_window_size=128 * 1024,
+        initial_stream_window_size=128 * 1024,
+        # As the application allows, and a little more: it refuses with a sentence.
+        max_headers_size=72 * 1024,
+        max_concurrent_streams=32,
+        max_send_buffer_size=64 * 1024,
+        # A client that does not respond within ten seconds is gone.
+        keep_alive_interval=int(limits.header_seconds * 1000 * 2 / 3),
+        keep_alive_timeout=10,
     )
 
 

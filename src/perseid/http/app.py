@@ -32,9 +32,16 @@ from perseid.errors import (
 from perseid.http import metering, portal_files, wire, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
-from perseid.http.bodies import BodyRules, RequestBody, SmallBodies, has_body, is_small
+from perseid.http.bodies import (
+    MAY_HAVE_BODY,
+    BodyRules,
+    RequestBody,
+    SmallBodies,
+    has_body,
+    is_small,
+)
 from perseid.http.browsers import browser_rules
-from perseid.http.bytes_in_flight import BytesInFlight
+from perseid.http.bytes_in_flight import BytesInFlight, too_many_streams
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
@@ -44,6 +51,7 @@ from perseid.http.headers import (
     CONTENT_TYPE,
     DURATION,
     EXPECT,
+    HOST,
     PARTITION_KEY,
     SIGNIFICANT_HEADERS,
     SUB_STATUS,
@@ -56,7 +64,13 @@ from perseid.http.resource_tokens import AccessRequest, check_resource_token
 from perseid.http.responses import container_headers
 from perseid.http.routes import route
 from perseid.http.signatures import SignatureVerifier
-from perseid.http.slow_clients import LARGE_RESPONSE, IdleConnections, UnreadResponses
+from perseid.http.slow_clients import (
+    HTTP_2,
+    LARGE_RESPONSE,
+    LARGE_STREAM,
+    IdleConnections,
+    UnreadResponses,
+)
 from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.catalog import Catalog
@@ -90,6 +104,8 @@ class RsgiScope(Protocol):
     path: str
     query_string: str
     scheme: str
+    authority: str | None  # of HTTP/2, or of a request that names the whole address
+    http_version: str
     headers: RsgiHeaders
 
     @property
@@ -131,8 +147,8 @@ class App:
     async def __rsgi__(self, scope: RsgiScope, protocol: Any) -> None:
         """Reads the request, answers it and sends the response; one coroutine, which is faster."""
         started = time.perf_counter_ns()
-        headers, method = scope.headers, scope.method  # once: the server copies them each time
-        header, refusal = _header_lookup(method, headers)
+        method, authority = scope.method, scope.authority
+        header, refusal = _header_lookup(method, scope.headers, authority)
         activity_id = header(ACTIVITY_ID)
         if activity_id is None or _ACTIVITY_ID.fullmatch(activity_id) is None:
             activity_id = self._new_activity_id()
@@ -141,20 +157,22 @@ class App:
         content, gone, body, response, awaited = b"", None, None, None, None
         try:
             try:
+                if authority is not None:
+                    self._check_stream(scope)
                 length = header(CONTENT_LENGTH)
                 # A client that waits for permission to send its body is authorized first.
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
                         self._small_bodies.awaited.add(awaited := protocol())
                         content, gone = await awaited, protocol.client_disconnect
-                elif has_body(header):
-                    body = RequestBody(header, protocol, self._body_rules)
+                elif has_body(header) or (authority is not None and method in MAY_HAVE_BODY):
+                    is_stream = scope.http_version == HTTP_2
+                    body = RequestBody(header, protocol, self._body_rules, is_stream=is_stream)
                 if refusal is not None:
                     raise refusal
             except (CosmosError, asyncio.CancelledError, ProtocolClosed) as exc:
-                response = _unreadable_request(
-                    self._small_bodies.failure(awaited, exc), activity_id
-                )
+                failure = self._small_bodies.failure(awaited, exc)
+                response = _unreadable_request(failure, activity_id)
             finally:
                 self._small_bodies.awaited.discard(awaited)
             if response is None:
@@ -178,6 +196,13 @@ class App:
             if body is not None and body.counted:
                 body.release()
             self._end(scope)
+
+    def _check_stream(self, scope: RsgiScope) -> None:
+        """429 for one of too many requests that share connections, or of a client that does not
+        read its responses."""
+        if len(self._running) > self.max_connections:
+            raise too_many_streams(self.max_connections)
+        self._unread.check_client(scope)
 
     def _end(self, scope: RsgiScope) -> None:
         self._running.remove(scope)
@@ -350,6 +375,9 @@ class App:
         response.headers.append((CONTENT_TYPE, response.content_type))
         body = response.body
         if body and response.status not in _STATUSES_WITHOUT_BODY:
+            if len(body) > LARGE_STREAM and scope.http_version == HTTP_2:
+                self._unread.stream(scope.client, response, protocol)
+                return
             protocol.response_bytes(response.status, response.headers, body)
             if len(body) > LARGE_RESPONSE:
                 self._unread.add(scope.client, len(body))
@@ -412,14 +440,15 @@ def _printable_path(path: str) -> str:
 
 
 def _header_lookup(
-    method: str, headers: RsgiHeaders
+    method: str, headers: RsgiHeaders, authority: str | None
 ) -> tuple[HeaderLookup, BadRequest | HeadersTooLarge | None]:
     """A function like `headers.get` that takes a quarter of its time, and what is wrong with them.
 
     Point reads have few headers that matter, and go without: they ignore unreadable headers, or
-    miss the key.
+    miss the key. HTTP/2 has no Host header; its `authority` means the same and replaces one that is
+    sent anyway.
     """
-    if method == "GET" and headers.get(PARTITION_KEY) is not None:
+    if method == "GET" and authority is None and headers.get(PARTITION_KEY) is not None:
         return headers.get, None
     pairs = headers.items()
     if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
@@ -434,4 +463,6 @@ def _header_lookup(
                 return values.get, BadRequest(
                     f"The header {name} may contain visible ASCII characters only."
                 )
+    if authority is not None:
+        values[HOST] = authority
     return values.get, None

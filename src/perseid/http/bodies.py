@@ -36,6 +36,8 @@ _TINY_PIECES: Final = (
     " on average; send it in larger pieces."
 )
 _SMALL_DIGITS: Final = 4  # of a Content-Length
+# Requests of HTTP/2 that may have a body although no header says so.
+MAY_HAVE_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 
 
 def is_small(length: str) -> bool:
@@ -109,6 +111,7 @@ class RequestBody:
     is_complete = False  # everything that the client sent has been read
     _size = 0
     _last_size = 0
+    _pieces = 0
     counted = 0
     _seconds = 0.0
     _seconds_idle = 0.0
@@ -116,10 +119,13 @@ class RequestBody:
     _is_started = False
     _task: asyncio.Task[Any] | None = None
 
-    def __init__(self, header: HeaderLookup, protocol: Any, rules: BodyRules) -> None:
+    def __init__(
+        self, header: HeaderLookup, protocol: Any, rules: BodyRules, *, is_stream: bool
+    ) -> None:
         length = header(CONTENT_LENGTH)
         self._length = int(length) if length is not None and length.isdigit() else None
         self._header = header
+        self._is_stream = is_stream  # of HTTP/2
         self._rules = rules
         self.protocol = protocol
 
@@ -147,6 +153,8 @@ class RequestBody:
                 if self._length > _LARGEST_UNCOUNTED:
                     self._count(self._length)
                 self.is_complete = True
+            elif self._is_stream:
+                piece = await self._join_stream(pieces, piece)
             else:
                 piece = await self._join(pieces, piece)
         except asyncio.CancelledError:
@@ -161,16 +169,8 @@ class RequestBody:
 
     async def _join(self, pieces: Any, piece: bytes) -> bytes:
         content = bytearray()
-        count = 0
         while piece:
-            count += 1
-            if count > _MANY_PIECES and self._size < count * _SMALL_PIECE:
-                self._is_given_up = True
-                raise BadRequest(_TINY_PIECES)
-            self._count(len(piece))
-            self._size += len(piece)
-            if self._size > _LARGEST_READ:
-                raise RequestEntityTooLarge(TOO_LARGE, listed=True)
+            self._add(piece)
             content += piece
             if self._size == self._length:
                 self.is_complete = True
@@ -178,6 +178,33 @@ class RequestBody:
             piece = await pieces.__anext__()
         await self._check_end(pieces)
         return bytes(content)
+
+    async def _join_stream(self, pieces: Any, piece: bytes) -> bytes:
+        """The pieces of a stream, which may be empty anywhere; only the end of them is the end.
+
+        A stream that its client resets ends in the same way. What was sent of it is not executed,
+        because a part of a JSON object or array is not valid, and no client waits for the response.
+        """
+        content = bytearray(piece)
+        self._add(piece)
+        async for further in _rest(pieces):
+            self._add(further)
+            content += further
+        if self._length is not None and self._length != self._size:
+            raise BadRequest(_INCOMPLETE)
+        self.is_complete = True
+        return bytes(content)
+
+    def _add(self, piece: bytes) -> None:
+        """Counts a piece. 400 if there are many tiny ones, 413 if all are too large."""
+        self._pieces += 1
+        if self._pieces > _MANY_PIECES and self._size < self._pieces * _SMALL_PIECE:
+            self._is_given_up = True
+            raise BadRequest(_TINY_PIECES)
+        self._count(len(piece))
+        self._size += len(piece)
+        if self._size > _LARGEST_READ:
+            raise RequestEntityTooLarge(TOO_LARGE, listed=True)
 
     async def _check_end(self, pieces: Any) -> None:
         """400 if the transfer was interrupted; called after an empty piece.

@@ -14,6 +14,22 @@ _EXHAUSTED: Final = (
 )
 
 
+_TOO_MANY_STREAMS: Final = (
+    "The server is answering as many requests as it may have connections ({}), and several of them"
+    " share a connection. Nothing was changed; try again shortly."
+)
+
+
+def too_many_streams(limit: int) -> TooManyRequests:
+    """The error for a request beyond the limit, which only streams of HTTP/2 can exceed."""
+    return _try_again(_TOO_MANY_STREAMS.format(limit))
+
+
+def _try_again(message: str) -> TooManyRequests:
+    headers = [(RETRY_AFTER_MS, "1000"), ("retry-after", "1")]
+    return TooManyRequests(message, sub_status=0, headers=headers)
+
+
 class BytesInFlight:
     """Small bodies and responses are not counted: the limit of connections limits them."""
 
@@ -30,8 +46,7 @@ class BytesInFlight:
     def check_room(self, size: int) -> None:
         """429 unless as many bytes are left; clients retry by themselves."""
         if self.used + size > self.limit:
-            raise TooManyRequests(
-                _EXHAUSTED.format(self.limit >> 20),
-                sub_status=0,
-                headers=[(RETRY_AFTER_MS, "1000"), ("retry-after", "1")],
-            )
+            raise self.exhausted()
+
+    def exhausted(self) -> TooManyRequests:
+        return _try_again(_EXHAUSTED.format(self.limit >> 20))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perseid import charges, ttl
 from perseid.errors import InvalidTtl
-from perseid.http import metering, wire
+from perseid.http import binary_json, metering, wire
 from perseid.http.addresses import item_location
 from perseid.http.headers import (
     CONTINUATION,
@@ -33,7 +33,7 @@ from perseid.model import Container, Row
 from perseid.service.account import Account
 from perseid.service.items import feed, patches, point_operations
 from perseid.service.items.decoding import run_decoding
-from perseid.service.items.one_thread import LARGE
+from perseid.service.items.one_thread import LARGE, in_one_thread
 from perseid.service.items.patch_evaluator import PatchEvaluator
 from perseid.service.items.patch_operations import patch_operation
 from perseid.service.items.transactions import CheckedItem, WriteResult, item_not_found
@@ -172,6 +172,8 @@ def partition_key(request: Request, exchange: Exchange) -> str | None:
 async def _checked_item(
     account: Account, request: Request, exchange: Exchange
 ) -> tuple[Operation, CheckedItem]:
+    if request.body[:1] == binary_json.FIRST_BYTE:
+        request = await _with_text(request)
     container = container_of(account, request, exchange)
     body = request.body
     arguments = container, body, request.header(PARTITION_KEY), is_indexed(request)
@@ -188,6 +190,14 @@ async def _checked_item(
         checked_item = await run_decoding(account, (body,), check, *arguments, True)
     exchange.range_index = checked_item.logical_partition.range_index
     return begin(account, container, request.now), checked_item
+
+
+async def _with_text(request: Request) -> Request:
+    """The request with the JSON text of its binary body."""
+    body = request.body
+    if len(body) <= binary_json.FEW_BYTES:
+        return request._replace(body=binary_json.decode(body))
+    return request._replace(body=await in_one_thread(binary_json.decode, body))
 
 
 async def _written(

@@ -1,18 +1,26 @@
-"""Clients that do not read their responses, and idle ones while connections run out."""
+"""Clients that do not read their responses, and idle connections."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from perseid.http.bytes_in_flight import BytesInFlight
 from perseid.http.connections import ClientConnection, close, count_descriptors, open_connections
+from perseid.http.headers import CONTENT_LENGTH
+from perseid.http.request import Response
 from perseid.http.wire_limits import WireLimits
 from perseid.shared_timer import SharedTimer
 
 # Smaller responses are not watched: all connections together cannot hold many of them.
 LARGE_RESPONSE: Final = 64 * 1024
+HTTP_2: Final = "2"
+# Of HTTP/2, where a connection has many responses at a time. The listener takes one piece after the
+# other as the client allows, and keeps no more than one or two of them itself.
+LARGE_STREAM: Final = 4 * 1024
+_PIECE: Final = 32 * 1024
 _NEARLY_ALL: Final = 0.9  # the share of connections from which on idle ones are closed
 
 
@@ -31,7 +39,8 @@ class UnreadResponses:
     """Counts large responses as bytes in flight until they are read; closes stalled connections.
 
     The count may include responses that have been read since the last look at the connections, so
-    `make_room` looks again before it refuses one.
+    `make_room` looks again before it refuses one. Only the listener knows what the client of an
+    HTTP/2 stream has taken: the operating system sees no bytes while the client allows none.
     """
 
     def __init__(
@@ -42,6 +51,8 @@ class UnreadResponses:
         self._timer = timer
         self._port = port
         self._by_client: dict[str, _UnreadResponse] = {}
+        self._streams: dict[asyncio.Task[None], tuple[str, _UnreadResponse]] = {}
+        self._streams_of: Counter[str] = Counter()  # by client, to which they are still being sent
 
     def make_room(self, size: int) -> None:
         """429 if a response of this size would exceed the bytes in flight."""
@@ -56,23 +67,48 @@ class UnreadResponses:
         self._in_flight.used += size
         self._timer.add(self)
 
+    def stream(self, client: str, response: Response, protocol: Any) -> None:
+        """Sends a response of HTTP/2, and counts it until its client has taken it."""
+        body = response.body
+        response.headers.append((CONTENT_LENGTH, str(len(body))))
+        transport = protocol.response_stream(response.status, response.headers)
+        for start in range(0, len(body), _PIECE):
+            transport.send_bytes(body[start : start + _PIECE])
+        task = asyncio.get_running_loop().create_task(_when_taken(protocol))
+        self._streams[task] = client, _UnreadResponse(len(body))
+        self._streams_of[client] += 1
+        self._in_flight.used += len(body)
+        self._timer.add(self)
+        task.add_done_callback(self._release_stream)
+
+    def check_client(self, scope: HasClient) -> None:
+        """429 while bytes run out, for a client that has not taken its responses on other streams.
+
+        The next responses would be counted, too, but a write cannot be refused when it is done.
+        """
+        if self._in_flight.is_pressed and self._streams_of[scope.client]:
+            raise self._in_flight.exhausted()
+
     def tick(self) -> None:
         connections = open_connections(self._port)
         self._release_read(connections)
-        for client, response in tuple(self._by_client.items()):
+        watched = [*self._by_client.items(), *self._streams.values()]
+        for client, response in watched:
             response.seconds += self._limits.tick_seconds
             response.seconds_idle += self._limits.tick_seconds
             if connections is None:
                 if response.seconds > self._limits.response_idle_seconds:
                     self._release(client)
                 continue
-            connection = connections[client]
+            connection = connections.get(client)
+            if connection is None:  # of a stream whose end is about to be noticed
+                continue
             if connection.acknowledged > response.acknowledged:
                 response.acknowledged = connection.acknowledged
                 response.seconds_idle = 0.0
             if self._is_late(response):
                 close(connection, client, self._port)
-        if not self._by_client:
+        if not watched:
             self._timer.remove(self)
 
     def _is_late(self, response: _UnreadResponse) -> bool:
@@ -89,10 +125,22 @@ class UnreadResponses:
                 if connection is None or not connection.has_unread:
                     self._release(client)
 
+    def _release_stream(self, task: asyncio.Task[None]) -> None:
+        client, response = self._streams.pop(task)
+        self._in_flight.used -= response.size
+        self._streams_of[client] -= 1
+        if not self._streams_of[client]:
+            del self._streams_of[client]
+
     def _release(self, client: str) -> None:
         response = self._by_client.pop(client, None)
         if response is not None:
             self._in_flight.used -= response.size
+
+
+async def _when_taken(protocol: Any) -> None:
+    """Returns when the listener has sent all pieces of a response, or it is cancelled."""
+    await protocol.client_disconnect()
 
 
 class HasClient(Protocol):
@@ -101,10 +149,12 @@ class HasClient(Protocol):
 
 
 class IdleConnections:
-    """Closes idle and half-open connections while nearly all connections are in use.
+    """Closes idle and half-open connections.
 
-    At the limit the listener accepts no more connections, so idle ones would lock out others until
-    the deadline for headers.
+    The listener has a deadline for the headers of HTTP/1.1, but none for the first bytes of a
+    connection, which tell what it is, and for HTTP/2 only one for clients that no longer respond.
+    While nearly all connections are in use the time is shorter: at the limit the listener accepts
+    no more connections, so idle ones would lock out others.
     """
 
     def __init__(
@@ -115,6 +165,7 @@ class IdleConnections:
         self._port = port
         self._running = running  # the requests that are being answered
         self._timer: asyncio.TimerHandle | None = None
+        self._seconds = 0.0  # since all connections were looked at
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(self._limits.pressed_seconds, self._check, loop)
@@ -124,16 +175,20 @@ class IdleConnections:
             self._timer.cancel()
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
-        if count_descriptors() >= self._max_connections * _NEARLY_ALL:
+        limits = self._limits
+        self._seconds += limits.pressed_seconds
+        is_pressed = count_descriptors() >= self._max_connections * _NEARLY_ALL
+        if is_pressed or self._seconds >= limits.header_seconds / 4:
+            self._seconds = 0.0
             self._close_idle()
         self.start(loop)
 
     def _close_idle(self) -> None:
         connections = open_connections(self._port) or {}
-        if len(connections) < self._max_connections * _NEARLY_ALL:
-            return
+        is_pressed = len(connections) >= self._max_connections * _NEARLY_ALL
+        longest = self._limits.pressed_seconds if is_pressed else self._limits.header_seconds
         busy = {scope.client for scope in self._running}
         for client, connection in connections.items():
             is_idle = client not in busy and not connection.has_unread
-            if is_idle and connection.silent_seconds >= self._limits.pressed_seconds:
+            if is_idle and connection.silent_seconds >= longest:
                 close(connection, client, self._port)

@@ -1,0 +1,71 @@
+"""The official Rust client against the server: one program, which prints a line for each check.
+
+`cargo` compiles it, which takes minutes the first time. CARGO_TARGET_DIR says where to keep what is
+compiled; PERSEID_RUST_PROGRAM names a program that is compiled already.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perseid.clock import MovableClock
+from perseid.config import Settings
+from tests.support.raw import EMULATOR_KEY
+from tests.support.running import running
+
+PROJECT = Path(__file__).parent / "rust"
+PAGE = Path(__file__).parents[2] / "docs" / "clients" / "rust.md"
+SECONDS = 1800
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("rust")]
+
+
+def command(place: Path) -> list[str]:
+    given = os.environ.get("PERSEID_RUST_PROGRAM")
+    if given:
+        return [given]
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed; the Rust client needs it")
+    target = os.environ.get("CARGO_TARGET_DIR", str(place))
+    return ["cargo", "run", "--locked", "--manifest-path", str(PROJECT / "Cargo.toml"),
+            "--target-dir", target]  # fmt: skip
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_rust(tmp_path_factory: pytest.TempPathFactory, *, tls: bool) -> None:
+    settings = Settings(data=tmp_path_factory.mktemp("data"), test_clock=True, tls=tls)
+    with running(settings, MovableClock()) as ready:
+        variables = {
+            "PERSEID_ENDPOINT": ready.endpoint.replace("127.0.0.1", "localhost"),
+            "PERSEID_KEY": EMULATOR_KEY,
+        }
+        if tls:
+            variables["PERSEID_CERT"] = str(settings.data / "certificate.pem")
+        done = subprocess.run(
+            command(tmp_path_factory.getbasetemp() / "rust"),
+            env=os.environ | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.rstrip().endswith(" passed, 0 failed"), done.stdout
+
+
+def test_the_page_shows_the_program() -> None:
+    """Every Rust example is in the program, line by line."""
+    lines = {line.strip() for file in PROJECT.rglob("*.rs") for line in file.open()}
+    lines |= {line.strip() for line in (PROJECT / "Cargo.toml").open()}
+    shown = [
+        block for block in PAGE.read_text().split("```")[1::2] if block[:4] in ("rust", "toml")
+    ]
+    assert shown
+    for block in shown:
+        assert {line.strip() for line in block.splitlines()[1:]} <= lines, block
