@@ -6,6 +6,7 @@ from typing import Any
 
 from perseid.documents import parse_object
 from perseid.http import wire
+from perseid.http.api_versions import REQUIRED_KEYS, is_before
 from perseid.http.databases import requested_throughput
 from perseid.http.headers import (
     CONFIRM,
@@ -46,8 +47,15 @@ _SCRIPTS = {"storedProcedures": "sproc", "triggers": "trigger", "functions": "ud
 async def create(account: Account, request: Request, exchange: Exchange) -> Response:
     body = parse_object(request.body)
     throughput = requested_throughput(request)
-    created = await containers.create(account, exchange.names[0], body, throughput, request.now)
-    return metadata_written(201, wire.container(created), *await _owner_headers(account, created))
+    created = await containers.create(
+        account,
+        exchange.names[0],
+        body,
+        throughput,
+        request.now,
+        needs_key=not is_before(request, REQUIRED_KEYS),
+    )
+    return metadata_written(201, _body(request, created), *await _owner_headers(account, created))
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -61,19 +69,19 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
         extra += await _quota(account, container, request.now)
     if flag(request, POPULATE_STATISTICS):
         statistics = await _statistics(account, container, request.now)
-    return metadata_read(wire.container(container, statistics), *extra)
+    return metadata_read(_body(request, container, statistics), *extra)
 
 
 async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    entries = [(each.number, wire.container(each)) for each in containers.read_all(account, owner)]
+    entries = [(each.number, _body(request, each)) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    bodies = [wire.container(each) for each in containers.read_all(account, owner)]
+    bodies = [_body(request, each) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return await metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
@@ -90,7 +98,7 @@ async def replace(account: Account, request: Request, exchange: Exchange) -> Res
         caller=exchange.caller,
         confirmation=request.header(CONFIRM),
     )
-    return metadata_written(200, wire.container(changed), *await _owner_headers(account, changed))
+    return metadata_written(200, _body(request, changed), *await _owner_headers(account, changed))
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -115,6 +123,16 @@ async def read_ranges(account: Account, request: Request, exchange: Exchange) ->
     page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", entries, path)
     page.headers.append((ETAG, etag))
     return page
+
+
+def _body(
+    request: Request, container: Container, statistics: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The definition of a container as the client's API version knows it."""
+    body = wire.container(container, statistics)
+    if not container.key.tokens and is_before(request, REQUIRED_KEYS):
+        del body["partitionKey"]
+    return body
 
 
 def _names(exchange: Exchange) -> tuple[str, str]:

@@ -44,7 +44,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     bound, planning_seconds = account.plans.find(container, request.body, request.now), 0.0
     if bound is None:
         bound, planning_seconds = await run.plan_request(op, request.body)
-    if bound.partition_key is None:
+    if bound.partition_key is None and container.key.tokens:
         _check_scope(request)
     lsns = await account.lsns(container)
     if request.header(SESSION_TOKEN) is not None:

@@ -13,6 +13,7 @@ import orjson
 
 from perseid import ids, partition
 from perseid.documents import SYSTEM_PROPERTIES
+from perseid.partition import SYSTEM_KEY
 from perseid.paths import parse_path
 from perseid.service.definitions import (
     computed_properties,
@@ -36,8 +37,11 @@ from perseid.ttl import MAX_TTL, check_default_ttl
 
 GEOSPATIAL_TYPES: Final = ("Geography", "Geometry")
 
-# For clients that create containers without a partition key. Without a version, 1 is meant.
-LEGACY_KEY: Final = {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}
+_NO_KEY: Final = (
+    "The partitionKey of a container is missing: a container is created with a partition key, for"
+    ' example {"paths": ["/id"], "kind": "Hash", "version": 2}. Only clients with an API version'
+    " before 2018-12-31 create containers without one."
+)
 
 # Fixed at creation, or documented to stay when omitted; a replace resets all other omissions.
 _KEPT_WHEN_OMITTED: Final = (
@@ -61,14 +65,21 @@ _IMMUTABLE: Final = {
 }
 
 
-def new_container(body: Any, *, computed_check: ComputedCheck) -> dict[str, Any]:
+def new_container(
+    body: Any, *, computed_check: ComputedCheck, needs_key: bool = True
+) -> dict[str, Any]:
     """The definition of a new container with this body.
 
     System properties in the body are ignored, as clients send back what they have read; so are
-    properties the service does not know. A null counts as absent throughout.
+    properties the service does not know. A null counts as absent throughout. Without `needs_key`
+    the container may be one without a partition key.
     """
     given = as_object(body, "body")
     ids.check_resource_id(given.get("id"), "container")
+    if _names_no_key(given.get("partitionKey")):
+        if needs_key:
+            raise invalid(_NO_KEY)
+        given = given | {"partitionKey": SYSTEM_KEY}
     definition = _normalised(given, computed_check)
     _check_keys(definition)
     check_combination(definition)
@@ -89,6 +100,10 @@ def replaced_container(
     kept = {
         name: old[name] for name in _KEPT_WHEN_OMITTED if name in old and given.get(name) is None
     }
+    if _names_no_key(given.get("partitionKey")):
+        if old["partitionKey"] != SYSTEM_KEY:
+            raise invalid(_IMMUTABLE["partitionKey"])
+        kept["partitionKey"] = SYSTEM_KEY
     definition = _normalised(given | kept, computed_check)
     for name, text in _IMMUTABLE.items():
         if definition[name] != old[name]:
@@ -154,8 +169,18 @@ def check_combination(definition: dict[str, Any]) -> None:
         )
 
 
+def _names_no_key(value: Any) -> bool:
+    """True for the `partitionKey` of a container without one, as old and new clients send it."""
+    if not isinstance(value, dict):
+        return value is None
+    paths = value.get("paths")
+    return paths == [] or (paths == SYSTEM_KEY["paths"] and value.get("systemKey") is True)
+
+
 def _partition_key(value: Any) -> dict[str, Any]:
-    key = partition.parse_definition(or_default(value, LEGACY_KEY))
+    if value == SYSTEM_KEY:
+        return dict(SYSTEM_KEY)
+    key = partition.parse_definition(value)
     return {"paths": list(key.paths), "kind": key.kind, "version": key.version}
 
 

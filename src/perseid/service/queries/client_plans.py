@@ -60,12 +60,13 @@ def query_plan(
     A query whose results cannot be merged is allowed if all items it can match are in one range.
     """
     bound = compile_for(container, query.text).bound
-    if bound.sources:
+    has_key = bool(container.key.tokens)
+    if bound.sources and has_key:
         alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
         intervals = key_intervals(container.key, alternatives)
     else:
         intervals = (ANY_RANGE,)
-    has_one_key = len(intervals) == 1 and intervals[0].is_point
+    has_one_key = not has_key or (len(intervals) == 1 and intervals[0].is_point)
     try:
         distribution = distribute(
             parse(query.text), bound, query.parameters, has_one_key=has_one_key

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
 from perseid.model import Container, Database
-from perseid.partition import range_count
+from perseid.partition import SYSTEM_KEY, range_count
 from perseid.query import validate_computed
 from perseid.service import change_feed
 from perseid.service.account import Account
@@ -19,7 +19,12 @@ from perseid.service.lifetimes.audit import audit_change_later
 from perseid.service.lifetimes.preview import check_guard
 from perseid.service.preconditions import check_if_match
 from perseid.service.resources import offers
-from perseid.service.throughput.rules import DEFAULT_THROUGHPUT, Throughput, check_provisioned
+from perseid.service.throughput.rules import (
+    DEFAULT_THROUGHPUT,
+    Throughput,
+    check_provisioned,
+    check_without_key,
+)
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
 from perseid.ttl import Policy
 
@@ -32,8 +37,10 @@ async def create(
     body: dict[str, Any],
     throughput: Throughput | None,
     now: float,
+    *,
+    needs_key: bool = True,
 ) -> Container:
-    properties = new_container(body, computed_check=validate_computed)
+    properties = new_container(body, computed_check=validate_computed, needs_key=needs_key)
     async with account.metadata_lock:
         catalog = account.catalog
         database = catalog.owner(database_name)
@@ -56,8 +63,7 @@ async def create(
             state={
                 "number": number,
                 "properties": properties,
-                # A database's shared throughput gives its containers one range each.
-                "ranges": 1 if throughput is None else range_count(throughput.ceiling),
+                "ranges": _range_count(properties, throughput),
                 "final_cutoffs": [policy.final_inherited_cutoff, policy.final_own_cutoff],
                 "keeps_versions": _retention(account, properties) > 0,
             },
@@ -210,6 +216,16 @@ async def statistics(account: Account, container: Container, now: float) -> list
         )
         ranges.append(RangeStatistics(key_range.id, usage.items, usage.size, partition_keys))
     return ranges
+
+
+def _range_count(properties: dict[str, Any], throughput: Throughput | None) -> int:
+    """How many ranges a new container has; 400 if it cannot have that throughput."""
+    if throughput is None:
+        return 1  # a database's shared throughput gives its containers one range each
+    if properties["partitionKey"] == SYSTEM_KEY:
+        check_without_key(throughput)
+        return 1
+    return range_count(throughput.ceiling)
 
 
 def _retention(account: Account, properties: dict[str, Any]) -> int:

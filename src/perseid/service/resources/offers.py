@@ -10,7 +10,12 @@ from perseid.ids import offer_rid
 from perseid.model import Offer
 from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
-from perseid.service.throughput.rules import Throughput, offer_content, replaced_throughput
+from perseid.service.throughput.rules import (
+    Throughput,
+    check_without_key,
+    offer_content,
+    replaced_throughput,
+)
 from perseid.store.types import PutResource, Resource
 
 
@@ -81,6 +86,9 @@ async def replace(
             to_manual,
             containers=sharing(account, old.state["resource_rid"]),
         )
+        container = account.catalog.container_by_rid(old.state["resource_rid"])
+        if container is not None and not container.key.tokens:
+            check_without_key(throughput)
         resource = old._replace(
             etag=await account.new_etag(now),
             ts=int(now),
