@@ -66,6 +66,15 @@ class KeyDefinition:
         return len(self.paths)
 
 
+# The definition of a container that was created without a partition key, as today's clients see it.
+# All of its items have the empty key, `[]`; `_partitionKey` is a property like any other.
+SYSTEM_KEY: Final[Mapping[str, Any]] = {
+    "paths": ["/_partitionKey"],
+    "kind": "Hash",
+    "systemKey": True,
+}
+_NO_KEY: Final = KeyDefinition((), "Hash", 1, ())
+
 MAX_LEVELS: Final = 3  # of a hierarchical key
 
 _VERSIONS: Final[Mapping[object, HashVersion]] = {1: 1, 2: 2, "1": 1, "2": 2, "V1": 1, "V2": 2}
@@ -80,6 +89,8 @@ _KINDS: Final[Mapping[str, tuple[KeyKind, int, tuple[HashVersion, ...], HashVers
 
 def parse_definition(value: Any) -> KeyDefinition:
     """The definition in a container's `partitionKey`, or a 400."""
+    if value == SYSTEM_KEY:
+        return _NO_KEY
     if not isinstance(value, dict):
         raise BadRequest("The partitionKey of a container must be an object.", listed=True)
     paths = value.get("paths")
@@ -164,6 +175,14 @@ def _extract_one(names: tuple[str, ...], document: Mapping[str, Any]) -> Compone
         value = value[name]
     # Arrays and objects count as absent: clients extract the key in the same way.
     return value if type(value) in _SCALARS else ABSENT
+
+
+EMPTY_HEADER: Final = "[]"
+
+
+def header_of(header: str | None, definition: KeyDefinition) -> str | None:
+    """The header of a request; without a partition key to name, none means the empty key."""
+    return EMPTY_HEADER if header is None and not definition.tokens else header
 
 
 def parse_header(text: str | bytes, levels: int) -> PartitionKey:

@@ -163,7 +163,8 @@ class Http2Client:
     def _take(self, event: Any) -> None:
         match event:
             case h2.events.ResponseReceived():
-                self.answered[event.stream_id] = dict(event.headers)
+                pairs: Any = event.headers
+                self.answered[event.stream_id] = dict(pairs)
             case h2.events.DataReceived():
                 self._bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
                 if self._takes_data:

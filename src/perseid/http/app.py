@@ -32,6 +32,7 @@ from perseid.errors import (
 from perseid.http import metering, portal_files, wire, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
+from perseid.http.api_versions import VERSIONED_TOKENS, is_before, shorten_session_token
 from perseid.http.bodies import (
     MAY_HAVE_BODY,
     BodyRules,
@@ -244,11 +245,11 @@ class App:
         try:
             if self._browsers is not None:
                 self._browsers.check(request)
-            if request.path[:2] == "/_":  # Perseid's own, outside the service's URL space
-                if request.path.startswith(admin_routes.PREFIX):
-                    return await self._administer(request, exchange, body)
-                if portal_files.is_portal(request.path):
-                    return portal_files.serve(request)
+            start = request.path[:2]
+            if start == "/_" and (own := await self._serve_own(request, exchange, body)):
+                return own
+            if start == "//":  # old Python clients put a slash between endpoint and path
+                request = request._replace(path=request.path[1:])
             matched_route, link = route(request, exchange)
             token = self._verifier.check(
                 request, exchange, matched_route.kind, link, is_read=matched_route.is_read
@@ -279,9 +280,19 @@ class App:
             raise
         except Exception:
             response = _unexpected_error(request.method, request.activity_id)
+        if is_before(request, VERSIONED_TOKENS):
+            shorten_session_token(response)
         if account.budgets is not None:
             metering.bill(account, request, exchange, response)
         return response
+
+    async def _serve_own(
+        self, request: Request, exchange: Exchange, body: RequestBody | None
+    ) -> Response | None:
+        """The response to a path that Perseid adds to the service's; None for other paths."""
+        if request.path.startswith(admin_routes.PREFIX):
+            return await self._administer(request, exchange, body)
+        return portal_files.serve(request) if portal_files.is_portal(request.path) else None
 
     async def _check_token(
         self,

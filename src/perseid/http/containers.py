@@ -7,6 +7,7 @@ from typing import Any
 
 from perseid.documents import parse_object
 from perseid.http import wire
+from perseid.http.api_versions import REQUIRED_KEYS, is_before
 from perseid.http.databases import requested_throughput
 from perseid.http.headers import (
     CONFIRM,
@@ -53,8 +54,9 @@ async def create(account: Account, request: Request, exchange: Exchange) -> Resp
         requested_throughput(request),
         request.now,
         is_lenient=is_relaxed(request, account.settings),
+        needs_key=not is_before(request, REQUIRED_KEYS),
     )
-    return await _written(account, 201, created)
+    return await _written(account, request, 201, created)
 
 
 async def read(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -68,19 +70,19 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
         extra += await _quota(account, container, request.now)
     if flag(request, POPULATE_STATISTICS):
         statistics = await _statistics(account, container, request.now)
-    return metadata_read(wire.container(container, statistics), *extra)
+    return metadata_read(_body(request, container, statistics), *extra)
 
 
 async def read_feed(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    entries = [(each.number, wire.container(each)) for each in containers.read_all(account, owner)]
+    entries = [(each.number, _body(request, each)) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return metadata_feed(account, request, owner.rid, "DocumentCollections", entries, path)
 
 
 async def query(account: Account, request: Request, exchange: Exchange) -> Response:
     owner = account.catalog.owner(exchange.names[0])
-    bodies = [wire.container(each) for each in containers.read_all(account, owner)]
+    bodies = [_body(request, each) for each in containers.read_all(account, owner)]
     path = owner_path(owner.id)
     return await metadata_query(account, request, owner.rid, "DocumentCollections", bodies, path)
 
@@ -97,7 +99,7 @@ async def replace(account: Account, request: Request, exchange: Exchange) -> Res
         caller=exchange.caller,
         confirmation=request.header(CONFIRM),
     )
-    return await _written(account, 200, changed)
+    return await _written(account, request, 200, changed)
 
 
 async def delete(account: Account, request: Request, exchange: Exchange) -> Response:
@@ -110,10 +112,12 @@ async def delete(account: Account, request: Request, exchange: Exchange) -> Resp
     )
 
 
-async def _written(account: Account, status: int, container: Container) -> Response:
+async def _written(
+    account: Account, request: Request, status: int, container: Container
+) -> Response:
     session = _first_session_token(container, await account.lsns(container))
     headers = [*_owner_path_headers(container), session]
-    return metadata_written(status, wire.container(container), *headers)
+    return metadata_written(status, _body(request, container), *headers)
 
 
 def _first_session_token(container: Container, lsns: Sequence[int]) -> tuple[str, str]:
@@ -137,6 +141,16 @@ async def read_ranges(account: Account, request: Request, exchange: Exchange) ->
     page = metadata_feed(account, request, owner.rid, "PartitionKeyRanges", entries, path)
     page.headers.append((ETAG, etag))
     return page
+
+
+def _body(
+    request: Request, container: Container, statistics: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The definition of a container as the client's API version knows it."""
+    body = wire.container(container, statistics)
+    if not container.key.tokens and is_before(request, REQUIRED_KEYS):
+        del body["partitionKey"]
+    return body
 
 
 def _names(exchange: Exchange) -> tuple[str, str]:

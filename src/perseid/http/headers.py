@@ -41,6 +41,7 @@ TRAILER: Final = "trailer"
 TRANSFER_ENCODING: Final = "transfer-encoding"
 
 # Headers of the service, in requests
+API_VERSION: Final = "x-ms-version"
 AUTOSCALE: Final = "x-ms-cosmos-offer-autopilot-settings"
 BATCH_ATOMIC: Final = "x-ms-cosmos-batch-atomic"
 BATCH_CONTINUE_ON_ERROR: Final = "x-ms-cosmos-batch-continue-on-error"
@@ -111,6 +112,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 _TOKEN: Final = re.compile(
     r"(?:([0-9]{1,9}):)?-?[0-9]{1,18}#([0-9]{1,18})(?:#[0-9]{1,18}=-?[0-9]{1,18})*"
 )
+_OLD_TOKEN: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")  # of versions before 2018-06-18
 _SHORT_TOKEN: Final = 256
 DEFAULT_PAGE: Final = 100
 LARGEST_PAGE: Final = 1000
@@ -288,10 +290,11 @@ def _session_positions(token: str) -> tuple[tuple[int, int], ...]:
     """The ranges of a session token, and the latest LSN the client has seen of each."""
     positions = []
     for part in token.split(","):
-        match = _TOKEN.fullmatch(part.strip())
+        match = _TOKEN.fullmatch(part.strip()) or _OLD_TOKEN.fullmatch(part.strip())
         if match is None:
             raise BadRequest(
-                f"The session token '{part[:64]}' is not of the form 'range:version#lsn'."
+                f"The session token '{part[:64]}' is not of the form 'range:version#lsn', or"
+                " 'range:lsn' as older clients write it."
             )
         positions.append((int(match[1] or 0), int(match[2])))
     return tuple(positions)

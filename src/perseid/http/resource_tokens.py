@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from perseid.errors import Forbidden
 from perseid.http.headers import PARTITION_KEY, epk_interval
 from perseid.http.request import Exchange, Request
-from perseid.partition import canonical, parse_header
+from perseid.partition import canonical, header_of, parse_header
 from perseid.service import grants
 from perseid.service.account import Account
 from perseid.service.grants import Grant
@@ -106,7 +106,7 @@ async def _is_same_item(
     container = account.catalog.container_of_items(exchange.names[0], exchange.names[1])
     for rid, name in ((asked, granted), (granted, asked)):
         row = await point_operations.find_by_rid(account, container, rid)
-        header = request.header(PARTITION_KEY)
+        header = header_of(request.header(PARTITION_KEY), container.key)
         if row is not None and row.id == name and header is not None:
             exchange.names = (exchange.names[0], exchange.names[1], row.id)
             return canonical(parse_header(header, container.key.levels)) == row.pk

@@ -44,7 +44,7 @@ class KeyFilter(NamedTuple):
 
 
 def key_filter(
-    query: BoundQuery, parameter_types: ParameterTypes, key_paths: Iterable[PropertyPath]
+    query: BoundQuery, parameter_types: ParameterTypes, key_paths: Collection[PropertyPath]
 ) -> KeyFilter | None:
     """The filter on the whole partition key, if WHERE has one."""
     root, where = query.root, query.where
@@ -58,7 +58,7 @@ def key_filter(
                 path = item_path(side, root.slot)
                 if path and _is_defined_constant(other, parameter_types):
                     constants.setdefault(path, other)
-    if not all(path in constants for path in key_paths):
+    if not key_paths or not all(path in constants for path in key_paths):
         return None
     return KeyFilter(tuple(constants[path] for path in key_paths))
 

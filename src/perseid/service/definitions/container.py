@@ -13,6 +13,7 @@ import orjson
 
 from perseid import ids, partition
 from perseid.documents import SYSTEM_PROPERTIES
+from perseid.partition import SYSTEM_KEY
 from perseid.paths import parse_path
 from perseid.service.definitions import (
     client_encryption,
@@ -37,8 +38,11 @@ from perseid.ttl import MAX_TTL, check_default_ttl
 
 GEOSPATIAL_TYPES: Final = ("Geography", "Geometry")
 
-# For clients that create containers without a partition key. Without a version, 1 is meant.
-LEGACY_KEY: Final = {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}
+_NO_KEY: Final = (
+    "The partitionKey of a container is missing: a container is created with a partition key, for"
+    ' example {"paths": ["/id"], "kind": "Hash", "version": 2}. Only clients with an API version'
+    " before 2018-12-31 create containers without one."
+)
 
 # Fixed at creation, or documented to stay when omitted; a replace resets all other omissions.
 _KEPT_WHEN_OMITTED: Final = (
@@ -62,17 +66,26 @@ _IMMUTABLE: Final = {
 
 
 def new_container(
-    body: Any, *, computed_check: ComputedCheck, is_lenient: bool = False
+    body: Any,
+    *,
+    computed_check: ComputedCheck,
+    is_lenient: bool = False,
+    needs_key: bool = True,
 ) -> dict[str, Any]:
     """The definition of a new container with this body.
 
     System properties in the body are ignored, as clients send back what they have read; so are
     properties the service does not know. A null counts as absent throughout. `is_lenient` allows
-    partition key paths with characters that the service refuses.
+    partition key paths with characters that the service refuses. Without `needs_key` the container
+    may be one without a partition key.
     """
     given = as_object(body, "body")
     ids.check_resource_id(given.get("id"), "container")
-    if not is_lenient:
+    if _names_no_key(given.get("partitionKey")):
+        if needs_key:
+            raise invalid(_NO_KEY)
+        given = given | {"partitionKey": SYSTEM_KEY}
+    elif not is_lenient:
         partition.check_characters(given.get("partitionKey"))
     definition = _normalised(given, computed_check)
     _check_keys(definition)
@@ -93,9 +106,13 @@ def replaced_container(
     given = as_object(body, "body")
     if given.get("id") != old["id"]:
         raise invalid(f"The id of the container is '{old['id']}' and cannot be changed.")
-    kept = {
+    kept: dict[str, Any] = {
         name: old[name] for name in _KEPT_WHEN_OMITTED if name in old and given.get(name) is None
     }
+    if _names_no_key(given.get("partitionKey")):
+        if old["partitionKey"] != SYSTEM_KEY:
+            raise invalid(_IMMUTABLE["partitionKey"])
+        kept["partitionKey"] = SYSTEM_KEY
     definition = _normalised(given | kept, computed_check)
     if _is_same_key(definition["partitionKey"], old["partitionKey"]):
         definition["partitionKey"] = old["partitionKey"]  # with or without a version, as it was
@@ -165,12 +182,21 @@ def check_combination(definition: dict[str, Any]) -> None:
         )
 
 
+def _names_no_key(value: Any) -> bool:
+    """True for the `partitionKey` of a container without one, as old and new clients send it."""
+    if not isinstance(value, dict):
+        return value is None
+    paths = value.get("paths")
+    return paths == [] or (paths == SYSTEM_KEY["paths"] and value.get("systemKey") is True)
+
+
 def _partition_key(value: Any) -> dict[str, Any]:
-    given = or_default(value, LEGACY_KEY)
-    key = partition.parse_definition(given)
+    if value == SYSTEM_KEY:
+        return dict(SYSTEM_KEY)
+    key = partition.parse_definition(value)
     definition: dict[str, Any] = {"paths": list(key.paths), "kind": key.kind}
     # Clients hash by version 1 if the definition that they read has none, as this server does.
-    return definition if given.get("version") is None else definition | {"version": key.version}
+    return definition if value.get("version") is None else definition | {"version": key.version}
 
 
 def _is_same_key(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -60,7 +60,7 @@ _KEY_INCOMPLETE: Final = (
 
 def logical_partition_of(container: Container, header: str | None) -> LogicalPartition:
     """The logical partition that a request names; 400 if the key is missing or only a prefix."""
-    if header is None:
+    if header is None and (header := partition.header_of(header, container.key)) is None:
         raise BadRequest(_KEY_REQUIRED, charge=charges.REJECTED)
     levels = container.key.levels
     in_first_range, given = _named_key(header, levels)

@@ -49,6 +49,8 @@ def search_of(op: Operation, scope: Scope, *, after: int, limit: int) -> Search:
     if len(components) < op.container.key.levels:
         return search._replace(pk_prefix=partition.canonical(components), is_prefix=True)
     logical_partition = logical_partition_of(op.container, header)
+    if not op.container.key.tokens:
+        return search  # all items have the empty key
     if scope.range_index is not None:  # what is in both: nothing if the key is in another range
         return search._replace(pk_prefix=logical_partition.pk)
     return search._replace(
@@ -62,6 +64,8 @@ def search_container(op: Operation, partition_key: str | None) -> Search:
     if partition_key is None:
         return search
     logical_partition = logical_partition_of(op.container, partition_key)
+    if not op.container.key.tokens:
+        return search
     return search._replace(
         pk_prefix=logical_partition.pk, range_index=logical_partition.range_index
     )

@@ -68,7 +68,7 @@ def query_plan(
     """
     bound = compile_for(container, query.text).bound
     intervals = _intervals_of(container, bound, query)
-    has_one_key = len(intervals) == 1 and intervals[0].is_point
+    has_one_key = not container.key.tokens or (len(intervals) == 1 and intervals[0].is_point)
     try:
         distribution = distribute(
             parse(query.text), bound, query.parameters, has_one_key=has_one_key
@@ -97,7 +97,7 @@ def ranges_of(container: Container, query: QueryRequest) -> list[int]:
 def _intervals_of(
     container: Container, bound: BoundQuery, query: QueryRequest
 ) -> tuple[KeyInterval, ...]:
-    if not bound.sources:
+    if not bound.sources or not container.key.tokens:
         return (ANY_RANGE,)
     alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
     return key_intervals(container.key, alternatives)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from perseid.errors import NOT_WRITTEN_ERRORS, AlreadyExists
 from perseid.ids import container_rid
 from perseid.model import Container, Database
-from perseid.partition import parse_definition
+from perseid.partition import SYSTEM_KEY, parse_definition
 from perseid.physical_ranges import equal_ranges, stored_form
 from perseid.query import validate_computed
 from perseid.service import change_feed
@@ -25,6 +25,7 @@ from perseid.service.throughput.rules import (
     DEFAULT_THROUGHPUT,
     Throughput,
     check_provisioned,
+    check_without_key,
     range_count,
 )
 from perseid.store.types import AuditEntry, PutResource, RemoveResource, Resource
@@ -41,8 +42,11 @@ async def create(
     now: float,
     *,
     is_lenient: bool = False,
+    needs_key: bool = True,
 ) -> Container:
-    properties = new_container(body, computed_check=validate_computed, is_lenient=is_lenient)
+    properties = new_container(
+        body, computed_check=validate_computed, is_lenient=is_lenient, needs_key=needs_key
+    )
     async with account.metadata_lock:
         catalog = account.catalog
         database = catalog.owner(database_name)
@@ -82,9 +86,15 @@ async def create(
 def _new_ranges(
     properties: dict[str, Any], own: Throughput | None, shared: Throughput | None
 ) -> list[dict[str, Any]]:
-    """The physical ranges of a new container, which it keeps from then on."""
+    """The physical ranges of a new container, which it keeps from then on; 400 if it cannot have
+    that throughput."""
     throughput = own or shared
-    count = 1 if throughput is None else range_count(throughput, is_shared=own is None)
+    if properties["partitionKey"] == SYSTEM_KEY:
+        if own is not None:
+            check_without_key(own)
+        count = 1
+    else:
+        count = 1 if throughput is None else range_count(throughput, is_shared=own is None)
     return stored_form(equal_ranges(count, parse_definition(properties["partitionKey"])))
 
 

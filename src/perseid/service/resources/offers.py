@@ -12,6 +12,7 @@ from perseid.service.account import Account
 from perseid.service.preconditions import check_if_match
 from perseid.service.throughput.rules import (
     Throughput,
+    check_without_key,
     minimum,
     offer_content,
     replaced_throughput,
@@ -88,6 +89,9 @@ async def replace(
             stored_gb=stored_gb,
             containers=sharing(account, old.state["resource_rid"]),
         )
+        container = account.catalog.container_by_rid(old.state["resource_rid"])
+        if container is not None and not container.key.tokens:
+            check_without_key(throughput)
         resource = old._replace(
             etag=await account.new_etag(now),
             ts=int(now),

@@ -14,6 +14,7 @@ import orjson
 from perseid.service.definitions.json_types import as_object, as_whole, invalid, malformed
 
 LARGEST: Final = 1_000_000
+LARGEST_WITHOUT_KEY: Final = 10_000  # of a container without a partition key: it has one range
 SERVERLESS_RATE: Final = 5000  # RU/s of each range of a serverless account
 MANUAL_STEP: Final = 100
 AUTOSCALE_STEP: Final = 1000
@@ -178,6 +179,15 @@ def check_provisioned(throughput: Throughput | None, *, is_serverless: bool) -> 
         raise invalid(
             "Setting offer throughput or autopilot on container is not supported for serverless"
             " accounts."
+        )
+
+
+def check_without_key(throughput: Throughput) -> None:
+    """400 if the throughput is more than a container without a partition key can have."""
+    if throughput.ceiling > LARGEST_WITHOUT_KEY:
+        raise invalid(
+            f"The throughput of a container without a partition key is at most"
+            f" {LARGEST_WITHOUT_KEY}, not {throughput.ceiling}."
         )
 
 
