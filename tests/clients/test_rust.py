@@ -63,7 +63,9 @@ def test_the_page_shows_the_program() -> None:
     """Every Rust example is in the program, line by line."""
     lines = {line.strip() for file in PROJECT.rglob("*.rs") for line in file.open()}
     lines |= {line.strip() for line in (PROJECT / "Cargo.toml").open()}
-    shown = [block for block in PAGE.read_text().split("```")[1::2] if block[:4] in ("rust", "toml")]
+    shown = [
+        block for block in PAGE.read_text().split("```")[1::2] if block[:4] in ("rust", "toml")
+    ]
     assert shown
     for block in shown:
         assert {line.strip() for line in block.splitlines()[1:]} <= lines, block
