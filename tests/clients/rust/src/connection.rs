@@ -31,9 +31,23 @@ impl Server {
         Ok(CosmosClient::builder().build(account, region).await?)
     }
 
-    /// Lets time pass on a server that runs with `--test-clock`.
+    /// Stops the clock of a server that runs with `--test-clock`.
+    pub async fn freeze_clock(&self) -> Outcome<()> {
+        self.move_clock("freeze", String::new()).await
+    }
+
+    /// Lets the clock run on.
+    pub async fn resume_clock(&self) -> Outcome<()> {
+        self.move_clock("resume", String::new()).await
+    }
+
     pub async fn advance_clock(&self, seconds: u32) -> Outcome<()> {
-        let link = "_perseid/clock/advance";
+        self.move_clock("advance", format!("{{\"seconds\": {seconds}}}"))
+            .await
+    }
+
+    async fn move_clock(&self, action: &str, body: String) -> Outcome<()> {
+        let link = format!("_perseid/clock/{action}");
         let date = to_rfc7231(&OffsetDateTime::now_utc());
         let signed = format!("post\n_perseid\n{link}\n{}\n\n", date.to_lowercase());
         let signature = hmac_sha256(&signed, &Secret::from(self.key.clone()))?;
@@ -46,7 +60,7 @@ impl Server {
             .post(format!("{}/{link}", self.endpoint.trim_end_matches('/')))
             .header("authorization", authorization)
             .header("x-ms-date", date)
-            .body(format!("{{\"seconds\": {seconds}}}"))
+            .body(body)
             .send()
             .await?
             .error_for_status()?;

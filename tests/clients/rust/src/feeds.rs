@@ -28,11 +28,17 @@ pub async fn run(database: &DatabaseClient, checks: &mut Checks) -> Outcome<()> 
         database.create_container(properties, Some(options)).await?;
         let container = database.container_client(id, None).await?;
         for number in 0..ITEMS {
-            let item = json!({"id": number.to_string(), "pk": format!("p{}", number % 7), "n": number});
-            container.create_item(format!("p{}", number % 7), &number.to_string(), &item, None).await?;
+            let item =
+                json!({"id": number.to_string(), "pk": format!("p{}", number % 7), "n": number});
+            container
+                .create_item(format!("p{}", number % 7), &number.to_string(), &item, None)
+                .await?;
         }
         let ranges = container.read_feed_ranges(None).await?.len();
-        checks.is(&format!("{id}: physical ranges"), (ranges > 1) == (id == "several"));
+        checks.is(
+            &format!("{id}: physical ranges"),
+            (ranges > 1) == (id == "several"),
+        );
         queries(id, &container, checks).await?;
         continuation(id, &container, checks).await?;
         changes(id, &container, checks).await?;
@@ -41,9 +47,15 @@ pub async fn run(database: &DatabaseClient, checks: &mut Checks) -> Outcome<()> 
     Ok(())
 }
 
-async fn numbers(container: &ContainerClient, query: Query, scope: FeedScope) -> Outcome<Vec<Value>> {
+async fn numbers(
+    container: &ContainerClient,
+    query: Query,
+    scope: FeedScope,
+) -> Outcome<Vec<Value>> {
     let options = QueryOptions::default().with_max_item_count(pages_of(7));
-    let rows = container.query_items::<Value>(query, scope, Some(options)).await?;
+    let rows = container
+        .query_items::<Value>(query, scope, Some(options))
+        .await?;
     Ok(rows.try_collect().await?)
 }
 
@@ -52,13 +64,18 @@ async fn queries(id: &str, container: &ContainerClient, checks: &mut Checks) -> 
     let mut found = numbers(container, all, FeedScope::full_container()).await?;
     found.sort_by_key(Value::as_i64);
     let expected: Vec<Value> = (0..ITEMS).map(Value::from).collect();
-    checks.equal(&format!("{id}: every item in pages"), found, expected.clone());
-    let filtered = Query::from("SELECT VALUE c.n FROM c WHERE c.n >= @least").with_parameter("@least", 50)?;
+    checks.equal(
+        &format!("{id}: every item in pages"),
+        found,
+        expected.clone(),
+    );
+    let filtered =
+        Query::from("SELECT VALUE c.n FROM c WHERE c.n >= @least").with_parameter("@least", 50)?;
     let found = numbers(container, filtered, FeedScope::full_container()).await?;
     checks.equal(&format!("{id}: a parameter"), found.len(), 10);
     let of_key = Query::from("SELECT VALUE c.n FROM c");
     let found = numbers(container, of_key, FeedScope::partition("p3")).await?;
-    checks.equal(&format!("{id}: one partition key"), found.len(), 8);
+    checks.equal(&format!("{id}: one partition key"), found.len(), 9);
     let sorted = Query::from("SELECT VALUE c.n FROM c ORDER BY c.n DESC");
     match numbers(container, sorted, FeedScope::full_container()).await {
         Ok(found) => {
@@ -86,7 +103,11 @@ async fn continuation(id: &str, container: &ContainerClient, checks: &mut Checks
     found.extend(rest.try_collect::<Vec<Value>>().await?);
     found.sort_by_key(Value::as_i64);
     let expected: Vec<Value> = (0..ITEMS).map(Value::from).collect();
-    checks.equal(&format!("{id}: a query is resumed by its token"), found, expected);
+    checks.equal(
+        &format!("{id}: a query is resumed by its token"),
+        found,
+        expected,
+    );
     Ok(())
 }
 
@@ -103,12 +124,26 @@ async fn changes(id: &str, container: &ContainerClient, checks: &mut Checks) -> 
     let mut found = Vec::new();
     let mut empty = 0;
     while empty < 8 {
-        let Some(page) = pages.try_next().await? else { break };
-        empty = if page.items().is_empty() { empty + 1 } else { 0 };
-        found.extend(page.items().iter().filter_map(|each| each.current()?["n"].as_i64()));
+        let Some(page) = pages.try_next().await? else {
+            break;
+        };
+        empty = if page.items().is_empty() {
+            empty + 1
+        } else {
+            0
+        };
+        found.extend(
+            page.items()
+                .iter()
+                .filter_map(|each| each.current()?["n"].as_i64()),
+        );
     }
     found.sort_unstable();
-    checks.equal(&format!("{id}: the change feed"), found, (0..ITEMS).collect::<Vec<i64>>());
+    checks.equal(
+        &format!("{id}: the change feed"),
+        found,
+        (0..ITEMS).collect::<Vec<i64>>(),
+    );
     let token = pages.to_continuation_token()?;
     let item = json!({"id": "new", "pk": "p1", "n": 1000});
     container.create_item("p1", "new", &item, None).await?;
@@ -122,10 +157,20 @@ async fn changes(id: &str, container: &ContainerClient, checks: &mut Checks) -> 
         .await?;
     let mut found = Vec::new();
     for _ in 0..8 {
-        let Some(page) = pages.try_next().await? else { break };
-        found.extend(page.items().iter().filter_map(|each| each.current()?["n"].as_i64()));
+        let Some(page) = pages.try_next().await? else {
+            break;
+        };
+        found.extend(
+            page.items()
+                .iter()
+                .filter_map(|each| each.current()?["n"].as_i64()),
+        );
     }
-    checks.equal(&format!("{id}: the change feed is resumed"), found, vec![1000]);
+    checks.equal(
+        &format!("{id}: the change feed is resumed"),
+        found,
+        vec![1000],
+    );
     Ok(())
 }
 
@@ -135,13 +180,24 @@ async fn offer(
     throughput: u64,
     checks: &mut Checks,
 ) -> Outcome<()> {
-    let read = container.read_throughput(None).await?.ok_or("no throughput")?;
-    checks.equal(&format!("{id}: throughput"), read.throughput(), Some(throughput));
+    let read = container
+        .read_throughput(None)
+        .await?
+        .ok_or("no throughput")?;
+    checks.equal(
+        &format!("{id}: throughput"),
+        read.throughput(),
+        Some(throughput),
+    );
     let replaced = container
         .begin_replace_throughput(ThroughputProperties::manual(throughput + 100), None)
         .await?
         .await?
         .into_model()?;
-    checks.equal(&format!("{id}: new throughput"), replaced.throughput(), Some(throughput + 100));
+    checks.equal(
+        &format!("{id}: new throughput"),
+        replaced.throughput(),
+        Some(throughput + 100),
+    );
     Ok(())
 }

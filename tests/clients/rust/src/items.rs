@@ -44,9 +44,16 @@ pub async fn run(database: &DatabaseClient, checks: &mut Checks) -> Outcome<()> 
 async fn point_operations(orders: &ContainerClient, checks: &mut Checks) -> Outcome<()> {
     let mut first = order("1");
     let created = orders.create_item("contoso", "1", &first, None).await?;
-    checks.equal("create answers 201", u16::from(created.status().status_code()), 201);
+    checks.equal(
+        "create answers 201",
+        u16::from(created.status().status_code()),
+        201,
+    );
     checks.is("a charge", created.headers().request_charge().is_some());
-    checks.is("a session token", created.headers().session_token().is_some());
+    checks.is(
+        "a session token",
+        created.headers().session_token().is_some(),
+    );
     let read: Order = orders.read_item("contoso", "1", None).await?.into_model()?;
     checks.equal("every value comes back as it was sent", &read, &first);
     match orders.create_item("contoso", "1", &first, None).await {
@@ -58,17 +65,29 @@ async fn point_operations(orders: &ContainerClient, checks: &mut Checks) -> Outc
     let read: Order = orders.read_item("contoso", "1", None).await?.into_model()?;
     checks.equal("replace", &read, &first);
     let upserted = orders.upsert_item("contoso", "2", order("2"), None).await?;
-    checks.equal("upsert creates", u16::from(upserted.status().status_code()), 201);
+    checks.equal(
+        "upsert creates",
+        u16::from(upserted.status().status_code()),
+        201,
+    );
     let upserted = orders.upsert_item("contoso", "2", order("2"), None).await?;
-    checks.equal("upsert replaces", u16::from(upserted.status().status_code()), 200);
+    checks.equal(
+        "upsert replaces",
+        u16::from(upserted.status().status_code()),
+        200,
+    );
     orders.delete_item("contoso", "2", None).await?;
     match orders.read_item("contoso", "2", None).await {
         Ok(_) => checks.is("delete", false),
         Err(error) => checks.is("delete", error.status().is_not_found()),
     }
-    let deep = json!({"id": "deep", "customer": "contoso", "a": {"b": [[], {}, [1, -1, 1e300, null]]}});
+    let deep =
+        json!({"id": "deep", "customer": "contoso", "a": {"b": [[], {}, [1, -1, 1e300, null]]}});
     orders.create_item("contoso", "deep", &deep, None).await?;
-    let read: Value = orders.read_item("contoso", "deep", None).await?.into_model()?;
+    let read: Value = orders
+        .read_item("contoso", "deep", None)
+        .await?
+        .into_model()?;
     checks.equal("nested values", &read["a"], &deep["a"]);
     Ok(())
 }
@@ -79,18 +98,32 @@ async fn preconditions(orders: &ContainerClient, checks: &mut Checks) -> Outcome
     let if_match = || {
         Some(ItemWriteOptions::default().with_precondition(Precondition::if_match(etag.clone())))
     };
-    let replaced = orders.replace_item("contoso", "1", order("1"), if_match()).await?;
-    checks.is("a write with the current etag", replaced.headers().etag() != Some(&etag));
-    match orders.replace_item("contoso", "1", order("1"), if_match()).await {
+    let replaced = orders
+        .replace_item("contoso", "1", order("1"), if_match())
+        .await?;
+    checks.is(
+        "a write with the current etag",
+        replaced.headers().etag() != Some(&etag),
+    );
+    match orders
+        .replace_item("contoso", "1", order("1"), if_match())
+        .await
+    {
         Ok(_) => checks.is("a write with an old etag is refused", false),
         Err(error) => {
-            checks.is("a write with an old etag is refused", error.status().is_precondition_failed());
+            checks.is(
+                "a write with an old etag is refused",
+                error.status().is_precondition_failed(),
+            );
         }
     }
     match orders.delete_item("contoso", "1", if_match()).await {
         Ok(_) => checks.is("a delete with an old etag is refused", false),
         Err(error) => {
-            checks.is("a delete with an old etag is refused", error.status().is_precondition_failed());
+            checks.is(
+                "a delete with an old etag is refused",
+                error.status().is_precondition_failed(),
+            );
         }
     }
     Ok(())
@@ -106,20 +139,37 @@ async fn batch(orders: &ContainerClient, checks: &mut Checks) -> Outcome<()> {
         .with_content_response_on_write(ContentResponseOnWrite::Enabled)
         .build();
     let options = BatchOptions::default().with_operation_options(with_bodies);
-    let results = orders.execute_transactional_batch(operations, Some(options)).await?.into_model()?;
-    let statuses: Vec<u16> = results.results().iter().map(|each| each.status_code()).collect();
+    let results = orders
+        .execute_transactional_batch(operations, Some(options))
+        .await?
+        .into_model()?;
+    let statuses: Vec<u16> = results
+        .results()
+        .iter()
+        .map(|each| each.status_code())
+        .collect();
     checks.equal("a batch", statuses, vec![201, 201, 200, 204]);
     let read: Option<Order> = results.results()[2].into_model()?;
     checks.equal("a read in a batch", read, Some(order("b1")));
     let operations = TransactionalBatch::new("contoso")
         .create_item(order("b3"))?
         .create_item(order("b1"))?;
-    let results = orders.execute_transactional_batch(operations, None).await?.into_model()?;
-    let statuses: Vec<u16> = results.results().iter().map(|each| each.status_code()).collect();
+    let results = orders
+        .execute_transactional_batch(operations, None)
+        .await?
+        .into_model()?;
+    let statuses: Vec<u16> = results
+        .results()
+        .iter()
+        .map(|each| each.status_code())
+        .collect();
     checks.equal("a batch that fails", statuses, vec![424, 409]);
     match orders.read_item("contoso", "b3", None).await {
         Ok(_) => checks.is("a batch that fails changes nothing", false),
-        Err(error) => checks.is("a batch that fails changes nothing", error.status().is_not_found()),
+        Err(error) => checks.is(
+            "a batch that fails changes nothing",
+            error.status().is_not_found(),
+        ),
     }
     Ok(())
 }

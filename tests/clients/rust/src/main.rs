@@ -41,5 +41,9 @@ fn main() -> ExitCode {
     if let Err(error) = runtime.block_on(run(&mut checks)) {
         checks.error("the program", error.as_ref());
     }
-    if checks.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if checks.finish() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
