@@ -1,10 +1,13 @@
-"""What a server and its worker processes send each other: pickled messages, each after its length.
+"""What a server and its worker processes send each other: messages, each after its length.
 
+Calls, questions and replies are pickled. Answers, which may be many and large, are plain data
+(numbers, texts, bytes, tuples, lists, dictionaries) and marshalled, which takes a tenth of the time.
 Both ends are the same program of the same user, so pickle is as safe as calling the function.
 """
 
 from __future__ import annotations
 
+import marshal
 import pickle
 import struct
 from collections.abc import Callable
@@ -15,6 +18,7 @@ LENGTH: Final = struct.Struct("<Q")
 LARGEST_RESULT: Final = 64 * 1024 * 1024
 # Exit status of a worker that needs more memory than it may have.
 OUT_OF_MEMORY: Final = 86
+_WITHOUT_REFERENCES: Final = 2  # the version of the format that does not look for equal objects
 
 
 class WorkerCall(NamedTuple):
@@ -32,13 +36,13 @@ class Question(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The value of a call, or of a question."""
+    """The value of a call."""
 
     value: Any
 
 
 class Failure(NamedTuple):
-    """The exception of a call, or of a question."""
+    """The exception of a call."""
 
     error: BaseException
 
@@ -64,5 +68,14 @@ def encode(message: Any) -> bytes:
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
-def decode(data: bytes | bytearray) -> Any:
+def decode(data: bytes | bytearray | memoryview) -> Any:
     return pickle.loads(data)  # noqa: S301  # from the same program: see above
+
+
+def encode_answer(value: Any) -> bytes:
+    """The answer to a question: plain data, of no other classes than those above."""
+    return marshal.dumps(value, _WITHOUT_REFERENCES)
+
+
+def decode_answer(data: bytes | bytearray | memoryview) -> Any:
+    return marshal.loads(data)  # noqa: S302  # from the same program: see above

@@ -76,7 +76,7 @@ class WorkerPool:
         """The result of a module-level function in a worker process.
 
         Arguments, results and errors are pickled. `answer` gets what the function asks the server
-        by `host.ask`. Errors that clients may see are raised here as they were raised there.
+        by `host.ask`, and returns plain data: see `messages`. Errors that clients may see are raised here as they were raised there.
         """
         if self.size == 0:
             return await asyncio.to_thread(function, *arguments)
@@ -224,7 +224,7 @@ class _Worker:
         return await asyncio.to_thread(self._process.wait)
 
     async def _send(self, data: bytes) -> None:
-        self._writer.write(messages.LENGTH.pack(len(data)) + data)
+        self._writer.writelines((messages.LENGTH.pack(len(data)), data))
         await self._writer.drain()
 
     async def _receive(self) -> Any:
@@ -234,7 +234,7 @@ class _Worker:
 
 async def _answered(answer: Responder | None, content: Any) -> bytes:
     assert answer is not None, "the call has no answers"  # noqa: S101
-    return messages.encode(Result(await answer(content)))
+    return messages.encode_answer(await answer(content))
 
 
 async def _start_worker(memory: int) -> _Worker:
