@@ -224,9 +224,7 @@ def _cpu_seconds(pid: int) -> float:
     return float(sum(each.user + each.system for each in times))
 
 
-async def _prefill(
-    server_data: ServerData, storage: SqliteStorage, containers: set[str]
-) -> None:
+async def _prefill(server_data: ServerData, storage: SqliteStorage, containers: set[str]) -> None:
     async with prefill.new_account(server_data, storage) as account:
         for name, count in _COUNTS.items():
             if name in containers:

@@ -1,7 +1,7 @@
 """What a server and its worker processes send each other: messages, each after its length.
 
 Calls, questions and replies are pickled. Answers, which may be many and large, are plain data
-(numbers, texts, bytes, tuples, lists, dictionaries) and marshalled, which takes a tenth of the time.
+(numbers, texts, bytes, tuples, lists, dictionaries) and marshalled, in a tenth of the time.
 Both ends are the same program of the same user, so pickle is as safe as calling the function.
 """
 
@@ -11,6 +11,7 @@ import marshal
 import pickle
 import struct
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 LENGTH: Final = struct.Struct("<Q")
@@ -57,6 +58,13 @@ class OutOfMemory(NamedTuple):
     """The call needed more memory than the worker may have."""
 
 
+class AnswerWithParts(NamedTuple):
+    """An answer with bytes that are sent as they are: copying them to one place takes longer."""
+
+    value: Any
+    parts: list[bytes]
+
+
 class CallReply(NamedTuple):
     """To the server: how a call ended, pickled, and whether the worker has grown too large."""
 
@@ -72,10 +80,19 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
     return pickle.loads(data)  # noqa: S301  # from the same program: see above
 
 
-def encode_answer(value: Any) -> bytes:
-    """The answer to a question: plain data, of no other classes than those above."""
-    return marshal.dumps(value, _WITHOUT_REFERENCES)
+def encode_answer(answer: Any) -> list[bytes]:
+    """The answer to a question, in pieces: plain data, of no other classes than those above."""
+    value, parts = answer if isinstance(answer, AnswerWithParts) else (answer, None)
+    lengths = None if parts is None else [*map(len, parts)]
+    head = marshal.dumps((value, lengths), _WITHOUT_REFERENCES)
+    return [LENGTH.pack(len(head)), head, *(parts or ())]
 
 
-def decode_answer(data: bytes | bytearray | memoryview) -> Any:
-    return marshal.loads(data)  # noqa: S302  # from the same program: see above
+def decode_answer(data: memoryview) -> Any:
+    """The answer; one with parts is a tuple of its value and its parts."""
+    end = LENGTH.size + LENGTH.unpack(data[: LENGTH.size])[0]
+    value, lengths = marshal.loads(data[LENGTH.size : end])  # noqa: S302  # see above
+    if lengths is None:
+        return value
+    places = [*accumulate(lengths, initial=end)]
+    return value, [bytes(data[first:last]) for first, last in pairwise(places)]

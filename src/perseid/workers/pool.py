@@ -76,7 +76,8 @@ class WorkerPool:
         """The result of a module-level function in a worker process.
 
         Arguments, results and errors are pickled. `answer` gets what the function asks the server
-        by `host.ask`, and returns plain data: see `messages`. Errors that clients may see are raised here as they were raised there.
+        by `host.ask`, and returns plain data: see `messages`. Errors that clients may see are
+        raised here as they were raised there.
         """
         if self.size == 0:
             return await asyncio.to_thread(function, *arguments)
@@ -205,7 +206,7 @@ class _Worker:
     async def exchange(self, call: bytes, answer: Responder | None) -> CallReply:
         """Sends a call, answers questions, and returns the reply."""
         try:
-            await self._send(call)
+            await self._send([call])
             while isinstance(message := await self._receive(), Question):
                 await self._send(await _answered(answer, message.content))
         except (EOFError, ConnectionError) as exc:
@@ -223,8 +224,9 @@ class _Worker:
         self._writer.close()
         return await asyncio.to_thread(self._process.wait)
 
-    async def _send(self, data: bytes) -> None:
-        self._writer.writelines((messages.LENGTH.pack(len(data)), data))
+    async def _send(self, pieces: list[bytes]) -> None:
+        length = sum(map(len, pieces))
+        self._writer.writelines([messages.LENGTH.pack(length), *pieces])
         await self._writer.drain()
 
     async def _receive(self) -> Any:
@@ -232,7 +234,7 @@ class _Worker:
         return messages.decode(await self._reader.readexactly(messages.LENGTH.unpack(header)[0]))
 
 
-async def _answered(answer: Responder | None, content: Any) -> bytes:
+async def _answered(answer: Responder | None, content: Any) -> list[bytes]:
     assert answer is not None, "the call has no answers"  # noqa: S101
     return messages.encode_answer(await answer(content))
 
@@ -251,13 +253,18 @@ async def _start_worker(memory: int) -> _Worker:
             ours.close()
             raise
     ours.setblocking(False)
+    # An answer should fit, so that the worker need not wait for the server in the middle of it.
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MEGABYTE)
     reader, writer = await asyncio.open_connection(sock=ours)
     return _Worker(process, reader, writer)
 
 
 def _environment() -> dict[str, str]:
     """The environment, with the same search path for modules as this process has."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    path = os.pathsep.join(filter(None, sys.path))
+    # A second arena of malloc, for the thread that watches, takes much of the address space that
+    # a worker may have.
+    return os.environ | {"PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}
 
 
 def can_start_workers() -> bool:

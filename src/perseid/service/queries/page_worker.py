@@ -44,11 +44,11 @@ class _ServerSource:
     async def search(self, search: Search) -> SearchPage:
         if search == self._asked_ahead:
             self._asked_ahead = None
-            answer = receive_answer()
+            fields, bodies = receive_answer()
         else:
             self.finish()
-            answer = ask(("search", search))
-        page = SentPage._make(answer).page()
+            fields, bodies = ask(("search", search))
+        page = SentPage._make(fields).page(bodies)
         self._ask_ahead(search, page)
         return page
 
