@@ -41,6 +41,13 @@ _IDLE_SECONDS: Final = 60.0
 _RETRY_AFTER: Final = ("x-ms-retry-after-ms", "1000")
 # A worker that ends this way has most likely asked for more memory than there is.
 _MEMORY_EXITS: Final = (messages.OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL)
+# Settings of malloc in workers. A second arena, for the thread that watches, would take much of the
+# address space that a worker may have. Memory for items is needed again for the next ones.
+_MALLOC: Final = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 * MEGABYTE),
+    "MALLOC_TRIM_THRESHOLD_": str(16 * MEGABYTE),
+}
 
 
 class WorkerBug(Exception):
@@ -262,9 +269,7 @@ async def _start_worker(memory: int) -> _Worker:
 def _environment() -> dict[str, str]:
     """The environment, with the same search path for modules as this process has."""
     path = os.pathsep.join(filter(None, sys.path))
-    # A second arena of malloc, for the thread that watches, takes much of the address space that
-    # a worker may have.
-    return os.environ | {"PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"}
+    return os.environ | _MALLOC | {"PYTHONPATH": path}
 
 
 def can_start_workers() -> bool:

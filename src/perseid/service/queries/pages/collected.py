@@ -15,7 +15,6 @@ from perseid.model import Row
 from perseid.query import Collector
 from perseid.query.positions import RowSelection, is_in_order
 from perseid.service.queries.evaluation import LongEvaluation
-from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
 from perseid.store.types import GroupCount
@@ -36,7 +35,7 @@ class CollectedPageBuilder(KeyedPageBuilder):
         elif self._plan.compiled.bound.sources:
             last, has_more = -1, True
             while has_more:
-                rows, has_more = await self._read(last, builder.CHUNK)
+                rows, has_more = await self._read(last, self._chunk)
                 await self._evaluate(self._is_small(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
         self._restart_item_deadline(max(collector.size, 1))

@@ -64,4 +64,4 @@ def pack_groups(groups: list[GroupCount]) -> SentGroups:
 
 
 def unpack_groups(sent: SentGroups) -> list[GroupCount]:
-    return [*map(GroupCount, *sent)]
+    return [*map(tuple.__new__, repeat(GroupCount), zip(*sent, strict=True))]
