@@ -415,10 +415,10 @@ async def _prefill(
     """Writes the documents of the other tables without a server."""
     async with prefill.new_account(server_data, storage) as account:
         for name in names:
-            await _fill(account, name, count)
+            await fill(account, name, count)
 
 
-async def _fill(account: Account, name: str, count: int) -> None:
+async def fill(account: Account, name: str, count: int) -> None:
     now = account.clock.now()
     body = {"id": name, "partitionKey": _PARTITION_KEY}
     container = await containers.create(account, prefill.DATABASE, body, None, now)

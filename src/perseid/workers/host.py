@@ -6,6 +6,7 @@ A worker ends when its connection to the server does, also while it is running a
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -33,6 +34,7 @@ except ImportError:  # not on Windows, where there are no worker processes
     resource = None  # type: ignore[assignment]
 
 _GRACE_SECONDS: Final = 5  # after the deadline: the server ends a late worker before that
+_BUFFER_BYTES: Final = 1024 * 1024
 _WATCH_MS: Final = 100  # between two looks at the memory, where the system does not limit it
 _KEPT_BYTES: Final = 128 * 1024 * 1024  # a worker that has grown by more is replaced
 # Errors that are meant for the caller; others are bugs.
@@ -44,25 +46,30 @@ class _Connection:
 
     def __init__(self, server: socket.socket) -> None:
         self._server = server
+        # Used again for each message: new memory for each one would have to be cleared first.
+        self._buffer = bytearray(_BUFFER_BYTES)
 
     def send(self, message: Any) -> None:
         data = messages.encode(message)
         self._server.sendall(messages.LENGTH.pack(len(data)))
         self._server.sendall(data)
 
-    def receive(self) -> bytearray:
-        """The next message; ends the process if the server has closed the connection."""
+    def receive(self) -> memoryview:
+        """The next message, valid until the one after it is received.
+
+        Ends the process if the server has closed the connection.
+        """
         return self._read(messages.LENGTH.unpack(self._read(messages.LENGTH.size))[0])
 
-    def _read(self, length: int) -> bytearray:
-        data = bytearray(length)
-        view = memoryview(data)
-        while view:
-            count = self._server.recv_into(view)
+    def _read(self, length: int) -> memoryview:
+        buffer = self._buffer if length <= _BUFFER_BYTES else bytearray(length)
+        message = rest = memoryview(buffer)[:length]
+        while rest:
+            count = self._server.recv_into(rest)
             if count == 0:
                 os._exit(0)
-            view = view[count:]
-        return data
+            rest = rest[count:]
+        return message
 
 
 _connection: _Connection | None = None
@@ -83,7 +90,7 @@ def send_question(content: Any) -> None:
 def receive_answer() -> Any:
     """The answer to the oldest question that has none yet."""
     assert _connection is not None, "only in a worker process"  # noqa: S101
-    return messages.decode(_connection.receive()).value
+    return messages.decode_answer(_connection.receive())
 
 
 def main() -> None:
@@ -98,28 +105,36 @@ def main() -> None:
     counts_memory = not _limit_memory(own_size, allowance)
     most = own_size + allowance if counts_memory else None
     threading.Thread(target=_watch, args=(server, most), daemon=True).start()
+    _collect_rarely()
     while True:
         _run(_connection, _connection.receive(), own_size + _KEPT_BYTES)
 
 
-def _run(connection: _Connection, call: bytearray, kept_size: int) -> None:
+def _collect_rarely() -> None:
+    """Evaluation makes many objects and few cycles, as in the server: see `commands.serve`."""
+    gc.set_threshold(50_000, 20, 50)
+
+
+def _run(connection: _Connection, call: memoryview, kept_size: int) -> None:
     """Runs one call and sends its reply."""
     try:
         try:
             content = _content(call)
         except MemoryError:  # what the call has built is freed with the exception
             content = messages.encode(OutOfMemory())
-        connection.send(CallReply(content, is_last=_size() > kept_size))
+        connection.send(CallReply(content, is_last=_has_grown(kept_size)))
     except MemoryError:
         os._exit(messages.OUT_OF_MEMORY)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _content(data: bytearray) -> bytes:
+def _content(data: memoryview) -> bytes:
     """The result or the error of a call, pickled."""
     try:
         call: WorkerCall = messages.decode(data)
+        if not gc.get_freeze_count():
+            gc.freeze()  # the modules of the first function: they are not examined ever again
         # SIGALRM ends the process, whatever it is doing, should the server not do so.
         signal.setitimer(signal.ITIMER_REAL, call.seconds + _GRACE_SECONDS)
         content = messages.encode(Result(call.function(*call.arguments)))
@@ -134,6 +149,14 @@ def _content(data: bytearray) -> bytes:
         too_large = BadRequest(f"The result has {size:,} bytes: too many for one response.")
         return messages.encode(Failure(too_large))
     return content
+
+
+def _has_grown(kept_size: int) -> bool:
+    """True if the worker needs too much memory while it does nothing."""
+    if _size() <= kept_size:
+        return False
+    gc.collect()
+    return _size() > kept_size
 
 
 def _limit_memory(own_size: int, allowance: int) -> bool:

@@ -42,6 +42,13 @@ _IDLE_SECONDS: Final = 60.0
 _RETRY_AFTER: Final = ("x-ms-retry-after-ms", "1000")
 # A worker that ends this way has most likely asked for more memory than there is.
 _MEMORY_EXITS: Final = (messages.OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL)
+# Settings of malloc in workers. A second arena, for the thread that watches, would take much of the
+# address space that a worker may have. Memory for items is needed again for the next ones.
+_MALLOC: Final = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 * MEGABYTE),
+    "MALLOC_TRIM_THRESHOLD_": str(16 * MEGABYTE),
+}
 
 
 class WorkerBug(Exception):
@@ -77,7 +84,8 @@ class WorkerPool:
         """The result of a module-level function in a worker process.
 
         Arguments, results and errors are pickled. `answer` gets what the function asks the server
-        by `host.ask`. Errors that clients may see are raised here as they were raised there.
+        by `host.ask`, and returns plain data: see `messages`. Errors that clients may see are
+        raised here as they were raised there.
         """
         if self.size == 0:
             return await asyncio.to_thread(function, *arguments)
@@ -207,7 +215,7 @@ class _Worker:
     async def exchange(self, call: bytes, answer: Responder | None) -> CallReply:
         """Sends a call, answers questions, and returns the reply."""
         try:
-            await self._send(call)
+            await self._send([call])
             while isinstance(message := await self._receive(), Question):
                 await self._send(await _answered(answer, message.content))
         except (EOFError, ConnectionError) as exc:
@@ -225,8 +233,9 @@ class _Worker:
         self._writer.close()
         return await asyncio.to_thread(self._process.wait)
 
-    async def _send(self, data: bytes) -> None:
-        self._writer.write(messages.LENGTH.pack(len(data)) + data)
+    async def _send(self, pieces: list[bytes]) -> None:
+        length = sum(map(len, pieces))
+        self._writer.writelines([messages.LENGTH.pack(length), *pieces])
         await self._writer.drain()
 
     async def _receive(self) -> Any:
@@ -234,9 +243,9 @@ class _Worker:
         return messages.decode(await self._reader.readexactly(messages.LENGTH.unpack(header)[0]))
 
 
-async def _answered(answer: Responder | None, content: Any) -> bytes:
+async def _answered(answer: Responder | None, content: Any) -> list[bytes]:
     assert answer is not None, "the call has no answers"  # noqa: S101
-    return messages.encode(Result(await answer(content)))
+    return messages.encode_answer(await answer(content))
 
 
 async def _start_worker(memory: int) -> _Worker:
@@ -257,13 +266,16 @@ async def _start_worker(memory: int) -> _Worker:
         own = os.getpriority(os.PRIO_PROCESS, 0)
         os.setpriority(os.PRIO_PROCESS, process.pid, min(own + _NICE, 19))
     ours.setblocking(False)
+    # An answer should fit, so that the worker need not wait for the server in the middle of it.
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MEGABYTE)
     reader, writer = await asyncio.open_connection(sock=ours)
     return _Worker(process, reader, writer)
 
 
 def _environment() -> dict[str, str]:
     """The environment, with the same search path for modules as this process has."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    path = os.pathsep.join(filter(None, sys.path))
+    return os.environ | _MALLOC | {"PYTHONPATH": path}
 
 
 def can_start_workers() -> bool:

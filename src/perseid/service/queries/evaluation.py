@@ -35,6 +35,7 @@ class Evaluator(Protocol):
     most_groups: float  # counted by the store, that may be evaluated here
     most_steps: float  # of the work limit of a page
     end: float  # of the work that is running: the reading of the performance counter
+    chunks: int  # of items that may be read at a time
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """The result of work that takes too long for the event loop."""
@@ -49,6 +50,7 @@ class InlineEvaluator:
     """Evaluates everything at once: in a worker process, which does nothing else."""
 
     most_groups = most_steps = end = inf
+    chunks = 4  # the longer it evaluates, the more likely the server reads at the same time
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         return work(*arguments)
@@ -61,6 +63,7 @@ class ThreadEvaluator:
     """Evaluates in threads for as long as it takes: in a server without worker processes."""
 
     most_groups = most_steps = end = inf
+    chunks = 1
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.to_thread(work, *arguments)
@@ -71,6 +74,8 @@ class ThreadEvaluator:
 
 class SliceEvaluator:
     """Evaluates in the one thread for evaluation, for a slice of time."""
+
+    chunks = 1
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.most_groups: float = budget.SLICE_GROUPS

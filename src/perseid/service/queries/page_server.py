@@ -14,6 +14,7 @@ from perseid.service.queries.pages.sent import SentGroups, pack, pack_groups
 from perseid.service.queries.pages.task import PageTask
 from perseid.service.queries.store_source import StoreSource
 from perseid.store.types import GroupCount, Search
+from perseid.workers.messages import AnswerWithParts
 
 _GROUPS: Final = 1000  # in one answer
 
@@ -77,7 +78,7 @@ class _Answers:
             raise _Closed
         await self._batches.put(batch)
 
-    async def _search(self, search: Search) -> tuple[Any, ...]:
+    async def _search(self, search: Search) -> AnswerWithParts:
         return pack(await self._source.search(search))
 
     async def _first_groups(

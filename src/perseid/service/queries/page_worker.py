@@ -13,6 +13,7 @@ from typing import Any, Final
 from perseid.conditions import PropertyPath
 from perseid.service.queries.evaluation import InlineEvaluator
 from perseid.service.queries.pages.build import build
+from perseid.service.queries.pages.builder import CHUNK
 from perseid.service.queries.pages.result import QueryResultPage
 from perseid.service.queries.pages.sent import SentPage, unpack_groups
 from perseid.service.queries.pages.task import PageTask
@@ -34,6 +35,11 @@ def build_page(task: PageTask) -> tuple[QueryResultPage, dict[str, Any] | None]:
         source.finish()
 
 
+def _is_start_of(asked: Search, search: Search) -> bool:
+    """True if the answer to one search has the first items, or all items, of the other."""
+    return asked.limit <= search.limit and asked._replace(limit=search.limit) == search
+
+
 class _ServerSource:
     """See `ItemSource`: the items as the server sends them; `page_server` answers."""
 
@@ -42,24 +48,24 @@ class _ServerSource:
         self._asked_ahead: Search | None = None
 
     async def search(self, search: Search) -> SearchPage:
-        if search == self._asked_ahead:
+        if self._asked_ahead is not None and _is_start_of(self._asked_ahead, search):
             self._asked_ahead = None
-            answer = receive_answer()
+            fields, bodies = receive_answer()
         else:
             self.finish()
-            answer = ask(("search", search))
-        page = SentPage._make(answer).page()
+            fields, bodies = ask(("search", search))
+        page = SentPage._make(fields).page(bodies)
         self._ask_ahead(search, page)
         return page
 
     def _ask_ahead(self, search: Search, page: SearchPage) -> None:
         """Lets the server read the next items while these are evaluated.
 
-        Not after the first ones: many pages end with them.
+        Not after the first ones if they are few: many pages end with them.
         """
         is_continued = self._previous is not None and self._previous.after < search.after
         self._previous = search
-        if is_continued and page.has_more and search.order is None:
+        if (is_continued or search.limit > CHUNK) and page.has_more and search.order is None:
             self._asked_ahead = search._replace(after=page.rows[-1].number)
             send_question(("search", self._asked_ahead))
 
@@ -80,8 +86,11 @@ class _ServerSource:
         self.finish()
         groups = ask(("first_groups", search, paths))
         while groups is not None:
-            on_groups(unpack_groups(groups))
-            groups = ask(("next_groups",))
+            send_question(("next_groups",))  # the server prepares them meanwhile
+            try:
+                on_groups(unpack_groups(groups))
+            finally:
+                groups = receive_answer()
 
     async def check_catalog_version(self) -> None:
         self.finish()

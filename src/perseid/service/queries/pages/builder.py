@@ -47,6 +47,7 @@ class PageBuilder(ABC):
         self._plan = plan
         self._source = source
         self._evaluator = evaluator
+        self._chunk = CHUNK * evaluator.chunks
         self._offset = bound.offset
         # The first page skips the rows of OFFSET; `_rows_left` counts down from TOP or LIMIT.
         self._skip, self._rows_left = bound.offset, bound.limit
@@ -167,7 +168,7 @@ class PageBuilder(ABC):
 
     async def _read(self, after: int, limit: int) -> tuple[list[Row], bool]:
         """The next items in the order of their numbers, and whether there are more."""
-        search = self._search._replace(after=after, limit=min(limit, CHUNK))
+        search = self._search._replace(after=after, limit=limit)
         page = await self._timed(self._source.search(search))
         self._note_ranges(page.rows)
         return page.rows, page.has_more

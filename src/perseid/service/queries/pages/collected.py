@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
@@ -14,7 +15,6 @@ from perseid.model import Row
 from perseid.query import Collector
 from perseid.query.positions import RowSelection, is_in_order
 from perseid.service.queries.evaluation import LongEvaluation
-from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
 from perseid.store.types import GroupCount
@@ -35,7 +35,7 @@ class CollectedPageBuilder(KeyedPageBuilder):
         elif self._plan.compiled.bound.sources:
             last, has_more = -1, True
             while has_more:
-                rows, has_more = await self._read(last, builder.CHUNK)
+                rows, has_more = await self._read(last, self._chunk)
                 await self._evaluate(self._is_small(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
         self._restart_item_deadline(max(collector.size, 1))
@@ -54,13 +54,17 @@ class CollectedPageBuilder(KeyedPageBuilder):
             await self._evaluate(True, self._feed_batch, collector, [GroupCount(count, {})])
 
     def _feed_groups(self, collector: Collector, groups: Iterable[GroupCount]) -> None:
-        """Called on another thread. Finding the groups takes the store's time, not the page's."""
+        """Called on another thread, while the time counts as loading."""
         remaining = iter(groups)
         while batch := [*islice(remaining, _GROUPS)]:
             self._fed_groups += len(batch)
             if self._fed_groups > self._evaluator.most_groups:
                 raise LongEvaluation
+            started = time.perf_counter()
             self._evaluator.run_here(self._feed_batch, collector, batch)
+            seconds = time.perf_counter() - started
+            self.times.evaluating += seconds
+            self.times.loading -= seconds
 
     def _feed_batch(self, collector: Collector, groups: Iterable[GroupCount]) -> None:
         for count, document in groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import ItemPageBuilder
 
 
@@ -14,7 +15,9 @@ class CopiedPageBuilder(ItemPageBuilder):
         after = self._position.get("item", 0) - 1
         while self._rows_left != 0:
             room = self._limit if self._rows_left is None else min(self._limit, self._rows_left)
-            rows, has_more = await self._read(after, self._skip + room - len(self.rows))
+            rows, has_more = await self._read(
+                after, min(self._skip + room - len(self.rows), builder.CHUNK)
+            )
             for row in rows:
                 if self._is_exhausted():
                     return self._position_at(row.number)

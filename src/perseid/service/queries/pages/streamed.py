@@ -41,7 +41,7 @@ class StreamedPageBuilder(ItemPageBuilder):
                 break
             if self._is_late():
                 return self._position_after(after)
-            size = builder.CHUNK
+            size = builder.CHUNK if size < builder.CHUNK else min(2 * size, self._chunk)
         return self._position_after(after) if self._is_full else None
 
     def _add_rows_of(self, items: list[Row]) -> _Progress:
