@@ -55,18 +55,19 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     limit = page_size(request)
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
     token, visit, interval, page = request.header(CONTINUATION), None, "", None
+    is_merged = scope.range_index is not None
     # Most requests are about one range and have no token: they need none of this.
     if token is not None or len(container.ranges) > 1:
         if not scope.is_confined:
             visit = _visit(request, op, bound, token)
             search, token, interval = visit.confine(container, search), visit.token, visit.name
-        elif token is not None and scope.range_index is not None and is_of_service(token):
+        elif token is not None and is_merged and is_of_service(token):
             token = None  # a position in other data: the range is read from its beginning
     if token is None and exchange.allowance == inf:
         # Most pages are at hand; a coroutine for them would cost as much as finding them.
-        page = run.try_first_page(op, bound, search, limit, interval)
+        page = run.try_first_page(op, bound, search, limit, interval, is_merged)
     if page is None:
-        page_request = PageRequest(limit, token, exchange.allowance, interval)
+        page_request = PageRequest(limit, token, exchange.allowance, interval, is_merged)
         with _abandoned_if_gone(exchange):
             page = await run.run_page(op, bound, search, page_request, request.gone)
     if page.ranges:

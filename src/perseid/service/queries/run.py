@@ -32,6 +32,7 @@ class PageRequest(NamedTuple):
     token: str | None = None
     allowance: float = inf  # request units
     interval: str = ""  # of keys that the token is for; empty: not bound to one
+    is_merged: bool = False  # by the client, with pages of other ranges
 
 
 async def plan_request(op: Operation, body: bytes) -> tuple[BoundPlan, float]:
@@ -84,7 +85,7 @@ def confine(scope: Search, bound: BoundPlan) -> Search:
 
 
 def try_first_page(
-    op: Operation, bound: BoundPlan, scope: Search, limit: int, interval: str
+    op: Operation, bound: BoundPlan, scope: Search, limit: int, interval: str, is_merged: bool
 ) -> QueryResultPage | None:
     """The first page of a query that returns items unchanged or counts them, if one quick search
     gives it.
@@ -114,7 +115,7 @@ def try_first_page(
         return None  # the store's page holds too few items
     bodies = [*map(body_of, rows[skip:])]
     continuation = None
-    if (has_more or len(bodies) == limit) and room != left:
+    if (has_more or (len(bodies) == limit and not is_merged)) and room != left:
         next_position: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
         if left is not None:
             next_position["left"] = left - len(bodies)
@@ -138,10 +139,11 @@ async def build_page(
     op: Operation, bound: BoundPlan, scope: Search, page_request: PageRequest
 ) -> QueryResultPage:
     """The page of any query."""
-    limit, token, allowance, interval = page_request
+    limit, token, allowance, interval, is_merged = page_request
     position = unseal_position(op, bound.request, interval, token) if token else None
     limits = budget.budget_of(op.account.settings)
     task = PageTask(op.container, bound.request, op.now, scope, limit, position, limits, allowance)
+    task = task._replace(is_merged=is_merged)
     page, next_position = await _build(op, bound, task)
     if next_position is None:
         return page

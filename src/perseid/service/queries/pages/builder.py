@@ -115,11 +115,13 @@ class PageBuilder(ABC):
     def _is_full(self) -> bool:
         """True if the page has all rows it may have and TOP or LIMIT allows others.
 
-        As in the service, such a page has a next one, which may be empty. Groups do not: their end
-        is known, and the JavaScript client takes an empty page of groups for the end of all ranges.
+        As in the service, such a page has a next one, which may be empty. Pages that the client
+        merges have none: the JavaScript client never ends if it resumes a range that gives no rows.
         """
         count = len(self.rows)
-        if count != self._limit or (self._rows_left is not None and count >= self._rows_left):
+        if self._task.is_merged or count != self._limit:
+            return False
+        if self._rows_left is not None and count >= self._rows_left:
             return False
         bound = self._plan.compiled.bound
         return bool(bound.sources) and not bound.is_grouped

@@ -22,3 +22,4 @@ class PageTask(NamedTuple):
     position: dict[str, Any] | None  # of its first row; None: the first page
     budget: QueryBudget
     allowance: float = inf  # request units
+    is_merged: bool = False  # by the client, with pages of other ranges
