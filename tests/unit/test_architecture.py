@@ -26,6 +26,7 @@ LEAVES: Final[dict[str, set[str]]] = {
     "model": {"charges", "partition", "ttl"},
     "partition": {"errors", "limits", "paths"},
     "paths": {"errors"},
+    "physical_ranges": {"partition"},
     "private_files": set(),
     "query": {"conditions", "documents", "errors", "limits"},
     "shared_timer": set(),

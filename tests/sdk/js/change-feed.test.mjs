@@ -13,7 +13,7 @@ import { freshContainer, freshDatabase, ids } from "./support.mjs";
 const KEYS = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8"];
 const SIZES = [
   ["one range", 400],
-  ["four ranges", 40000],
+  ["four ranges", 24000],
 ];
 
 async function fresh(t, throughput, body = {}) {
