@@ -382,6 +382,12 @@ def test_all_checks_succeed(endpoint: str) -> None:
     assert text.startswith("ok      name ")
 
 
+def test_the_address_that_localhost_stands_for(endpoint: str) -> None:
+    _, found = checks(endpoint.replace("127.0.0.1", "localhost"))
+    assert found["address"]["verdict"] == "ok"
+    assert endpoint in found["address"]["message"]
+
+
 @pytest.fixture(scope="module")
 def with_tls() -> Iterator[Settings]:
     settings = Settings(memory=True, tls=True, test_clock=True, read_only_key=OTHER_KEY)
