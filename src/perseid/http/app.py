@@ -13,17 +13,14 @@ import re
 import secrets
 import time
 from functools import lru_cache
-from itertools import chain
 from typing import Any, Final, Protocol
 
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid import charges
 from perseid.errors import (
-    BadRequest,
     CosmosError,
     Forbidden,
-    HeadersTooLarge,
     RequestTimeout,
     RetryWith,
     ServiceUnavailable,
@@ -43,6 +40,7 @@ from perseid.http.bodies import (
 )
 from perseid.http.browsers import browser_rules
 from perseid.http.bytes_in_flight import BytesInFlight, too_many_streams
+from perseid.http.header_lookup import RsgiHeaders, look_up_headers
 from perseid.http.headers import (
     ACTIVITY_ID,
     CHARGE,
@@ -52,9 +50,6 @@ from perseid.http.headers import (
     CONTENT_TYPE,
     DURATION,
     EXPECT,
-    HOST,
-    PARTITION_KEY,
-    SIGNIFICANT_HEADERS,
     SUB_STATUS,
     check_consistency,
     check_priority,
@@ -80,7 +75,6 @@ from perseid.service.lifetimes.sweeper import Sweeper
 log = logging.getLogger(__name__)
 
 _STATUSES_WITHOUT_BODY: Final = (204, 304)
-_LARGEST_HEADERS: Final = 64 * 1024
 _LONGEST_METHOD: Final = 32  # characters of a method in the log
 _LONGEST_LOGGED: Final = 1024  # characters of a path
 # Clients send a UUID. What else could be in a log line or a response header is not echoed.
@@ -90,13 +84,6 @@ _CATALOG_CHANGING: Final = (
     "The account's metadata changed during every attempt; the request was not executed."
 )
 _UNEXPECTED: Final = "An unexpected error occurred; the server's log has the details."
-
-
-class RsgiHeaders(Protocol):
-    def get(self, key: str, default: Any = None) -> Any: ...
-    def keys(self) -> Any: ...
-    def items(self) -> Any: ...
-    def __len__(self) -> int: ...
 
 
 class RsgiScope(Protocol):
@@ -149,10 +136,8 @@ class App:
         """Reads the request, answers it and sends the response; one coroutine, which is faster."""
         started = time.perf_counter_ns()
         method, authority = scope.method, scope.authority
-        header, refusal = _header_lookup(method, scope.headers, authority)
-        activity_id = header(ACTIVITY_ID)
-        if activity_id is None or _ACTIVITY_ID.fullmatch(activity_id) is None:
-            activity_id = self._new_activity_id()
+        header, refusal = look_up_headers(method, scope.headers, authority)
+        activity_id = self._activity_id_of(header)
         self._account.requests += 1
         self._running.add(scope)
         content, gone, body, response, awaited = b"", None, None, None, None
@@ -397,7 +382,11 @@ class App:
         if log.isEnabledFor(logging.INFO):
             _log_request(activity_id, scope, response.status, microseconds)
 
-    def _new_activity_id(self) -> str:
+    def _activity_id_of(self, header: HeaderLookup) -> str:
+        """The client's id of the request, or a new one."""
+        sent = header(ACTIVITY_ID)
+        if sent is not None and _ACTIVITY_ID.fullmatch(sent) is not None:
+            return sent
         number = next(self._counter) & 0xFFFF_FFFF_FFFF_FFFF
         return f"{self._activity}-8{number >> 48 & 0xFFF:03x}-{number & 0xFFFF_FFFF_FFFF:012x}"
 
@@ -448,32 +437,3 @@ def _printable_path(path: str) -> str:
     if len(path) > _LONGEST_LOGGED:
         path = f"{path[:_LONGEST_LOGGED]}…"
     return path if path.isprintable() else path.encode("unicode_escape").decode()
-
-
-def _header_lookup(
-    method: str, headers: RsgiHeaders, authority: str | None
-) -> tuple[HeaderLookup, BadRequest | HeadersTooLarge | None]:
-    """A function like `headers.get` that takes a quarter of its time, and what is wrong with them.
-
-    Point reads have few headers that matter, and go without: they ignore unreadable headers, or
-    miss the key. HTTP/2 has no Host header; its `authority` means the same and replaces one that is
-    sent anyway.
-    """
-    if method == "GET" and authority is None and headers.get(PARTITION_KEY) is not None:
-        return headers.get, None
-    pairs = headers.items()
-    if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
-        return headers.get, HeadersTooLarge("The headers of the request exceed 64 KB in total.")
-    values = dict(pairs)
-    if len(values) < len(pairs):  # of a repeated header the first counts
-        pairs.reverse()
-        values = dict(pairs)
-    if len(headers) > len(values):  # the server omits values it cannot decode
-        for name in SIGNIFICANT_HEADERS.intersection(headers.keys()):
-            if name not in values:
-                return values.get, BadRequest(
-                    f"The header {name} may contain visible ASCII characters only."
-                )
-    if authority is not None:
-        values[HOST] = authority
-    return values.get, None

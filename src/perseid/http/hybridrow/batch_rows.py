@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import Any, Final
 
 from perseid import documents
-from perseid.errors import BadRequest, CosmosError, RequestEntityTooLarge, without_frames
-from perseid.http import wire
+from perseid.errors import CosmosError, RequestEntityTooLarge, without_frames
+from perseid.http import binary_json, wire
 from perseid.http.headers import RETRY_AFTER_MS
 from perseid.http.hybridrow import record_io
 from perseid.http.hybridrow.byte_reader import ByteReader
@@ -46,7 +45,6 @@ _ITEM: Final = 2  # the resource type
 _OPERATION_TYPES: Final = {
     0: "Create", 1: "Patch", 2: "Read", 4: "Delete", 5: "Replace", 20: "Upsert",
 }  # fmt: skip
-_BINARY_JSON: Final = b"\x80"
 
 
 def read_operations(body: bytes) -> list[dict[str, Any] | CosmosError]:
@@ -72,25 +70,12 @@ def _read_operation(row: ByteReader) -> dict[str, Any] | CosmosError:
     operation["operationType"] = name
     for ignored in _IGNORED:
         operation.pop(ignored, None)
-    if operation.get("resourceBody", b"").startswith(_BINARY_JSON):
+    if operation.get("resourceBody", b"").startswith(binary_json.FIRST_BYTE):
         try:
-            operation["resourceBody"] = _text_of(operation["resourceBody"])
+            operation["resourceBody"] = binary_json.decode(operation["resourceBody"])
         except CosmosError as error:
             return without_frames(error)
     return operation
-
-
-def _text_of(binary: bytes) -> bytes:
-    """The JSON text of a body in binary JSON."""
-    try:
-        binary_json = importlib.import_module("perseid.http.binary_json")
-    except ModuleNotFoundError:
-        raise BadRequest(
-            "The resourceBody of the operation is binary JSON (its first byte is 80), which the"
-            " server cannot read. Send JSON text: unset AZURE_COSMOS_BINARY_ENCODING_ENABLED."
-        ) from None
-    text: bytes = binary_json.decode(binary)
-    return text
 
 
 def write_results(results: Iterable[OperationResult], activity_id: str) -> bytes:

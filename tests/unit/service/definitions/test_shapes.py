@@ -69,7 +69,6 @@ def test_bad_ids(value: Any, fragment: str) -> None:
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [
-        (None, {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}),
         ({"paths": ["/a/b"]}, {"paths": ["/a/b"], "kind": "Hash"}),
         ({"paths": ["/a"], "version": None}, {"paths": ["/a"], "kind": "Hash"}),
         ({"paths": ["/a"], "version": "V1"}, {"paths": ["/a"], "kind": "Hash", "version": 1}),

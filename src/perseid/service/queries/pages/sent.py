@@ -42,7 +42,8 @@ class SentPage(NamedTuple):
             bodies,
         )  # not strict: most of them do not end
         rows = map(tuple.__new__, repeat(Row), columns)  # half the time of `Row._make`
-        position = self.next_position and OrderPosition._make(self.next_position)
+        sent = self.next_position
+        position = None if sent is None else OrderPosition._make(sent)
         return SearchPage([*rows], self.has_more, position, self.is_ordered)
 
 
