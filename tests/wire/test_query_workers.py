@@ -86,6 +86,65 @@ def test_pages_are_the_same_in_a_worker(
         assert pages(raw, docs, text, count) == expected
 
 
+MANY: Final = 3200  # items: several chunks of a worker, and several batches of groups
+QUERIES_OVER_MANY: Final = [
+    "SELECT * FROM c",
+    "SELECT VALUE c.n FROM c WHERE LENGTH(c.id) > 1",
+    "SELECT VALUE c.n FROM c WHERE LENGTH(c.id) > 1 OFFSET 2100 LIMIT 90",
+    "SELECT VALUE c.n FROM c ORDER BY c.n % 7 DESC, c.id",
+    "SELECT c.n, COUNT(1) AS items FROM c GROUP BY c.n",
+    "SELECT DISTINCT VALUE c.n + 1 FROM c",
+    "SELECT DISTINCT VALUE LENGTH(CONCAT(c.id, c.pk)) FROM c",
+    "SELECT SUM(c.n * 2) AS total, MAX(LENGTH(c.id)) AS longest FROM c",
+]
+
+
+@pytest.fixture(scope="module")
+def many(server: RunningServer) -> Iterator[str]:
+    with server.connect() as raw, temporary_database(raw, "many") as database:
+        container = create_container(raw, database)
+        lines = [{"id": f"i{number}", "pk": "p", "n": number * 7} for number in range(MANY)]
+        path = container.replace("/dbs/", "/_perseid/import/").replace("/colls/", "/")
+        reply = raw.post(path, "\n".join(map(json.dumps, lines)).encode())
+        assert reply.json["created"] == MANY, reply
+        yield f"{container}/docs"
+
+
+@pytest.mark.parametrize("count", ["700", "5000"])
+@pytest.mark.parametrize("text", QUERIES_OVER_MANY)
+def test_pages_of_many_items_are_the_same_in_a_worker(
+    raw: RawClient, many: str, monkeypatch: pytest.MonkeyPatch, text: str, count: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(budget, "SLICE_SECONDS", 60.0)
+        patched.setattr(budget, "SLICE_STEPS", 10**9)
+        patched.setattr(budget, "SLICE_GROUPS", 10**9)
+        expected = pages(raw, many, text, count)
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "try_first_page", lambda *_: None)
+        patched.setattr(evaluation.Evaluation, "is_long", lambda *_: True)
+        assert pages(raw, many, text, count) == expected
+
+
+def test_a_query_over_many_groups_is_not_tried_again_for_a_while(
+    raw: RawClient, many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluating groups counts as evaluating, also if the result has a single row."""
+    noted: list[bool] = []
+    note = evaluation.Evaluation.note
+
+    def noting(self: evaluation.Evaluation, key: int, *, is_long: bool) -> None:
+        noted.append(is_long)
+        note(self, key, is_long=is_long)
+
+    monkeypatch.setattr(evaluation.Evaluation, "note", noting)
+    monkeypatch.setattr(budget, "SLICE_SECONDS", 0.006)
+    text = "SELECT SUM(c.n * 3) AS total, MIN(LENGTH(c.id)) AS shortest FROM c"
+    for _ in range(3):
+        assert raw.query(many, text).status == 200
+    assert noted == [True]
+
+
 def test_a_container_that_was_changed_is_seen_in_a_worker(
     raw: RawClient, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from perseid.errors import (
     TooManyRequests,
 )
 from perseid.workers import pool as pool_module
+from perseid.workers.messages import AnswerWithParts
 from perseid.workers.pool import MEGABYTE, WorkerBug, WorkerPool
 from tests.unit.workers import functions
 
@@ -133,6 +134,19 @@ def test_the_server_answers_questions_of_a_call() -> None:
     assert with_pool(test) == [[1], ["b"]]
 
 
+@pytest.mark.parametrize("length", [0, 10, 3 * MEGABYTE])  # one that a socket takes at once, or not
+def test_parts_of_an_answer_arrive_as_they_are(length: int) -> None:
+    parts = [b"a" * length, b"", b"b" * length]
+
+    async def answer(content: Any) -> Any:
+        return AnswerWithParts((content, None), parts) if content else None
+
+    async def test(pool: WorkerPool) -> list[Any]:
+        return await pool.call(functions.ask_twice, 1, 0, seconds=20, answer=answer)
+
+    assert with_pool(test) == [((1, None), parts), None]
+
+
 def test_an_error_of_an_answer_stops_the_call() -> None:
     async def answer(content: Any) -> Any:
         raise StaleCatalog
@@ -192,6 +206,17 @@ def test_a_worker_that_has_grown_is_replaced() -> None:
         await pool.call(functions.keep, 150, seconds=20)
         assert await pool.call(functions.process_id, seconds=20) != process
         assert await ended(process)
+
+    with_pool(test)
+
+
+def test_a_worker_that_keeps_less_than_it_may_is_kept() -> None:
+    """Nothing else in the worker counts, such as the memory that malloc reserves for threads."""
+
+    async def test(pool: WorkerPool) -> None:
+        process = await pool.call(functions.process_id, seconds=20)
+        await pool.call(functions.keep, 90, seconds=20)
+        assert await pool.call(functions.process_id, seconds=20) == process
 
     with_pool(test)
 
