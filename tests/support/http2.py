@@ -163,7 +163,9 @@ class Http2Client:
     def _take(self, event: Any) -> None:
         match event:
             case h2.events.ResponseReceived():
-                self.answered[event.stream_id] = dict(event.headers)
+                self.answered[event.stream_id] = {
+                    str(name): str(value) for name, value in event.headers
+                }
             case h2.events.DataReceived():
                 self._bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
                 if self._takes_data:

@@ -30,6 +30,7 @@ from perseid.http import metering, portal_files, wire, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
 from perseid.http.bodies import (
+    HTTP_2,
     MAY_HAVE_BODY,
     BodyRules,
     RequestBody,
@@ -60,7 +61,6 @@ from perseid.http.responses import container_headers
 from perseid.http.routes import route
 from perseid.http.signatures import SignatureVerifier
 from perseid.http.slow_clients import (
-    HTTP_2,
     LARGE_RESPONSE,
     LARGE_STREAM,
     IdleConnections,
@@ -150,22 +150,17 @@ class App:
         content, gone, body, response = b"", None, None, None
         try:
             try:
-                if len(self._running) > self.max_connections:
-                    raise too_many_streams(self.max_connections)
+                if authority is not None:
+                    self._check_stream(scope)
                 length = header(CONTENT_LENGTH)
-                # A client that waits for permission to send its body is authorized first.
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
                         content = await self._small_bodies.read(protocol)
                         gone = protocol.client_disconnect
                 elif has_body(header) or (authority is not None and method in MAY_HAVE_BODY):
-                    is_stream = scope.http_version == HTTP_2
-                    body = RequestBody(header, protocol, self._body_rules, is_stream=is_stream)
-                # Point reads skip this check: they ignore unreadable headers, or miss the key.
+                    body = RequestBody(header, protocol, self._body_rules, scope.http_version)
                 if method != "GET" or header(PARTITION_KEY) is None or authority is not None:
                     header = _header_lookup(headers, authority)
-                    if authority is not None:
-                        self._unread.check_client(scope)
             except CosmosError as exc:
                 response = _unreadable_request(exc, activity_id)
             if response is None:
@@ -191,6 +186,12 @@ class App:
             if body is not None and body.counted:
                 body.release()
             self._end(scope)
+
+    def _check_stream(self, scope: RsgiScope) -> None:
+        """429 if streams of HTTP/2 hold more requests or unread bytes than connections may."""
+        if len(self._running) > self.max_connections:
+            raise too_many_streams(self.max_connections)
+        self._unread.check_client(scope)
 
     def _end(self, scope: RsgiScope) -> None:
         self._running.remove(scope)
@@ -413,7 +414,8 @@ def _printable_path(path: str) -> str:
 def _header_lookup(headers: RsgiHeaders, authority: str | None) -> HeaderLookup:
     """A function like `headers.get` that takes a quarter of its time.
 
-    HTTP/2 has no Host header; its `authority` means the same and replaces one that is sent anyway.
+    Point reads of HTTP/1.1 do without it and its checks: they ignore unreadable headers, or miss
+    the key. HTTP/2 has no Host header; its `authority` means the same, and replaces one.
     """
     pairs = headers.items()
     if len("".join(chain.from_iterable(pairs))) > _LARGEST_HEADERS:
