@@ -45,6 +45,7 @@ class Http2Client:
             )
         self._takes_data = window is None
         self.closed = False
+        self.opened = 0  # streams
         self.resets: dict[int, int] = {}  # error codes by stream
         self.answered: dict[int, dict[str, str]] = {}  # response headers by stream
         self._bodies: dict[int, bytearray] = {}
@@ -84,6 +85,7 @@ class Http2Client:
             **(headers or {}),
         }
         self.protocol.send_headers(stream, list(sent.items()), end_stream=end)
+        self.opened += 1
         self.flush()
         return stream
 

@@ -54,6 +54,7 @@ def _count(attack: Attack, client: Http2Client) -> None:
         if status.startswith("5"):
             attack.tally.fail(f"status {status}", "a stream of HTTP/2")
     attack.tally.add_all("reset", len(client.resets.keys() - client.answered.keys()))
+    attack.tally.add_all("open", client.opened - len(client.answered.keys() | client.resets.keys()))
     if client.closed:
         attack.tally.add_closed()
 
@@ -71,7 +72,8 @@ def _on_streams(
             held.append(client)
             with contextlib.suppress(*ENDED):
                 for number in range(STREAMS):
-                    work(client, number)
+                    if not attack.is_over:
+                        work(client, number)
 
 
 def _slow_bodies(attack: Attack) -> None:
@@ -161,6 +163,7 @@ def _header_bombs(attack: Attack) -> None:
             stream = int(client.protocol.get_next_available_stream_id())
             head = [(":method", "POST"), (":path", attack.docs), (":scheme", "http")]
             client.protocol.send_headers(stream, [*head, (":authority", "localhost"), *named])
+            client.opened += 1
         client.flush()
         client.receive()
         for stream in tuple(client.answered):
