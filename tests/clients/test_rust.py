@@ -61,8 +61,8 @@ def test_rust(tmp_path_factory: pytest.TempPathFactory, *, tls: bool) -> None:
 
 def test_the_page_shows_the_program() -> None:
     """Every Rust example is in the program, line by line."""
-    lines = {line.strip() for file in PROJECT.rglob("*.rs") for line in file.open()}
-    lines |= {line.strip() for line in (PROJECT / "Cargo.toml").open()}
+    files = [*PROJECT.rglob("*.rs"), PROJECT / "Cargo.toml"]
+    lines = {line.strip() for file in files for line in file.read_text().splitlines()}
     shown = [
         block for block in PAGE.read_text().split("```")[1::2] if block[:4] in ("rust", "toml")
     ]

@@ -45,6 +45,7 @@ class Http2Client:
             )
         self._takes_data = window is None
         self.closed = False
+        self.opened = 0  # streams
         self.resets: dict[int, int] = {}  # error codes by stream
         self.answered: dict[int, dict[str, str]] = {}  # response headers by stream
         self._bodies: dict[int, bytearray] = {}
@@ -84,6 +85,7 @@ class Http2Client:
             **(headers or {}),
         }
         self.protocol.send_headers(stream, list(sent.items()), end_stream=end)
+        self.opened += 1
         self.flush()
         return stream
 
@@ -163,8 +165,9 @@ class Http2Client:
     def _take(self, event: Any) -> None:
         match event:
             case h2.events.ResponseReceived():
-                pairs: Any = event.headers
-                self.answered[event.stream_id] = dict(pairs)
+                self.answered[event.stream_id] = {
+                    str(name): str(value) for name, value in event.headers
+                }
             case h2.events.DataReceived():
                 self._bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
                 if self._takes_data:

@@ -31,6 +31,7 @@ from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
 from perseid.http.api_versions import VERSIONED_TOKENS, is_before, shorten_session_token
 from perseid.http.bodies import (
+    HTTP_2,
     MAY_HAVE_BODY,
     BodyRules,
     RequestBody,
@@ -61,7 +62,6 @@ from perseid.http.responses import container_headers
 from perseid.http.routes import route
 from perseid.http.signatures import SignatureVerifier
 from perseid.http.slow_clients import (
-    HTTP_2,
     LARGE_RESPONSE,
     LARGE_STREAM,
     IdleConnections,
@@ -146,14 +146,12 @@ class App:
                 if authority is not None:
                     self._check_stream(scope)
                 length = header(CONTENT_LENGTH)
-                # A client that waits for permission to send its body is authorized first.
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
                         self._small_bodies.awaited.add(awaited := protocol())
                         content, gone = await awaited, protocol.client_disconnect
                 elif has_body(header) or (authority is not None and method in MAY_HAVE_BODY):
-                    is_stream = scope.http_version == HTTP_2
-                    body = RequestBody(header, protocol, self._body_rules, is_stream=is_stream)
+                    body = RequestBody(header, protocol, self._body_rules, scope.http_version)
                 if refusal is not None:
                     raise refusal
             except (CosmosError, asyncio.CancelledError, ProtocolClosed) as exc:
@@ -184,8 +182,7 @@ class App:
             self._end(scope)
 
     def _check_stream(self, scope: RsgiScope) -> None:
-        """429 for one of too many requests that share connections, or of a client that does not
-        read its responses."""
+        """429 if streams of HTTP/2 hold more requests or unread bytes than connections may."""
         if len(self._running) > self.max_connections:
             raise too_many_streams(self.max_connections)
         self._unread.check_client(scope)

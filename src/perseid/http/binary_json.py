@@ -44,7 +44,7 @@ def decode(data: bytes) -> bytes:
     """The JSON text of a body that begins with `FIRST_BYTE`.
 
     400 if the bytes mean nothing or are nested too deep, 413 if the text would be too large. Names
-    that occur twice and the type of the value are checked by the caller.
+    that occur twice and the type of the value are checked when the text is parsed.
     """
     return _Reader(data).read()
 

@@ -36,12 +36,16 @@ _TINY_PIECES: Final = (
     " on average; send it in larger pieces."
 )
 _SMALL_DIGITS: Final = 4  # of a Content-Length
+HTTP_2: Final = "2"
 # Requests of HTTP/2 that may have a body although no header says so.
 MAY_HAVE_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 
 
 def is_small(length: str) -> bool:
-    """True for a Content-Length below 10,000."""
+    """True for a Content-Length below 10,000.
+
+    Such a body is read before the request is authorized, unless the client waits for permission.
+    """
     return len(length) <= _SMALL_DIGITS and length.isdigit()
 
 
@@ -120,12 +124,12 @@ class RequestBody:
     _task: asyncio.Task[Any] | None = None
 
     def __init__(
-        self, header: HeaderLookup, protocol: Any, rules: BodyRules, *, is_stream: bool
+        self, header: HeaderLookup, protocol: Any, rules: BodyRules, http_version: str
     ) -> None:
         length = header(CONTENT_LENGTH)
         self._length = int(length) if length is not None and length.isdigit() else None
         self._header = header
-        self._is_stream = is_stream  # of HTTP/2
+        self._is_stream = http_version == HTTP_2
         self._rules = rules
         self.protocol = protocol
 

@@ -16,7 +16,6 @@ from perseid.shared_timer import SharedTimer
 
 # Smaller responses are not watched: all connections together cannot hold many of them.
 LARGE_RESPONSE: Final = 64 * 1024
-HTTP_2: Final = "2"
 # Of HTTP/2, where a connection has many responses at a time. The listener takes one piece after the
 # other as the client allows, and keeps no more than one or two of them itself.
 LARGE_STREAM: Final = 4 * 1024
@@ -139,7 +138,7 @@ class UnreadResponses:
 
 
 async def _when_taken(protocol: Any) -> None:
-    """Returns when the listener has sent all pieces of a response, or it is cancelled."""
+    """Returns when the listener has no piece of a response left: it is sent, or cancelled."""
     await protocol.client_disconnect()
 
 

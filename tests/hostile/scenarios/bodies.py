@@ -164,7 +164,7 @@ def _drop(attack: Attack, plain: PlainSocket) -> bool:
     return not has_ended
 
 
-def _prepare_pages(raw: RawClient, container: str) -> None:
+def prepare_pages(raw: RawClient, container: str) -> None:
     """Pages of 4 MB."""
     for number in range(5):
         body = {"id": str(number), "pk": "a", "text": "x" * 1_000_000}
@@ -205,6 +205,6 @@ BODIES: Final = (
         "unread-pages",
         f"{UNREAD} clients that do not read their pages of 4 MB",
         _unread_pages,
-        _prepare_pages,
+        prepare_pages,
     ),
 )

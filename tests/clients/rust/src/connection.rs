@@ -68,7 +68,7 @@ impl Server {
     }
 }
 
-/// Trusts the certificate in `PERSEID_CERT`, beside no other. Called before any thread starts.
+/// Trusts the certificate in `PERSEID_CERT` and no other. Called before any thread starts.
 pub fn trust_certificate() {
     if let Ok(certificate) = env::var("PERSEID_CERT") {
         // SAFETY: no other thread reads the environment yet.
