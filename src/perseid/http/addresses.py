@@ -49,9 +49,17 @@ def advertised_endpoint(request: Request, settings: Settings) -> str:
 def item_location(
     request: Request, settings: Settings, container_path: str, item_id: str
 ) -> tuple[str, str]:
-    """The header with the address of an item. Point reads send it, so it is made of a prefix that
-    is cached and the id."""
-    items = _items_url(scheme_of(request), host_of(request, settings), container_path)
+    """The header with the address of an item.
+
+    Point reads send it, so it is a cached prefix with the id, and usual requests call no function
+    for the prefix.
+    """
+    header = request.header
+    host = header(HOST)
+    if host and len(host) <= _LONGEST_HOST and header(FORWARDED_SCHEME) is None:
+        items = _items_url(request.scheme, host, container_path)
+    else:
+        items = _items_url(scheme_of(request), host_of(request, settings), container_path)
     return CONTENT_LOCATION, items + (item_id if _NEEDS_NO_ESCAPE(item_id) else quote(item_id))
 
 
