@@ -81,7 +81,7 @@ def test_keys_are_compared_in_full_form(sent: dict[str, Any]) -> None:
 
 
 def test_a_container_without_a_key_is_replaced_without_one() -> None:
-    container = new_container({"id": "c"}, computed_check=accept_all)
+    container = new_container({"id": "c"}, computed_check=accept_all, needs_key=False)
     assert replaced_container(container, {"id": "c"}, computed_check=accept_all) == container
 
 

@@ -69,7 +69,6 @@ def test_bad_ids(value: Any, fragment: str) -> None:
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [
-        (None, {"paths": ["/_partitionKey"], "kind": "Hash", "version": 1}),
         ({"paths": ["/a/b"]}, {"paths": ["/a/b"], "kind": "Hash", "version": 1}),
         (PARTITION_KEY, PARTITION_KEY),
         (
@@ -87,6 +86,7 @@ def test_partition_keys(sent: Any, stored: dict[str, Any]) -> None:
     [
         ({"paths": ["/a", "/b"], "kind": "Hash"}, "Too many partition key paths"),
         ({"paths": ["/a/"]}, "not contain a trailing slash or wildcard character"),
+        (None, "partitionKey"),
         ({"paths": []}, "path"),
         ("/pk", "object"),
         ({"paths": ["/_ts"]}, "'_ts' is set by the server"),
