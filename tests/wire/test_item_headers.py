@@ -402,7 +402,7 @@ def test_token_of_the_future(raw: RawClient, container: str, token: str) -> None
 
 @pytest.mark.parametrize(
     "token",
-    ["x", "0", "0:", "0:12", "0:-1#", "0:-1#x", "0:-1#1#", "0:-1#1#1", "a:-1#1", "0:-1#1;0:-1#1",
+    ["x", "0", "0:", "0:-12", "0:-1#", "0:-1#x", "0:-1#1#", "0:-1#1#1", "a:-1#1", "0:-1#1;0:-1#1",
      ",", "0:-1#1,"],
 )  # fmt: skip
 def test_malformed_token(raw: RawClient, container: str, token: str) -> None:

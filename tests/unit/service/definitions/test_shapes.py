@@ -95,6 +95,7 @@ def test_partition_keys(sent: Any, stored: dict[str, Any]) -> None:
     [
         ({"paths": ["/a", "/b"], "kind": "Hash"}, "Too many partition key paths"),
         ({"paths": ["/a/"]}, "not contain a trailing slash or wildcard character"),
+        (None, "partitionKey"),
         ({"paths": []}, "path"),
         ("/pk", "object"),
         ({"paths": ["/a"], "version": "V3"}, "version of kind Hash must be one of 1, 2"),
