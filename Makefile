@@ -1,5 +1,5 @@
-# Nine words: serve, test, check, fix, bench, soak, hostile, faults, docs. Each one sets up what it
-# needs.
+# Ten words: serve, test, check, fix, bench, soak, hostile, faults, clients, docs. Each one sets up
+# what it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,6 +7,7 @@ ARGS ?=
 STORE ?=
 ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
+DOTNET ?=
 # make bench BEFORE=../before compares this checkout with that one.
 BEFORE ?=
 # On Debian, venv is a separate package.
@@ -17,7 +18,7 @@ GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && 
 # Tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test check fix bench soak hostile faults docs install clean
+.PHONY: serve test check fix bench soak hostile faults clients docs install clean
 
 serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
@@ -46,6 +47,11 @@ hostile: $(VENV)/.dev
 
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(SECONDS) $(ON) $(ARGS)
+
+# make clients DOTNET=COMMAND compiles and runs the C# programs with that command.
+clients: $(VENV)/.dev
+	PERSEID_CLIENTS=1 $(if $(DOTNET),PERSEID_DOTNET_RUN='$(DOTNET)') \
+	  $(BIN)/python -m pytest -q tests/clients $(ON) $(ARGS)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

@@ -16,6 +16,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from tests.clients.tools import skip_unless_asked_for
 from tests.support.running import running
 
 PROGRAM = Path(__file__).parent / "dotnet"
@@ -27,8 +28,7 @@ def command(place: Path) -> list[str]:
     given = os.environ.get("PERSEID_DOTNET_RUN")
     if given:
         return [*shlex.split(given), str(place)]
-    if shutil.which("dotnet") is None:
-        pytest.skip("dotnet is not installed; the .NET client needs it")
+    skip_unless_asked_for("dotnet")
     return ["dotnet", "run", "--project", str(place)]
 
 
