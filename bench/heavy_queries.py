@@ -191,6 +191,7 @@ def _run(query: HeavyQuery, server: Server) -> Run:
         "content-type": "application/query+json",
         "x-ms-documentdb-isquery": "True",
         "x-ms-documentdb-query-enablecrosspartition": "True",
+        "x-perseid-direct": "true",
         "x-ms-max-item-count": query.page,
         "x-ms-version": "2020-07-15",
     }

@@ -332,6 +332,7 @@ def _query(large_server: LargeServer, name: str, text: str) -> bytes:
     headers = {
         "x-ms-documentdb-isquery": "true",
         "x-ms-documentdb-query-enablecrosspartition": "true",
+        "x-perseid-direct": "true",
     }
     body = json.dumps({"query": text}).encode()
     request = large_server.target.request("POST", f"{_path(name)}/docs", body, headers)

@@ -55,6 +55,7 @@ _PARTITION_KEY: Final = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 _HEADERS: Final = {
     "x-ms-documentdb-isquery": "True",
     "x-ms-documentdb-query-enablecrosspartition": "True",
+    "x-perseid-direct": "true",  # the service leaves some of them to its clients
 }
 
 
