@@ -103,7 +103,7 @@ def test_removal_spends_what_a_second_left_over(place: Place, used: float, left:
 def test_each_range_has_its_own_leftover(place: Place) -> None:
     async def scenario() -> None:
         async with account_with(place) as (account, clock):
-            wide = await container_with(account, 0, manual(20_000))
+            wide = await container_with(account, 0, autoscale(20_000))
             assert len(wide.ranges) == 2
             now = clock.now()
             op = begin(account, wide, now)

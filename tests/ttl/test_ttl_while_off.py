@@ -108,7 +108,7 @@ def test_a_request_may_ask_for_the_relaxed_answer(off: TtlContainer) -> None:
     reply = off.raw.patch(f"{off.path}/docs/a", operations, pk='["p"]', **DIRECT)
     assert (reply.status, reply.json["ttl"]) == (200, "y")
     batch = [operation(0, "b"), operation("z", "c")]
-    reply = off.raw.batch(off.path, batch, atomic=True, pk='["p"]', **DIRECT)
+    reply = off.raw.batch(off.path, batch, pk='["p"]', x_perseid_direct="true")
     assert [each["statusCode"] for each in reply.json] == [201, 201]
     off.clock.advance(1000)
     assert off.seen("a", "b", "c") == {"a", "b", "c"}

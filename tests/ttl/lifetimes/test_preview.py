@@ -196,7 +196,7 @@ def test_a_change_rewrites_no_item(containers: TtlContainers, new: int | None) -
 
 def test_preview_skips_expired_items_with_an_invalid_ttl(containers: TtlContainers) -> None:
     container = containers.make(ABSENT)
-    container.create("a", "q")
+    assert container.post(container.body("a", "q"), x_perseid_direct="true").status == 201
     change(container, 5)
     assert preview(container, 60)["invalidTtl"] == 1
     container.clock.advance(5)

@@ -32,7 +32,6 @@ def content_for(method: str) -> Any:
         "/colls",
         "/colls/c",
         "/docs",
-        "/offers/x/y",
         "/dbs/d/colls/c/docs/1/2/3",
         "//dbs",
         "/dbs//colls//docs//x",
