@@ -134,6 +134,7 @@ def main(*, pairs: int, only: tuple[str, ...]) -> None:
 
 
 def _report(chosen: Sequence[HeavyQuery], thread: Server, worker: Server, pairs: int) -> None:
+    progress = Console(stderr=True, log_path=False)
     table = Table(
         "", "pages", "thread", "worker", "ratio", "lowest", "CPU thread", "CPU worker", "ratio"
     )
@@ -142,7 +143,9 @@ def _report(chosen: Sequence[HeavyQuery], thread: Server, worker: Server, pairs:
     table.add_section()
     for query in chosen:
         runs = _pairs_of_runs(query, thread, worker, pairs)
-        table.add_row(query.name, str(runs[0][0].pages), *_cells(runs))
+        cells = (query.name, str(runs[0][0].pages), *_cells(runs))
+        progress.log(", ".join(cells))
+        table.add_row(*cells)
     Console().print(table)
 
 
