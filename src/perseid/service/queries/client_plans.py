@@ -61,11 +61,13 @@ def query_plan(
     """
     bound = compile_for(container, query.text).bound
     has_key = bool(container.key.tokens)
-    if bound.sources and has_key:
+    if not bound.sources:
+        intervals = (ANY_RANGE,)
+    elif not has_key:
+        intervals = (ALL_KEYS,)
+    else:
         alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
         intervals = key_intervals(container.key, alternatives)
-    else:
-        intervals = (ANY_RANGE,)
     has_one_key = not has_key or (len(intervals) == 1 and intervals[0].is_point)
     try:
         distribution = distribute(
