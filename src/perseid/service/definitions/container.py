@@ -97,7 +97,7 @@ def replaced_container(
     given = as_object(body, "body")
     if given.get("id") != old["id"]:
         raise invalid(f"The id of the container is '{old['id']}' and cannot be changed.")
-    kept = {
+    kept: dict[str, Any] = {
         name: old[name] for name in _KEPT_WHEN_OMITTED if name in old and given.get(name) is None
     }
     if _names_no_key(given.get("partitionKey")):

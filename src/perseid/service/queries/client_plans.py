@@ -61,6 +61,7 @@ def query_plan(
     """
     bound = compile_for(container, query.text).bound
     has_key = bool(container.key.tokens)
+    intervals: tuple[KeyInterval, ...]
     if not bound.sources:
         intervals = (ANY_RANGE,)
     elif not has_key:
