@@ -124,6 +124,14 @@ def test_unknown_versions_are_refused(raw: RawClient) -> None:
     assert raw.request("GET", "/", headers={"x-ms-version": "1999-12-31"}).status == 400
 
 
+@difference("containers without a partition key")
+def test_items_without_a_key_get_one(raw: RawClient, database: str) -> None:
+    body, old = {"id": "old"}, {"x-ms-version": "2017-01-19"}
+    needed(raw.request("POST", f"{database}/colls", body, old))
+    item = {"id": "1", "_partitionKey": "a"}
+    assert raw.post(f"{database}/colls/old/docs", item, pk='["a"]').status == 201
+
+
 @difference("more than a hundred headers")
 def test_many_headers_are_accepted(endpoint: str) -> None:
     raw = RawClient(endpoint)

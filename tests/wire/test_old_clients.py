@@ -7,14 +7,13 @@ Python 2018-06-18 and azure-cosmos 3.2 2018-09-17.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perseid.clock import MovableClock
 from tests.support.raw import RawClient, Reply
-from tests.support.servers import serving
+from tests.support.servers import Servers, serving
 from tests.support.stores import Place
 
 NET_2017 = {"x-ms-version": "2017-01-19", "x-ms-consistency-level": "Session"}
@@ -142,17 +141,15 @@ def test_other_paths_do_not_exist(raw: RawClient, path: str) -> None:
     assert raw.request("GET", "/dbs", raw_path=path).status in (401, 404)
 
 
-def test_two_slashes_with_throughput(servers: Callable[..., Any]) -> None:
-    with_limits = servers("frozen", enforce_throughput=True)
-    raw = with_limits.connect()
-    assert raw.post("/dbs", {"id": "slashes"}).status == 201
-    body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
-    assert raw.post("/dbs/slashes/colls", body).status == 201
-    path = "/dbs/slashes/colls/c/docs"
-    made = raw.request("POST", path, {"id": "1", "pk": "a"}, raw_path=f"/{path}/")
-    assert made.status == 201
-    assert raw.delete("/dbs/slashes").status == 204
-    raw.close()
+def test_two_slashes_with_throughput(servers: Servers) -> None:
+    with servers("frozen", enforce_throughput=True).connect() as raw:
+        assert raw.post("/dbs", {"id": "slashes"}).status == 201
+        body = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}
+        assert raw.post("/dbs/slashes/colls", body).status == 201
+        path = "/dbs/slashes/colls/c/docs"
+        made = raw.request("POST", path, {"id": "1", "pk": "a"}, raw_path=f"/{path}/")
+        assert made.status == 201
+        assert raw.delete("/dbs/slashes").status == 204
 
 
 # Containers without a partition key -------------------------------------------------------------
@@ -181,21 +178,21 @@ def test_definition(raw: RawClient, database: str, client: dict[str, str]) -> No
     assert [(each["minInclusive"], each["maxExclusive"]) for each in ranges] == [("", "FF")]
 
 
-@pytest.mark.parametrize("key", [None, {"paths": [], "kind": "Hash"}, SYSTEM_KEY])
-def test_newer_versions_need_a_key(raw: RawClient, database: str, key: Any) -> None:
+@pytest.mark.parametrize("sent", [None, {"paths": [], "kind": "Hash"}, SYSTEM_KEY])
+def test_newer_versions_need_a_key(raw: RawClient, database: str, sent: Any) -> None:
     for version in ("2018-12-31", "2020-07-15", "garbage"):
-        reply = create(raw, database, {"x-ms-version": version}, partitionKey=key)
+        reply = create(raw, database, {"x-ms-version": version}, partitionKey=sent)
         assert reply.status == 400
         assert "partitionKey" in reply.json["message"]
     assert raw.get(f"{database}/colls").json["_count"] == 0
-    assert create(raw, database, NET_2017, partitionKey=key).status == 201
+    assert create(raw, database, NET_2017, partitionKey=sent).status == 201
 
 
 @OLD_CLIENTS
-@pytest.mark.parametrize("key", [{}, EMPTY], ids=["no header", "empty key"])
-def test_items(raw: RawClient, no_key: str, client: dict[str, str], key: dict[str, str]) -> None:
+@pytest.mark.parametrize("named", [{}, EMPTY], ids=["no header", "empty key"])
+def test_items(raw: RawClient, no_key: str, client: dict[str, str], named: dict[str, str]) -> None:
     """Python sent no key, .NET the empty one."""
-    docs, sent = f"{no_key}/docs", client | key
+    docs, sent = f"{no_key}/docs", client | named
     item = {"id": "1", "customerId": "ada", "total": 1, "_partitionKey": "like any other"}
     assert raw.request("POST", docs, item, sent).status == 201
     assert raw.request("POST", docs, item | {"customerId": "bob"}, sent).status == 409
@@ -217,14 +214,14 @@ def test_items(raw: RawClient, no_key: str, client: dict[str, str], key: dict[st
     assert raw.request("GET", f"{docs}/1", headers=sent).status == 404
 
 
-@pytest.mark.parametrize("key", ['["a"]', "[{}]", "[null]", '["a","b"]'])
-def test_another_key(raw: RawClient, no_key: str, key: str) -> None:
+@pytest.mark.parametrize("other", ['["a"]', "[{}]", "[null]", '["a","b"]'])
+def test_another_key(raw: RawClient, no_key: str, other: str) -> None:
     docs = f"{no_key}/docs"
     assert raw.post(docs, {"id": "1", "_partitionKey": "a"}).status == 201
     for reply in (
-        raw.post(docs, {"id": "2", "_partitionKey": "a"}, pk=key),
-        raw.get(f"{docs}/1", pk=key),
-        raw.query(docs, "SELECT * FROM c", pk=key),
+        raw.post(docs, {"id": "2", "_partitionKey": "a"}, pk=other),
+        raw.get(f"{docs}/1", pk=other),
+        raw.query(docs, "SELECT * FROM c", pk=other),
     ):
         assert (reply.status, reply.sub_status) == (400, 1001)
 
@@ -240,14 +237,14 @@ def fill(raw: RawClient, container: str, **properties: Any) -> None:
         assert raw.post(f"{container}/docs", item).status == 201
 
 
-@pytest.mark.parametrize("key", [{}, EMPTY], ids=["no header", "empty key"])
-def test_queries(raw: RawClient, no_key: str, key: dict[str, str]) -> None:
+@pytest.mark.parametrize("named", [{}, EMPTY], ids=["no header", "empty key"])
+def test_queries(raw: RawClient, no_key: str, named: dict[str, str]) -> None:
     """No query of such a container concerns several partitions."""
     fill(raw, no_key)
 
     def rows(text: str, **headers: str) -> list[Any]:
         rows: list[Any] = []
-        sent = PYTHON_2017 | QUERY | key | headers
+        sent = PYTHON_2017 | QUERY | named | headers
         while True:
             page = raw.request("POST", f"{no_key}/docs", {"query": text}, sent)
             assert page.status == 200, page.body
@@ -393,12 +390,13 @@ def test_import_and_export(raw: RawClient, no_key: str) -> None:
 
 
 def test_restart(place: Place) -> None:
-    with serving(place.lasting()) as raw:
+    kept = place.lasting()
+    with serving(kept) as raw:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         assert create(raw, "/dbs/d", NET_2017).status == 201
         fill(raw, "/dbs/d/colls/old")
         before = raw.get("/dbs/d/colls/old").json
-    with serving(place.lasting()) as raw:
+    with serving(kept) as raw:
         assert raw.get("/dbs/d/colls/old").json == before
         assert raw.get("/dbs/d/colls/old/docs/3").json["n"] == 3
         assert raw.get("/dbs/d/colls/old/docs/3", pk="[]").json["n"] == 3

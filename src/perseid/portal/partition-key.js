@@ -11,9 +11,12 @@ function namesOf(path) {
 
 const isScalar = (value) => value === null || ["string", "number", "boolean"].includes(typeof value);
 
+/** The paths of a key; a container that was created without a partition key has none. */
+const pathsOf = (definition) => (definition.systemKey ? [] : definition.paths);
+
 /** The key of an item; `text()` returns the item's JSON, {} stands for an absent value. */
 export function keyOf(item, definition, text) {
-  return definition.paths.map((path) => {
+  return pathsOf(definition).map((path) => {
     let value = item;
     for (const name of namesOf(path)) value = value && Object.hasOwn(Object(value), name) ? value[name] : undefined;
     if (!isScalar(value)) return "{}";
@@ -27,6 +30,7 @@ export const keyJson = (key) => `[${key.join(",")}]`;
 
 /** The key for display: strings without quotes, other values as JSON. */
 export function keyText(key) {
+  if (!key.length) return "(none)";
   return key.map((value) => {
     if (value[0] === '"') return JSON.parse(value);
     return value[0] === "{" ? "(none)" : value;
@@ -36,7 +40,7 @@ export function keyText(key) {
 /** An item with an empty string at each path of the key, as far as one path allows another. */
 export function emptyItem(id, definition) {
   const item = plainObject({ id });
-  for (const path of definition.paths) {
+  for (const path of pathsOf(definition)) {
     const names = namesOf(path);
     let parent = item;
     for (const name of names.slice(0, -1)) parent = Object(parent) === parent ? (parent[name] ??= plainObject()) : null;

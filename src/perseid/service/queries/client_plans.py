@@ -97,8 +97,10 @@ def ranges_of(container: Container, query: QueryRequest) -> list[int]:
 def _intervals_of(
     container: Container, bound: BoundQuery, query: QueryRequest
 ) -> tuple[KeyInterval, ...]:
-    if not bound.sources or not container.key.tokens:
+    if not bound.sources:
         return (ANY_RANGE,)
+    if not container.key.tokens:
+        return (ALL_KEYS,)
     alternatives = key_alternatives(bound, query.parameters, container.key.tokens)
     return key_intervals(container.key, alternatives)
 
