@@ -1,3 +1,4 @@
+import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosClientBuilder;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -14,12 +15,18 @@ final class Connection {
     private Connection() {
     }
 
-    static CosmosClientBuilder builder() {
+    static CosmosClient open() {
         return new CosmosClientBuilder()
             .endpoint(ENDPOINT)
             .key(KEY)
             .gatewayMode()
-            .contentResponseOnWriteEnabled(true);
+            .contentResponseOnWriteEnabled(true)
+            .buildClient();
+    }
+
+    /** For clients with other credentials than the key. */
+    static CosmosClientBuilder builder() {
+        return new CosmosClientBuilder().endpoint(ENDPOINT).gatewayMode();
     }
 
     /** Makes this JVM trust the certificate, before the first connection. */

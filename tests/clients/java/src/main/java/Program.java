@@ -13,7 +13,7 @@ public final class Program {
             Connection.trust(certificate);
         }
         Checks checks = new Checks();
-        try (CosmosClient client = Connection.builder().buildClient()) {
+        try (CosmosClient client = Connection.open()) {
             CosmosDatabase database = client.getDatabase("java-" + UUID.randomUUID());
             checks.run("create a database", () -> client.createDatabase(database.getId()));
             checks.group("items", new ItemChecks(database)::run);

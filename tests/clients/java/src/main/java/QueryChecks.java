@@ -78,7 +78,8 @@ final class QueryChecks {
 
     private static void aggregates(CosmosContainer orders) {
         Checks.same(List.of(COUNT), totals(orders, "SELECT VALUE COUNT(1) FROM c"), "COUNT");
-        Checks.same(List.of(1770), totals(orders, "SELECT VALUE SUM(c.total) FROM c"), "SUM");
+        // The client adds up the sums of the ranges as doubles.
+        Checks.same(List.of(1770.0), all(orders, "SELECT VALUE SUM(c.total) FROM c", Double.class), "SUM");
         Checks.same(List.of(0), totals(orders, "SELECT VALUE MIN(c.total) FROM c"), "MIN");
         Checks.same(List.of(59), totals(orders, "SELECT VALUE MAX(c.total) FROM c"), "MAX");
         Checks.same(List.of(29.5), all(orders, "SELECT VALUE AVG(c.total) FROM c", Double.class), "AVG");
