@@ -1,5 +1,5 @@
-# Nine words: serve, test, check, fix, bench, soak, hostile, faults, docs. Each one sets up what it
-# needs.
+# Ten words: serve, test, check, fix, bench, soak, hostile, faults, clients, docs. Each one sets up
+# what it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,6 +9,8 @@ ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
 # make bench BEFORE=../before compares this checkout with that one.
 BEFORE ?=
+# make clients DOTNET=command compiles and runs the .NET program with that command.
+DOTNET ?=
 # On Debian, venv is a separate package.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && \
@@ -17,7 +19,7 @@ GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && 
 # Tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve test check fix bench soak hostile faults docs install clean
+.PHONY: serve test check fix bench soak hostile faults clients docs install clean
 
 serve: $(VENV)/.core
 	$(BIN)/perseid serve $(ARGS)
@@ -46,6 +48,12 @@ hostile: $(VENV)/.dev
 
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(SECONDS) $(ON) $(ARGS)
+
+clients: export PERSEID_CLIENTS := all
+clients: $(VENV)/.dev
+	for store in $(or $(STORE),sqlite postgres); do \
+	  $(if $(DOTNET),PERSEID_DOTNET_RUN='$(DOTNET)') \
+	  $(BIN)/python -m pytest -q --store $$store tests/clients $(ARGS) || exit 1; done
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

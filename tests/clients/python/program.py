@@ -279,7 +279,11 @@ class Checks:
             assert sorted(rows) == list(range(60)), name
             rows = await self.query(orders, "SELECT VALUE c.total FROM c ORDER BY c.total")
             assert rows == list(range(60)), name
-            for aggregate, value in (("COUNT(1)", 60), ("SUM(c.total)", 1770), ("MAX(c.total)", 59)):
+            for aggregate, value in (
+                ("COUNT(1)", 60),
+                ("SUM(c.total)", 1770),
+                ("MAX(c.total)", 59),
+            ):
                 assert await self.query(orders, f"SELECT VALUE {aggregate} FROM c") == [value], name
             rows = await self.query(
                 orders,
