@@ -336,8 +336,8 @@ func changes(orders *azcosmos.ContainerClient, part azcosmos.FeedRange, token *s
 	for range 100 {
 		options := &azcosmos.ChangeFeedOptions{FeedRange: &part, Continuation: token, MaxItemCount: 5}
 		page := must(orders.ReadChangeFeed(ctx, options))
-		if text := page.GetContinuation(); text != "" {
-			token = &text
+		if page.ContinuationToken != "" {
+			token = &page.ContinuationToken
 		}
 		if len(page.Items) == 0 {
 			return ids, token
