@@ -97,7 +97,7 @@ func parsed(text []byte) (value order) {
 func create(name string, defaultTTL *int32, throughput int32) *azcosmos.ContainerClient {
 	properties := azcosmos.ContainerProperties{
 		ID:                     name,
-		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}},
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/customer"}, Version: 2},
 		DefaultTimeToLive:      defaultTTL,
 	}
 	amount := azcosmos.NewManualThroughputProperties(throughput)
