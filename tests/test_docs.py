@@ -260,7 +260,7 @@ def test_python_blocks_are_python(page: Path) -> None:
 # Examples
 
 CLIENTS = {page.stem: page for page in sorted((DOCS / "clients").glob("*.md"))}
-PROGRAM_SUFFIXES = (".cs", ".java", ".go", ".mjs", ".py")
+PROGRAM_SUFFIXES = (".cs", ".go", ".java", ".mjs", ".py", ".rs", ".toml")
 NOT_CODE = ("", "json", "sh", "yaml")
 
 
