@@ -7,9 +7,10 @@ ARGS ?=
 STORE ?=
 ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
-DOTNET ?=
 # make bench BEFORE=../before compares this checkout with that one.
 BEFORE ?=
+# make clients DOTNET=command compiles and runs the .NET program with that command.
+DOTNET ?=
 # On Debian, venv is a separate package.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 GET_VENV := { command -v apt-get >/dev/null && $(AS_ROOT) apt-get update -qq && \
@@ -48,10 +49,11 @@ hostile: $(VENV)/.dev
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(SECONDS) $(ON) $(ARGS)
 
-# make clients DOTNET=COMMAND compiles and runs the C# programs with that command.
+clients: export PERSEID_CLIENTS := all
 clients: $(VENV)/.dev
-	PERSEID_CLIENTS=1 $(if $(DOTNET),PERSEID_DOTNET_RUN='$(DOTNET)') \
-	  $(BIN)/python -m pytest -q tests/clients $(ON) $(ARGS)
+	for store in $(or $(STORE),sqlite postgres); do \
+	  $(if $(DOTNET),PERSEID_DOTNET_RUN='$(DOTNET)') \
+	  $(BIN)/python -m pytest -q --store $$store tests/clients $(ARGS) || exit 1; done
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_docs.py

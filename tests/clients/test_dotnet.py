@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.clients.tools import skip_unless_asked_for
 from tests.support.running import running
+from tests.support.stores import Place
 
 PROGRAM = Path(__file__).parent / "dotnet"
 SECONDS = 600
@@ -33,17 +33,18 @@ def command(place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
-def test_dotnet(tls: bool, tmp_path: Path) -> None:
+def test_dotnet(tls: bool, tmp_path: Path, place: Place) -> None:
     # Building writes next to the project, so it is copied out of the source tree.
-    place = Path(shutil.copytree(PROGRAM, tmp_path / "dotnet"))
-    with running(Settings(memory=True, test_clock=True, tls=tls), MovableClock()) as settings:
+    project = Path(shutil.copytree(PROGRAM, tmp_path / "dotnet"))
+    wanted = place.lasting(test_clock=True, relaxed=False, tls=tls)
+    with running(wanted, MovableClock()) as settings:
         variables = {
             "PERSEID_ENDPOINT": settings.endpoint,
             "PERSEID_KEY": settings.key,
             "PERSEID_INSECURE": "1" if tls else "0",
         }
         done = subprocess.run(
-            command(place),
+            command(project),
             env=os.environ | variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

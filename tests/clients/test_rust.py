@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from perseid.clock import MovableClock
-from perseid.config import Settings
 from tests.clients.tools import skip_unless_asked_for
 from tests.support.raw import EMULATOR_KEY
 from tests.support.running import running
+from tests.support.stores import Place
 
 PROJECT = Path(__file__).parent / "rust"
 SECONDS = 1800
@@ -34,8 +34,8 @@ def command(place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
-def test_rust(tmp_path_factory: pytest.TempPathFactory, *, tls: bool) -> None:
-    settings = Settings(data=tmp_path_factory.mktemp("data"), test_clock=True, tls=tls)
+def test_rust(tmp_path_factory: pytest.TempPathFactory, place: Place, *, tls: bool) -> None:
+    settings = place.lasting(test_clock=True, relaxed=False, tls=tls)
     with running(settings, MovableClock()) as ready:
         variables = {
             "PERSEID_ENDPOINT": ready.endpoint.replace("127.0.0.1", "localhost"),
