@@ -326,7 +326,7 @@ def test_a_key_and_a_range_give_what_is_in_both(wide: Box, mode: dict[str, str])
             )[0]
             for part in physical_ranges(wide.raw, wide.path)
         }
-        assert sorted(map(len, found.values())) == [0, 0, 0, 1]
+        assert sorted(map(len, found.values())) == [0] * (len(found) - 1) + [1]
         for range_id, changes in found.items():
             scope = {"pk": json.dumps([pk]), "range": range_id}
             feed = wide.raw.get(wide.docs, **scope)

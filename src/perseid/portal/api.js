@@ -125,7 +125,9 @@ export async function call(method, names, options = {}) {
   const { body, headers = {}, search = "", signal, retries = MAX_RETRIES } = options;
   checkNames(names);
   const signedWith = sign;
-  const sent = { "x-ms-version": "2020-07-15", ...headers, ...(await signatureHeaders(method, names)) };
+  // Direct: answer also what the cloud service refuses or leaves to its clients.
+  const fixed = { "x-ms-version": "2020-07-15", "x-perseid-direct": "true" };
+  const sent = { ...fixed, ...headers, ...(await signatureHeaders(method, names)) };
   if (body !== undefined) sent["content-type"] ??= "application/json";
   const content = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
   const path = `/${names.map(encodeURIComponent).join("/")}${search}`;
@@ -313,7 +315,6 @@ export function query(names, body, headers = {}, signal) {
       "content-type": "application/query+json",
       "x-ms-documentdb-isquery": "true",
       "x-ms-documentdb-query-enablecrosspartition": "true",
-      "x-perseid-direct": "true", // also what the cloud service leaves to its clients
       ...headers,
     },
   });

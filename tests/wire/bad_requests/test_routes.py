@@ -33,7 +33,7 @@ def content_for(method: str) -> Any:
         "/colls/c",
         "/docs",
         "/dbs/d/colls/c/docs/1/2/3",
-        "//dbs",
+        "///dbs",
         "/dbs//colls//docs//x",
         "/index.html",
         "/favicon.ico",

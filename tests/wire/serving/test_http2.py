@@ -87,9 +87,9 @@ def pages(raw: RawClient, docs: str) -> str:
 def test_the_account_has_the_address_of_the_request(connect: Connect) -> None:
     client = connect()
     port = client.authority.rpartition(":")[2]
-    stream = client.open("GET", "/", end=True, authority=f"localhost:{port}")
+    stream = client.open("GET", "/", end=True, authority=f"other.localhost:{port}")
     locations = client.reply(stream).json["writableLocations"]
-    assert locations[0]["databaseAccountEndpoint"] == f"http://localhost:{port}/"
+    assert locations[0]["databaseAccountEndpoint"] == f"http://other.localhost:{port}/"
 
 
 def test_the_authority_replaces_a_host_header(connect: Connect) -> None:

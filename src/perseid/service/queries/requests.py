@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from perseid.documents import has_many_values, parse_named
+from perseid.documents import has_many_values, parse_named, without_strings
 from perseid.errors import BadRequest, RequestEntityTooLarge
 from perseid.model import Container
 from perseid.query import CompiledQuery, compile_query
@@ -47,7 +47,8 @@ class QueryRequest(NamedTuple):
 
 def parse_request(body: bytes) -> QueryRequest:
     """`{"query": …, "parameters": […], "resumeFilter": {…}}`, or the text as a JSON string."""
-    if has_many_values(body, most=_MOST_VALUES):
+    # Long texts are decoded in a moment, whatever they consist of.
+    if len(body) > _MOST_VALUES and has_many_values(without_strings(body), most=_MOST_VALUES):
         raise RequestEntityTooLarge(_TOO_MANY_VALUES)
     value = parse_named(body, around=_LEVELS)
     if isinstance(value, str):
