@@ -54,8 +54,8 @@ final class AccessChecks {
     }
 
     private void read(CosmosAsyncUser user) throws Exception {
-        CosmosPermissionProperties granted = user.createPermission(permission("read", PermissionMode.READ), null).block().getProperties();
-        try (CosmosClient client = Connection.builder().permissions(List.of(granted)).buildClient()) {
+        String token = user.createPermission(permission("read", PermissionMode.READ), null).block().getProperties().getToken();
+        try (CosmosClient client = Connection.builder().resourceToken(token).buildClient()) {
             CosmosContainer orders = open(client);
             orders.readItem("a", ADA, Order.class);
             var rows = orders.queryItems("SELECT * FROM c ORDER BY c.id", new CosmosQueryRequestOptions(), Order.class);
