@@ -142,7 +142,7 @@ class Settings:
         " purged yet become live again when the setting is relaxed.",
     )
     relaxed: bool = _setting(
-        True,
+        False,
         "Answer requests that the cloud service refuses, such as ORDER BY across partitions without"
         " a plan of the client.",
     )
