@@ -13,7 +13,7 @@ import pytest
 
 from perseid.clock import MovableClock
 from tests.support.raw import RawClient, Reply
-from tests.support.servers import Servers, serving
+from tests.support.servers import RunningServer, Servers, serving
 from tests.support.stores import Place
 
 NET_2017 = {"x-ms-version": "2017-01-19", "x-ms-consistency-level": "Session"}
@@ -38,6 +38,12 @@ def create(raw: RawClient, database: str, client: dict[str, str], **properties: 
     """A new collection without a partition key, as the client requests it."""
     body = {"id": "old", "defaultTtl": -1, **properties}
     return raw.request("POST", f"{database}/colls", body, client)
+
+
+@pytest.fixture
+def server(strict_server: RunningServer) -> RunningServer:
+    """As the service answers: no query of a container without a key needs to be merged."""
+    return strict_server
 
 
 @pytest.fixture

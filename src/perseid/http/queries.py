@@ -102,7 +102,10 @@ async def _check_refusals(request: Request, op: Operation, bound: BoundPlan, sco
     """400 for a query that the service refuses, unless relaxed."""
     if is_relaxed(request, op.account.settings):
         return
-    is_confined = scope.is_confined or request.header(KEY_TYPE) is not None
+    # A container without a partition key is one partition.
+    is_confined = (
+        scope.is_confined or request.header(KEY_TYPE) is not None or not op.container.key.tokens
+    )
     error = refusals.refusal_of(bound.plan, is_confined=is_confined)
     if error is None:
         return
