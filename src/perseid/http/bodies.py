@@ -227,13 +227,9 @@ class RequestBody:
         """Reads the rest of a body that is not wanted, within small limits.
 
         A client that is still sending does not read an error response. One that waits for
-        permission to send (`Expect`) reads it, and would take reading for the permission. A stream
-        of HTTP/2 is reset after the response, which its client reads meanwhile.
+        permission to send (`Expect`) reads it, and would take reading for the permission.
         """
         self.release()
-        if self._is_stream:
-            self.is_complete = True
-            return
         waits_for_permission = not self._is_started and self._header(EXPECT) is not None
         if self.is_complete or self._is_given_up or waits_for_permission:
             return

@@ -70,9 +70,9 @@ def _on_streams(
             if client is None:
                 continue
             held.append(client)
-            for number in range(STREAMS):
-                if not attack.is_over and not client.closed:
-                    with contextlib.suppress(*ENDED):  # a stream that was refused early
+            with contextlib.suppress(*ENDED):
+                for number in range(STREAMS):
+                    if not attack.is_over:
                         work(client, number)
 
 
