@@ -197,7 +197,7 @@ def test_manual_and_autoscale_throughput(page: Page, raw: RawClient, container: 
     card.get_by_role("radio", name="Autoscale").check()
     card.get_by_label("Maximum").fill("5000")
     with answered(
-        page, "PUT", 200, "5000"
+        page, "PUT", 200, '"maxThroughput":5000'
     ):  # the first request changes the mode, the second the maximum
         card.get_by_role("button", name="Save").click()
     assert offer()["offerAutopilotSettings"]["maxThroughput"] == 5000

@@ -335,7 +335,7 @@ def _base64(reader: _Reader, marker: int) -> bytes:
     pad = reader.take_number(1)
     is_cut = pad >= 0xFD  # the text has no `=` although it needs some
     missing = 0xFF - pad if is_cut else pad
-    if missing > 2 or (is_cut and not missing) or missing > groups:
+    if missing > 2 or (is_cut and not missing) or (missing and not groups):
         reader.refuse(f"{pad:02X} is not a padding of base64")
     raw = reader.take_bytes((4 * groups - missing) * 3 // 4)
     text = b64encode(raw, b"+/" if marker < 0x73 else b"-_")
