@@ -100,12 +100,12 @@ def write(size: int) -> float:
 
 def point_read(size: int) -> float:
     """The charge of reading one item by its key."""
-    return _SMALL_READ if size <= _SMALL else round(read(size), 2)
+    return _SMALL_READ if size <= _SMALL else _rounded(read(size))
 
 
 def create(size: int, terms: int, unique_keys: int = 0) -> float:
     """The charge of a create, or of an upsert that creates."""
-    return round(write(size) + _PER_TERM * terms + _PER_UNIQUE_KEY * unique_keys, 2)
+    return _rounded(write(size) + _PER_TERM * terms + _PER_UNIQUE_KEY * unique_keys)
 
 
 def replace(old_size: int, new_size: int, changed_terms: int) -> float:
@@ -113,7 +113,7 @@ def replace(old_size: int, new_size: int, changed_terms: int) -> float:
 
     A property with a new value changes two terms: one is removed and one is added.
     """
-    return round(write(old_size) + write(new_size) + _PER_TERM * changed_terms, 2)
+    return _rounded(write(old_size) + write(new_size) + _PER_TERM * changed_terms)
 
 
 def patch(old_size: int, new_size: int, changed_terms: int, operations: int) -> float:
@@ -123,7 +123,7 @@ def patch(old_size: int, new_size: int, changed_terms: int, operations: int) -> 
 
 def delete(size: int, terms: int) -> float:
     """The charge of a delete, and of purging the same item."""
-    return round(write(size) + _PER_TERM * terms, 2)
+    return _rounded(write(size) + _PER_TERM * terms)
 
 
 def hundredths(charge: float) -> int:

@@ -38,7 +38,7 @@ _TINY_PIECES: Final = (
 _SMALL_DIGITS: Final = 4  # of a Content-Length
 HTTP_2: Final = "2"
 # Requests of HTTP/2 that may have a body although no header says so.
-MAY_HAVE_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
+_MAY_HAVE_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 
 
 def is_small(length: str) -> bool:
@@ -49,8 +49,14 @@ def is_small(length: str) -> bool:
     return len(length) <= _SMALL_DIGITS and length.isdigit()
 
 
-def has_body(header: HeaderLookup) -> bool:
-    return header(CONTENT_LENGTH) not in (None, "0") or header(TRANSFER_ENCODING) is not None
+def has_body(header: HeaderLookup, length: str | None, stream_method: str) -> bool:
+    """True if a request with this Content-Length has a body, or may have one.
+
+    `stream_method` is the method of a request of HTTP/2, "" for one of HTTP/1.1.
+    """
+    if length is not None and length != "0":
+        return True
+    return header(TRANSFER_ENCODING) is not None or stream_method in _MAY_HAVE_BODY
 
 
 class SmallBodies:

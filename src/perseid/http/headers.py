@@ -165,7 +165,8 @@ def check_cross_partition(request: Request) -> None:
 
 def wants_minimal(request: Request) -> bool:
     """Prefer: return=minimal; the response to a write has no body."""
-    return (request.header(PREFER) or "").replace(" ", "").lower() == "return=minimal"
+    value = request.header(PREFER)
+    return value is not None and value.replace(" ", "").lower() == "return=minimal"
 
 
 def integer(request: Request, name: str, default: int) -> int:

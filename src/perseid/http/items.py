@@ -69,13 +69,17 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
             container, logical_partition.range_index, lsn, charges.MISS * factor
         )
         headers.append((ETAG, row.etag))
-        if flag(request, LIFETIME):
-            headers += _lifetime_headers(op, row)
+        _add_lifetime(headers, request, op, row)
         return Response(304, headers)
     charge = charges.point_read(row.size) * factor
     headers = container_headers(container, logical_partition.range_index, lsn, charge)
-    headers += _item_headers(request, op, row)
-    headers.append(item_location(request, account.settings, container.path, row.id))
+    headers += (
+        (ETAG, row.etag),
+        (ITEM_LSN, str(row.lsn)),
+        item_location(request, account.settings, container.path, row.id),
+    )
+    if request.header(LIFETIME) is not None:
+        _add_lifetime(headers, request, op, row)
     return Response(200, headers, row.body)
 
 
@@ -203,30 +207,28 @@ async def _with_text(request: Request) -> Request:
 async def _written(
     request: Request, exchange: Exchange, op: Operation, written: WriteResult
 ) -> Response:
-    container = op.container
-    if point_operations.compared_bytes(written) > LARGE:
+    container, row = op.container, written.row
+    if written.old is not None and point_operations.compared_bytes(written) > LARGE:
         (written,) = await point_operations.compare(op, (written,))
     charge = point_operations.charge_of(container, written)
     headers = container_headers(container, exchange.range_index, written.lsn, charge)
-    headers += _item_headers(request, op, written.row)
+    headers += ((ETAG, row.etag), (ITEM_LSN, str(row.lsn)))
+    if request.header(LIFETIME) is not None:
+        _add_lifetime(headers, request, op, row)
     if wants_minimal(request):
         return Response(written.status, headers)
-    return Response(written.status, headers, written.row.body)
+    return Response(written.status, headers, row.body)
 
 
-def _item_headers(request: Request, op: Operation, row: Row) -> list[tuple[str, str]]:
-    headers = [(ETAG, row.etag), (ITEM_LSN, str(row.lsn))]
-    if flag(request, LIFETIME):
-        headers += _lifetime_headers(op, row)
-    return headers
-
-
-def _lifetime_headers(op: Operation, row: Row) -> list[tuple[str, str]]:
-    """When the item expires, for requests that ask."""
+def _add_lifetime(
+    headers: list[tuple[str, str]], request: Request, op: Operation, row: Row
+) -> None:
+    """Adds when the item expires, if the request asks for it."""
+    if not flag(request, LIFETIME):
+        return
     policy = op.container.policy
     expires_at = ttl.expires_at(row.ts, row.ttl, policy)
-    headers = [(TTL_SOURCE, ttl.ttl_source(row.ttl, policy))]
+    headers.append((TTL_SOURCE, ttl.ttl_source(row.ttl, policy)))
     if expires_at is not None:
         headers.append((EXPIRES_AT, str(expires_at)))
         headers.append((REMAINING, str(expires_at - max(op.ts, row.ts))))
-    return headers

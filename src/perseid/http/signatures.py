@@ -70,7 +70,7 @@ class AccountKey:
 class _VerifiedSignature(NamedTuple):
     """A valid signature: what it signs, the header it came in, and the key that made it."""
 
-    signed_parts: tuple[str, str, str, str | None]  # method, kind, link, date
+    signed_parts: tuple[str, str, str | None]  # kind, link, date; the method is POST
     header: bytes
     key: AccountKey
 
@@ -109,12 +109,12 @@ class SignatureVerifier:
         if not header:
             raise Unauthorized(_MISSING)
         date = request.header(SIGNED_DATE)
-        signed_parts = (request.method, kind, link, date)
         last = self._last
         is_signed = True
         if (
             last is not None
-            and last.signed_parts == signed_parts
+            and request.method == "POST"
+            and last.signed_parts == (kind, link, date)
             and compare_digest(header.encode(), last.header)
         ):
             key = last.key
@@ -129,7 +129,7 @@ class SignatureVerifier:
                 raise _wrong_signature(request, date, kind, link)
             key = signing_key
             if date and request.method == "POST":
-                self._last = _VerifiedSignature(signed_parts, header.encode(), key)
+                self._last = _VerifiedSignature((kind, link, date), header.encode(), key)
         elif (token := _token(header)) is not None:
             return token
         elif (emulator_token := token_in(header)) is not None:
@@ -172,7 +172,7 @@ def _printable_payload(request: Request, date: str | None, kind: str, link: str)
 def _is_within_skew(text: str | None) -> bool:
     """True if a date is close enough to the server's."""
     stamp = parse_date(text) if text else None
-    return stamp is not None and abs(clock.wall() - stamp) <= MAX_CLOCK_SKEW
+    return stamp is not None and -MAX_CLOCK_SKEW <= clock.wall() - stamp <= MAX_CLOCK_SKEW
 
 
 def _server_date() -> str:

@@ -98,7 +98,7 @@ class Account:
 
     def cutoff(self, container: Container, now: float) -> Cutoff:
         """The cutoff of expired items, for the whole of a request admitted at `now`."""
-        return self.cutoff_under(container.policy, now)
+        return container.policy.cutoff(int(now), revive_unpurged=self.settings.revive_unpurged)
 
     def cutoff_under(self, policy: Policy, now: float) -> Cutoff:
         """The cutoff of expired items at `now` under a policy."""

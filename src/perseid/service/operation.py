@@ -43,7 +43,8 @@ class Operation(NamedTuple):
 
 
 def begin(account: Account, container: Container, now: float) -> Operation:
-    return Operation(account, container, now, account.cutoff(container, now))
+    # As `Operation(…)`, in half the time: every request about items makes one.
+    return tuple.__new__(Operation, (account, container, now, account.cutoff(container, now), None))
 
 
 def rebase_to_now(op: Operation) -> Operation:

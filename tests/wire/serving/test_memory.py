@@ -65,7 +65,8 @@ def test_bodies_that_are_not_complete(
         with suppress(ConnectionError):
             wire.send(head + chunk + b"x" * SHORT_BY_ONE)
     assert_serves(process)
-    assert memory(process) - before < count * SHORT_BY_ONE / 2
+    # Usually a third of what was sent; on a busy machine buffers are freed later.
+    assert memory(process) - before < count * SHORT_BY_ONE * 3 / 4
 
 
 def test_bodies_without_a_signature(process: ServerProcess, sockets: list[PlainSocket]) -> None:

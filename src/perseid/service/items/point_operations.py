@@ -62,7 +62,7 @@ def logical_partition_of(container: Container, header: str | None) -> LogicalPar
     """The logical partition that a request names; 400 if the key is missing or only a prefix."""
     if header is None and (header := partition.header_of(header, container.key)) is None:
         raise BadRequest(_KEY_REQUIRED, charge=charges.REJECTED)
-    levels = container.key.levels
+    levels = len(container.key.paths)
     in_first_range, given = _named_key(header, levels)
     if given != levels:
         raise PartitionKeyMismatch(_KEY_INCOMPLETE.format(levels=levels, given=given))
@@ -101,7 +101,7 @@ def checked_item(
     item_id = ids.check_item_id(value.get("id"))
     components = partition.extract(container.key, value)
     pk = partition.canonical(components)
-    levels = container.key.levels
+    levels = len(container.key.paths)
     if header is not None and _named_key(header, levels) != ((pk, 0), levels):
         raise PartitionKeyMismatch(_KEY_MISMATCH)
     partition.check_size(components)

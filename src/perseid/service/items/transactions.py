@@ -176,15 +176,15 @@ class Transaction:
         if new.unique:
             self._reserve_unique_keys(new.unique, old)
         op, view = self.op, self.view
-        container = op.container
+        container, ts = op.container, op.ts
         version = item_number(new.logical_partition.range_index, view.lsn, self._puts)
         number = version if old is None else old.number
-        etag = ids.make_etag(op.ts, container.number << 60 | version)
+        etag = ids.make_etag(ts, container.number << 60 | version)
         rid = ids.child_rid(container.rid, "document", number)
-        body = seal(new.document.text, rid, container.docs_link, etag, op.ts)
+        body = seal(new.document.text, rid, container.docs_link, etag, ts)
         size = new.document.size + len(body) - len(new.document.text)
         row = Row(
-            number, new.logical_partition.pk, new.id, new.epk, op.ts, new.ttl,
+            number, new.logical_partition.pk, new.id, new.epk, ts, new.ttl,
             view.lsn, etag, size, new.terms, body,
         )  # fmt: skip
         self._check_partition_size(row, old)
