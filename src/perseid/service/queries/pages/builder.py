@@ -47,7 +47,7 @@ class PageBuilder(ABC):
         self._plan = plan
         self._source = source
         self._evaluator = evaluator
-        self._chunk = CHUNK * evaluator.chunks
+        self._largest_chunk = CHUNK * evaluator.chunks
         self._offset = bound.offset
         # The first page skips the rows of OFFSET; `_rows_left` counts down from TOP or LIMIT.
         self._skip, self._rows_left = bound.offset, bound.limit
@@ -110,6 +110,13 @@ class PageBuilder(ABC):
     def _first_chunk(self) -> int:
         """About as many items as the page has rows, so that a small page reads few items."""
         return min(max(self._rows_needed, 4), CHUNK)
+
+    def _next_chunk(self, size: int) -> int:
+        """How many items to read after `size` items.
+
+        It grows: a worker process waits for the first ones, and evaluates while others are read.
+        """
+        return CHUNK if size < CHUNK else min(2 * size, self._largest_chunk)
 
     @property
     def _is_full(self) -> bool:

@@ -8,7 +8,6 @@ import orjson
 
 from perseid.model import Row
 from perseid.query.deadline import DeadlineExceeded
-from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import ItemPageBuilder
 
 
@@ -41,7 +40,7 @@ class StreamedPageBuilder(ItemPageBuilder):
                 break
             if self._is_late():
                 return self._position_after(after)
-            size = builder.CHUNK if size < builder.CHUNK else min(2 * size, self._chunk)
+            size = self._next_chunk(size)
         return self._position_after(after) if self._is_full else None
 
     def _add_rows_of(self, items: list[Row]) -> _Progress:
