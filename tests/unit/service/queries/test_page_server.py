@@ -41,20 +41,21 @@ class Source:
         return None
 
 
-def _decoded(batch: EncodedAnswer) -> Any:
-    return decode_answer(memoryview(b"".join(batch.pieces)))
+async def _groups(answers: _Answers) -> list[int]:
+    """The counts of all groups, in the order of the batches."""
+    counts: list[int] = []
+    batch: EncodedAnswer | None = await answers.answer(FIRST)
+    while batch is not None:
+        counts += decode_answer(memoryview(b"".join(batch.pieces)))[0]
+        batch = await answers.answer(("next_groups",))
+    return counts
 
 
 def test_groups_come_in_batches_up_to_the_last() -> None:
     async def run() -> None:
         source: Any = Source()
         answers = _Answers(source)
-        counts: list[int] = []
-        batch = await answers.answer(FIRST)
-        while batch is not None:
-            counts += _decoded(batch)[0]
-            batch = await answers.answer(("next_groups",))
-        assert counts == [*range(10_000)]
+        assert await _groups(answers) == [*range(10_000)]
         await answers.close()
 
     asyncio.run(run())
@@ -64,10 +65,8 @@ def test_an_error_of_the_store_is_raised() -> None:
     async def run() -> None:
         source: Any = Source(ValueError("bad"))
         answers = _Answers(source)
-        question: tuple[Any, ...] = FIRST
         with pytest.raises(ValueError, match="bad"):
-            while await answers.answer(question) is not None:
-                question = ("next_groups",)
+            await _groups(answers)
         await answers.close()
 
     asyncio.run(run())
