@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from perseid.conditions import PropertyPath
 from perseid.service.queries.evaluation import InlineEvaluator
 from perseid.service.queries.pages.build import build
-from perseid.service.queries.pages.builder import CHUNK
 from perseid.service.queries.pages.result import QueryResultPage
 from perseid.service.queries.pages.sent import SentPage, unpack_groups
 from perseid.service.queries.pages.task import PageTask
@@ -57,10 +56,9 @@ class _ServerSource:
     """See `ItemSource`: the items as the server sends them; `page_server` answers."""
 
     def __init__(self) -> None:
-        self._previous: Search | None = None
         self._asked_ahead: Search | None = None
 
-    async def search(self, search: Search) -> SearchPage:
+    async def search(self, search: Search, *, reads_on: bool = False) -> SearchPage:
         if self._asked_ahead is not None and _is_start_of(self._asked_ahead, search):
             self._asked_ahead = None
             fields, bodies = receive_answer()
@@ -68,19 +66,14 @@ class _ServerSource:
             self.finish()
             fields, bodies = ask(("search", search))
         sent = SentPage._make(fields)
-        self._ask_ahead(search, sent)
+        if reads_on and sent.has_more:
+            self._ask_ahead(search._replace(after=sent.numbers[-1]))
         return sent.page(bodies)
 
-    def _ask_ahead(self, search: Search, sent: SentPage) -> None:
-        """Lets the server read the next items while these are evaluated.
-
-        Not after the first ones if they are few: many pages end with them.
-        """
-        is_continued = self._previous is not None and self._previous.after < search.after
-        self._previous = search
-        if (is_continued or search.limit >= CHUNK) and sent.has_more and search.order is None:
-            self._asked_ahead = search._replace(after=sent.numbers[-1])
-            send_question(("search", self._asked_ahead))
+    def _ask_ahead(self, search: Search) -> None:
+        """Lets the server read the next items while others are evaluated."""
+        self._asked_ahead = search
+        send_question(("search", search))
 
     def finish(self) -> None:
         """Receives the answer that nothing needs any more."""

@@ -175,10 +175,12 @@ class PageBuilder(ABC):
         self.times.evaluating += time.perf_counter() - started
         return result
 
-    async def _read(self, after: int, limit: int) -> tuple[list[Row], bool]:
+    async def _read(
+        self, after: int, limit: int, *, reads_on: bool = False
+    ) -> tuple[list[Row], bool]:
         """The next items in the order of their numbers, and whether there are more."""
         search = self._search._replace(after=after, limit=limit)
-        page = await self._timed(self._source.search(search))
+        page = await self._timed(self._source.search(search, reads_on=reads_on))
         self._note_ranges(page.rows)
         return page.rows, page.has_more
 

@@ -36,7 +36,7 @@ class CollectedPageBuilder(KeyedPageBuilder):
         elif self._plan.compiled.bound.sources:
             last, has_more, size = -1, True, builder.CHUNK
             while has_more:
-                rows, has_more = await self._read(last, size)
+                rows, has_more = await self._read(last, size, reads_on=True)
                 await self._evaluate(self._is_small(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
                 size = self._next_chunk(size)

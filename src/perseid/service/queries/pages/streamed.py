@@ -29,9 +29,13 @@ class StreamedPageBuilder(ItemPageBuilder):
 
     async def _build(self) -> dict[str, Any] | None:
         after = self._position.get("item", 0) - 1
-        size = self._first_chunk
+        size, items_read = self._first_chunk, 0
         while self._rows_left != 0:
-            rows, has_more = await self._read(after, size)
+            # As many rows for each item as up to now would not fill the page.
+            rate = len(self.rows) / items_read if items_read else 1.0
+            reads_on = len(self.rows) + rate * size < self._rows_needed
+            rows, has_more = await self._read(after, size, reads_on=reads_on)
+            items_read += len(rows)
             progress = await self._evaluate(self._is_small(rows), self._add_rows_of, rows)
             if progress.is_finished:
                 return progress.next_position
