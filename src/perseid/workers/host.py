@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import traceback
+from functools import cache
 from typing import Any, Final
 
 from perseid.errors import BadRequest, CosmosError, StaleCatalog
@@ -115,6 +116,12 @@ def _collect_rarely() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+@cache  # `gc.get_freeze_count` tells as well, but it takes milliseconds to count the objects
+def _freeze_once() -> None:
+    """Keeps the modules of the first function from being examined ever again."""
+    gc.freeze()
+
+
 def _run(connection: _Connection, call: memoryview, kept_size: int) -> None:
     """Runs one call and sends its reply."""
     try:
@@ -133,8 +140,7 @@ def _content(data: memoryview) -> bytes:
     """The result or the error of a call, pickled."""
     try:
         call: WorkerCall = messages.decode(data)
-        if not gc.get_freeze_count():
-            gc.freeze()  # the modules of the first function: they are not examined ever again
+        _freeze_once()
         # SIGALRM ends the process, whatever it is doing, should the server not do so.
         signal.setitimer(signal.ITIMER_REAL, call.seconds + _GRACE_SECONDS)
         content = messages.encode(Result(call.function(*call.arguments)))

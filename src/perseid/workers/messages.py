@@ -65,6 +65,12 @@ class AnswerWithParts(NamedTuple):
     parts: list[bytes]
 
 
+class EncodedAnswer(NamedTuple):
+    """An answer that another thread has encoded."""
+
+    pieces: list[bytes]
+
+
 class CallReply(NamedTuple):
     """To the server: how a call ended, pickled, and whether the worker has grown too large."""
 
@@ -82,6 +88,8 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
 
 def encode_answer(answer: Any) -> list[bytes]:
     """The answer to a question, in pieces: plain data, of no other classes than those above."""
+    if isinstance(answer, EncodedAnswer):
+        return answer.pieces
     value, parts = answer if isinstance(answer, AnswerWithParts) else (answer, None)
     lengths = None if parts is None else [*map(len, parts)]
     head = marshal.dumps((value, lengths), _WITHOUT_REFERENCES)

@@ -39,6 +39,7 @@ _NICE: Final = 10  # by how much the priority of workers is lower than the serve
 _MOST_WAITING: Final = 64  # calls
 _WAITING_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 60.0
+_BUFFER_BYTES: Final = MEGABYTE  # of a reply that are received before they are read
 _RETRY_AFTER: Final = ("x-ms-retry-after-ms", "1000")
 # A worker that ends this way has most likely asked for more memory than there is.
 _MEMORY_EXITS: Final = (messages.OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL)
@@ -268,7 +269,7 @@ async def _start_worker(memory: int) -> _Worker:
     ours.setblocking(False)
     # An answer should fit, so that the worker need not wait for the server in the middle of it.
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MEGABYTE)
-    reader, writer = await asyncio.open_connection(sock=ours)
+    reader, writer = await asyncio.open_connection(sock=ours, limit=_BUFFER_BYTES)
     return _Worker(process, reader, writer)
 
 

@@ -152,4 +152,4 @@ class Evaluation:
             return
         if len(self._tries_to_skip) >= _MOST_QUERIES:
             self._tries_to_skip.clear()
-        self._tries_to_skip.setdefault(key, _SKIPPED_TRIES)
+        self._tries_to_skip[key] = _SKIPPED_TRIES

@@ -6,20 +6,20 @@ indexes and caches that all its reads have.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from perseid.conditions import PropertyPath
 from perseid.service.queries.evaluation import InlineEvaluator
 from perseid.service.queries.pages.build import build
-from perseid.service.queries.pages.builder import CHUNK
 from perseid.service.queries.pages.result import QueryResultPage
 from perseid.service.queries.pages.sent import SentPage, unpack_groups
 from perseid.service.queries.pages.task import PageTask
 from perseid.service.queries.plan_cache import PlanCache
 from perseid.store.types import OnGroups, Search, SearchPage
 from perseid.workers.host import ask, receive_answer, send_question
+
+T = TypeVar("T")
 
 _plans: Final = PlanCache()
 
@@ -29,10 +29,22 @@ def build_page(task: PageTask) -> tuple[QueryResultPage, dict[str, Any] | None]:
     bound = _plans.bind(task.container, task.request, task.now)
     source = _ServerSource()
     try:
-        # Nothing in it waits: questions to the server block this process.
-        return asyncio.run(build(task, bound, source, InlineEvaluator()))
+        return _result(build(task, bound, source, InlineEvaluator()))
     finally:
         source.finish()
+
+
+def _result(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that never waits: questions to the server block this process.
+
+    So it needs no event loop, which would take half a millisecond to make.
+    """
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    raise RuntimeError("The work waits for something.")
 
 
 def _is_start_of(asked: Search, search: Search) -> bool:
@@ -44,30 +56,24 @@ class _ServerSource:
     """See `ItemSource`: the items as the server sends them; `page_server` answers."""
 
     def __init__(self) -> None:
-        self._previous: Search | None = None
         self._asked_ahead: Search | None = None
 
-    async def search(self, search: Search) -> SearchPage:
+    async def search(self, search: Search, *, reads_on: bool = False) -> SearchPage:
         if self._asked_ahead is not None and _is_start_of(self._asked_ahead, search):
             self._asked_ahead = None
             fields, bodies = receive_answer()
         else:
             self.finish()
             fields, bodies = ask(("search", search))
-        page = SentPage._make(fields).page(bodies)
-        self._ask_ahead(search, page)
-        return page
+        sent = SentPage._make(fields)
+        if reads_on and sent.has_more:
+            self._ask_ahead(search._replace(after=sent.numbers[-1]))
+        return sent.page(bodies)
 
-    def _ask_ahead(self, search: Search, page: SearchPage) -> None:
-        """Lets the server read the next items while these are evaluated.
-
-        Not after the first ones if they are few: many pages end with them.
-        """
-        is_continued = self._previous is not None and self._previous.after < search.after
-        self._previous = search
-        if (is_continued or search.limit > CHUNK) and page.has_more and search.order is None:
-            self._asked_ahead = search._replace(after=page.rows[-1].number)
-            send_question(("search", self._asked_ahead))
+    def _ask_ahead(self, search: Search) -> None:
+        """Lets the server read the next items while others are evaluated."""
+        self._asked_ahead = search
+        send_question(("search", search))
 
     def finish(self) -> None:
         """Receives the answer that nothing needs any more."""

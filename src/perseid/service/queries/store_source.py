@@ -15,7 +15,7 @@ class StoreSource:
     def __init__(self, op: Operation) -> None:
         self._op = op
 
-    async def search(self, search: Search) -> SearchPage:
+    async def search(self, search: Search, *, reads_on: bool = False) -> SearchPage:  # noqa: ARG002  # see `ItemSource`
         return await self._op.stores.queries.search(self._op.container, search)
 
     async def count(self, search: Search) -> int:

@@ -47,7 +47,7 @@ class PageBuilder(ABC):
         self._plan = plan
         self._source = source
         self._evaluator = evaluator
-        self._chunk = CHUNK * evaluator.chunks
+        self._largest_chunk = CHUNK * evaluator.chunks
         self._offset = bound.offset
         # The first page skips the rows of OFFSET; `_rows_left` counts down from TOP or LIMIT.
         self._skip, self._rows_left = bound.offset, bound.limit
@@ -111,6 +111,13 @@ class PageBuilder(ABC):
         """About as many items as the page has rows, so that a small page reads few items."""
         return min(max(self._rows_needed, 4), CHUNK)
 
+    def _next_chunk(self, size: int) -> int:
+        """How many items to read after `size` items.
+
+        It grows: a worker process waits for the first ones, and evaluates while others are read.
+        """
+        return CHUNK if size < CHUNK else min(2 * size, self._largest_chunk)
+
     @property
     def _is_full(self) -> bool:
         """True if the page has all rows it may have and TOP or LIMIT allows others.
@@ -168,10 +175,12 @@ class PageBuilder(ABC):
         self.times.evaluating += time.perf_counter() - started
         return result
 
-    async def _read(self, after: int, limit: int) -> tuple[list[Row], bool]:
+    async def _read(
+        self, after: int, limit: int, *, reads_on: bool = False
+    ) -> tuple[list[Row], bool]:
         """The next items in the order of their numbers, and whether there are more."""
         search = self._search._replace(after=after, limit=limit)
-        page = await self._timed(self._source.search(search))
+        page = await self._timed(self._source.search(search, reads_on=reads_on))
         self._note_ranges(page.rows)
         return page.rows, page.has_more
 

@@ -15,6 +15,7 @@ from perseid.model import Row
 from perseid.query import Collector
 from perseid.query.positions import RowSelection, is_in_order
 from perseid.service.queries.evaluation import LongEvaluation
+from perseid.service.queries.pages import builder
 from perseid.service.queries.pages.builder import FEW_ROWS
 from perseid.service.queries.pages.keyed import KeyedPageBuilder
 from perseid.store.types import GroupCount
@@ -33,11 +34,12 @@ class CollectedPageBuilder(KeyedPageBuilder):
         if paths is not None:
             await self._count_groups(collector, paths)
         elif self._plan.compiled.bound.sources:
-            last, has_more = -1, True
+            last, has_more, size = -1, True, builder.CHUNK
             while has_more:
-                rows, has_more = await self._read(last, self._chunk)
+                rows, has_more = await self._read(last, size, reads_on=True)
                 await self._evaluate(self._is_small(rows), self._feed, collector, rows)
                 last = rows[-1].number if rows else last
+                size = self._next_chunk(size)
         self._restart_item_deadline(max(collector.size, 1))
         return await self._evaluate(collector.size <= FEW_ROWS, self._fill_page, collector)
 

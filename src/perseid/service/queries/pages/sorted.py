@@ -107,11 +107,12 @@ class SortedPageBuilder(KeyedPageBuilder):
     async def _select_from_all(self, by_tie: bool) -> RowSelection:
         """Reads all items and keeps the rows of the page."""
         selection = RowSelection(self._after, self._rows_needed, by_tie=by_tie, resume=self._resume)
-        last, has_more = -1, self._rows_needed > 0
+        last, has_more, size = -1, self._rows_needed > 0, builder.CHUNK
         while has_more:
-            rows, has_more = await self._read(last, self._chunk)
+            rows, has_more = await self._read(last, size, reads_on=True)
             await self._evaluate(self._is_small(rows), self._add_rows, selection, rows)
             last = rows[-1].number if rows else last
+            size = self._next_chunk(size)
         return selection
 
     def _add_rows(self, selection: RowSelection, items: list[Row]) -> None:

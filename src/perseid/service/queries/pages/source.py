@@ -12,7 +12,9 @@ from perseid.store.types import OnGroups, Search, SearchPage
 class ItemSource(Protocol):
     """The items of the query's container. Each call also checks the catalog version."""
 
-    async def search(self, search: Search) -> SearchPage: ...
+    async def search(self, search: Search, *, reads_on: bool = False) -> SearchPage:
+        """`reads_on`: the items after these will most likely be read, too."""
+        ...
 
     async def count(self, search: Search) -> int: ...
 

@@ -8,8 +8,9 @@ import orjson
 
 from perseid.model import Row
 from perseid.query.deadline import DeadlineExceeded
-from perseid.service.queries.pages import builder
-from perseid.service.queries.pages.builder import ItemPageBuilder
+from perseid.service.queries.pages.builder import FEW_ROWS, ItemPageBuilder
+
+_MANY_ITEMS: Final = 2**31
 
 
 class _Progress(NamedTuple):
@@ -30,9 +31,11 @@ class StreamedPageBuilder(ItemPageBuilder):
 
     async def _build(self) -> dict[str, Any] | None:
         after = self._position.get("item", 0) - 1
-        size = self._first_chunk
+        size, items_read = self._first_chunk, 0
         while self._rows_left != 0:
-            rows, has_more = await self._read(after, size)
+            reads_on = self._expected_items(items_read) > size
+            rows, has_more = await self._read(after, size, reads_on=reads_on)
+            items_read += len(rows)
             progress = await self._evaluate(self._is_small(rows), self._add_rows_of, rows)
             if progress.is_finished:
                 return progress.next_position
@@ -41,8 +44,17 @@ class StreamedPageBuilder(ItemPageBuilder):
                 break
             if self._is_late():
                 return self._position_after(after)
-            size = builder.CHUNK if size < builder.CHUNK else min(2 * size, self._chunk)
+            size = min(self._next_chunk(size), self._expected_items(items_read))
         return self._position_after(after) if self._is_full else None
+
+    def _expected_items(self, items_read: int) -> int:
+        """How many items fill the page if they give as many rows as those before them."""
+        needed = self._rows_needed - len(self.rows)
+        if self.rows:
+            needed = needed * items_read // len(self.rows) + 1
+        elif items_read:
+            return _MANY_ITEMS
+        return max(needed, FEW_ROWS)
 
     def _add_rows_of(self, items: list[Row]) -> _Progress:
         first_item = self._position.get("item")
