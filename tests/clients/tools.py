@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 600
 SECONDS_TO_COMPILE = 1800
+PKG_RESOURCES = "setuptools<81"  # azure-cosmos 3 imports it; Python 3.12 and later lack it
 
 
 def run(command: list[str], variables: dict[str, str] | None = None, seconds: int = SECONDS) -> str:
@@ -115,11 +116,11 @@ def pydocumentdb(_temporary: Path) -> list[str]:
 
 
 def cosmos3(_temporary: Path) -> list[str]:
-    return _older_python("cosmos3_program.py", "azure-cosmos==3.2.0")
+    return _older_python("cosmos3_program.py", "azure-cosmos==3.2.0", PKG_RESOURCES)
 
 
 def cosmos30(_temporary: Path) -> list[str]:
-    return _older_python("cosmos3_program.py", "azure-cosmos==3.0.2")
+    return _older_python("cosmos3_program.py", "azure-cosmos==3.0.2", PKG_RESOURCES)
 
 
 def celery(_temporary: Path) -> list[str]:
