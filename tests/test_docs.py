@@ -282,6 +282,33 @@ def test_the_code_of_a_client_is_that_of_its_program(client: str) -> None:
             assert any(code in source for source in sources), f"{client}.md:{block.line}"
 
 
+def test_every_client_program_has_a_page_that_connects() -> None:
+    programs = {each.name for each in (ROOT / "tests" / "clients").iterdir() if each.is_dir()}
+    assert {name for name in programs if not name.startswith("__")} == set(CLIENTS)
+    for page in CLIENTS.values():
+        connect = page.read_text().partition("\n## Connect\n")[2].partition("\n## ")[0]
+        assert "```" in connect, page.name
+
+
+# Where the version of each client is pinned that is not the latest one.
+PINNED = {
+    "java/pom.xml": r"<artifactId>azure-cosmos</artifactId>\s*<version>([^<]+)<",
+    "go/go.mod": r"/azcosmos v(\S+)",
+    "rust/Cargo.toml": r'azure_data_cosmos = \{ version = "=([^"]+)"',
+    "dotnet/Perseid.Client.csproj": r'"Microsoft.Azure.Cosmos" Version="([^"]+)"',
+    "tools.py": r'"[a-z-]+==([^"]+)"',
+}
+
+
+@pytest.mark.parametrize("file", PINNED)
+def test_the_table_of_clients_has_the_versions_that_are_run(file: str) -> None:
+    text = (ROOT / "tests" / "clients" / file).read_text()
+    versions = re.findall(PINNED[file], text)
+    assert versions
+    for version in versions:
+        assert version in section("compatibility.md", "Clients that were run")
+
+
 @pytest.fixture
 def movable() -> MovableClock:
     clock = MovableClock()

@@ -6,17 +6,16 @@ package.json. PERSEID_NODE_MODULES names a ready node_modules directory instead.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from perseid.config import Settings
+from tests.support.kept import kept
 from tests.support.running import running
 
 SOURCES = Path(__file__).parent / "js"
@@ -75,27 +74,12 @@ def _packages() -> Path:
     if given:
         return Path(given).resolve()
     manifest = SOURCES / "package.json"
-    digest = hashlib.sha256(manifest.read_bytes()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perseid"
-    place = cache / f"js-{digest}"
-    if not place.exists():
-        _install(manifest, place)
-    return place / "node_modules"
 
+    def install(place: Path) -> None:
+        shutil.copy(manifest, place)
+        _run([_program("npm"), *INSTALL], place, os.environ, seconds=300)
 
-def _install(manifest: Path, place: Path) -> None:
-    """Installs next to `place` and renames: no other process ever sees half an installation."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, ignore_cleanup_errors=True) as temporary:
-        fresh = Path(temporary) / "fresh"
-        fresh.mkdir()
-        shutil.copy(manifest, fresh)
-        _run([_program("npm"), *INSTALL], fresh, os.environ, seconds=300)
-        try:
-            fresh.rename(place)
-        except OSError:
-            if not place.exists():  # else another process was faster, and has made the same
-                raise
+    return kept("js", [manifest.read_bytes()], install) / "node_modules"
 
 
 def _program(name: str) -> str:

@@ -19,6 +19,10 @@ PYTHON = (
     "Aggregate,CompositeAggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top,"
     "NonStreamingOrderBy,HybridSearch,CountIf,WeightedRankFusion"
 )
+DOTNET = (
+    "Aggregate, Distinct, MultipleOrderBy, OffsetAndLimit, OrderBy, Top, NonValueAggregate, "
+    "GroupBy, MultipleAggregates, DCount, NonStreamingOrderBy, CountIf, HybridSearch"
+)
 
 PLANNED = [
     "SELECT * FROM c ORDER BY c.n",
@@ -258,7 +262,6 @@ def test_features_that_python_lacks(
 
 
 @pytest.mark.parametrize(("text", "feature"), [
-    ("SELECT VALUE AVG(c.n) FROM c", "CompositeAggregate"),
     ("SELECT VALUE COUNTIF(c.n > 1) FROM c", "CountIf"),
     ("SELECT * FROM c ORDER BY c.a, c.b", "MultipleOrderBy"),
 ])  # fmt: skip
@@ -268,6 +271,17 @@ def test_further_features(raw: RawClient, container: str, text: str, feature: st
     assert reply.status == 400
     assert f"does not support: {feature}." in message(reply)
     assert plan(raw, container, text, PYTHON).status == 200
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT VALUE AVG(c.n) FROM c",
+    "SELECT c.a, AVG(c.n) AS mean FROM c GROUP BY c.a",
+])  # fmt: skip
+def test_the_dotnet_client_gets_the_plan_of_an_average(
+    raw: RawClient, container: str, text: str
+) -> None:
+    """It merges averages, and does not list CompositeAggregate as the others do."""
+    assert plan(raw, container, text, DOTNET).status == 200
 
 
 @pytest.mark.parametrize("text", [

@@ -128,7 +128,9 @@ def import_items(
         finally:
             if progress.completed > earlier_items:
                 checkpoint_file.save(progress.state)
-    _finish(progress, checkpoint_file, earlier_items, max_errors, is_complete, as_json)
+    _finish(
+        progress, item_file.name, checkpoint_file, earlier_items, max_errors, is_complete, as_json
+    )
 
 
 def _checkpoint(source: ImportSource, path: Path | None, target_identity: str) -> Checkpoint:
@@ -213,6 +215,7 @@ def _worker_of(record: Record, workers: list[ImportWorker]) -> ImportWorker:
 
 def _finish(
     progress: ImportProgress,
+    file: str,
     checkpoint_file: Checkpoint,
     earlier_items: int,
     max_errors: int,
@@ -224,7 +227,7 @@ def _finish(
         raise _failure_error(progress, checkpoint_file)
     if is_complete:
         checkpoint_file.remove()
-    _report(progress, earlier_items, is_complete, as_json)
+    _report(progress, file, earlier_items, is_complete, as_json)
     if not is_complete and progress.rejected <= max_errors:
         click.echo(f"Interrupted after item {progress.completed}.{checkpoint_file.hint}", err=True)
         raise SystemExit(INTERRUPTED)
@@ -246,7 +249,9 @@ def _failure_error(progress: ImportProgress, checkpoint_file: Checkpoint) -> cli
     )
 
 
-def _report(progress: ImportProgress, earlier_items: int, is_complete: bool, as_json: bool) -> None:
+def _report(
+    progress: ImportProgress, file: str, earlier_items: int, is_complete: bool, as_json: bool
+) -> None:
     rejected_lines = sorted(
         progress.rejected_lines, key=lambda rejected_line: int(rejected_line["line"])
     )
@@ -271,9 +276,7 @@ def _report(progress: ImportProgress, earlier_items: int, is_complete: bool, as_
     show_table(None, rows)
     for rejected_line in rejected_lines:
         id_text = "" if rejected_line["id"] is None else f" ({rejected_line['id']})"
-        click.echo(
-            printable(f"line {rejected_line['line']}{id_text}: {rejected_line['message']}"),
-            err=True,
-        )
+        place = f"{file}, line {rejected_line['line']}{id_text}"
+        click.echo(printable(f"{place}: {rejected_line['message']}"), err=True)
     if progress.rejected > len(rejected_lines):
         click.echo(f"and {progress.rejected - len(rejected_lines)} more", err=True)

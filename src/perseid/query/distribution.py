@@ -87,7 +87,6 @@ class Distribution:
         functions = {*self.aggregates, *named}
         needed = {
             "Aggregate": bool(functions),
-            "CompositeAggregate": "Average" in functions,
             "CountIf": "CountIf" in functions,
             "DCount": self.count_alias is not None,
             "Distinct": self.distinct != "None",

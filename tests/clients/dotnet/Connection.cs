@@ -41,7 +41,7 @@ public static class Connection
     public static HttpClientHandler Handler()
     {
         var handler = new HttpClientHandler();
-        string file = Variable("PERSEID_CERTIFICATE", "");
+        string file = Variable("PERSEID_CERT", "");
         if (Variable("PERSEID_INSECURE", "0") == "1")
         {
             handler.ServerCertificateCustomValidationCallback =

@@ -160,9 +160,9 @@ def test_rejected_items_are_reported(
     assert result.exit_code == 1
     assert "rejected  3" in result.stdout
     output = result.stderr.splitlines()
-    assert output[0].startswith("line 2 (b): The input ttl '0' is invalid")
-    assert output[1] == "line 3 (large): An item can have at most 2 MB."
-    assert output[2].startswith("line 4: The request body is not valid JSON")
+    assert output[0].startswith(f"{path}, line 2 (b): The input ttl '0' is invalid")
+    assert output[1] == f"{path}, line 3 (large): An item can have at most 2 MB."
+    assert output[2].startswith(f"{path}, line 4: The request body is not valid JSON")
     assert re.search(r" at column \d+\.$", output[2])
     assert "line 1" not in output[2]
     assert set(stored_items(raw, container_names)) == {"a"}
@@ -178,7 +178,7 @@ def test_an_invalid_ttl_is_rejected_while_ttl_is_off(
         create_container(raw, database)
         result = invoke(server.endpoint, "import", name, "c", str(path))
         assert result.exit_code == 1
-        assert result.stderr.startswith("line 3 (b): The input ttl '-10' is invalid")
+        assert result.stderr.startswith(f"{path}, line 3 (b): The input ttl '-10' is invalid")
 
 
 def test_too_many_rejected_items_stop_the_import(
