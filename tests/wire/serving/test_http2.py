@@ -250,6 +250,25 @@ def test_streams_count_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.request("GET", "/").status == 200
 
 
+@pytest.mark.parametrize("signed", [True, False])
+def test_streams_of_a_closed_connection_end(
+    monkeypatch: pytest.MonkeyPatch, *, signed: bool
+) -> None:
+    """Their requests are no longer in progress, whatever time a body has."""
+    limits = WireLimits(body_idle_seconds=600, body_seconds=600, discard_seconds=600)
+    with server(monkeypatch, limits, 10) as raw, closing(Http2Client(raw.endpoint)) as other:
+        for _ in range(3):
+            with closing(Http2Client(raw.endpoint)) as client:
+                for _ in range(10):
+                    stream = client.open("POST", "/dbs", signed=signed)
+                    client.send(stream, b'{"id":')
+                assert client.request("GET", "/").status == 429
+        statuses = [other.request("GET", "/").status]
+        while statuses[-1] == 429 and len(statuses) < 500:
+            statuses.append(other.request("GET", "/").status)
+        assert statuses[-1] == 200
+
+
 @needs_linux
 @pytest.mark.parametrize("window", [0, 1000])
 def test_unread_responses_are_limited(
