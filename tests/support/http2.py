@@ -90,8 +90,13 @@ class Http2Client:
         return stream
 
     def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        """Sends a part of a body, as far as the server allows at a time."""
+        """Sends a part of a body, as far as the server allows at a time.
+
+        ConnectionError if the server has reset the stream: it then allows nothing more.
+        """
         while data:
+            if stream in self.resets or self.closed:
+                raise ConnectionError(f"stream {stream} was reset, or the connection was closed")
             room = min(
                 self.protocol.local_flow_control_window(stream),
                 self.protocol.max_outbound_frame_size,

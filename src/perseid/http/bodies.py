@@ -22,7 +22,7 @@ _LARGEST_UNCOUNTED: Final = 16 * 1024  # smaller bodies do not count as bytes in
 # Each piece costs a turn of the event loop, so many of them must not be tiny.
 _MANY_PIECES: Final = 16 * 1024
 _SMALL_PIECE: Final = 64
-_MOST_EMPTY_PIECES: Final = 16  # one after the other
+_MOST_EMPTY_PIECES: Final = 4  # one after the other
 _INCOMPLETE: Final = "The request body ended before it was complete."
 _TOO_SLOW: Final = (
     "The request body did not arrive in time: {} of {} bytes in {:.0f} seconds. A body must arrive"
@@ -244,9 +244,13 @@ class RequestBody:
         """Reads the rest of a body that is not wanted, within small limits.
 
         A client that is still sending does not read an error response. One that waits for
-        permission to send (`Expect`) reads it, and would take reading for the permission.
+        permission to send (`Expect`) reads it, and would take reading for the permission. A stream
+        of HTTP/2 is reset after the response, which its client reads meanwhile.
         """
         self.release()
+        if self._is_stream:
+            self.is_complete = True
+            return
         waits_for_permission = not self._is_started and self._header(EXPECT) is not None
         if self.is_complete or self._is_given_up or waits_for_permission:
             return

@@ -70,9 +70,9 @@ def _on_streams(
             if client is None:
                 continue
             held.append(client)
-            with contextlib.suppress(*ENDED):
-                for number in range(STREAMS):
-                    if not attack.is_over:
+            for number in range(STREAMS):
+                if not attack.is_over and not client.closed:
+                    with contextlib.suppress(*ENDED):  # a stream that was refused early
                         work(client, number)
 
 
