@@ -73,8 +73,9 @@ class Http2Client:
         end: bool = False,
         signed: bool = True,
         authority: str | None = None,
+        flush: bool = True,
     ) -> int:
-        """Sends the headers of a request on a new stream."""
+        """Sends the headers of a request on a new stream; without `flush`, with what comes next."""
         stream = int(self.protocol.get_next_available_stream_id())
         sent = {
             ":method": method,
@@ -86,7 +87,8 @@ class Http2Client:
         }
         self.protocol.send_headers(stream, list(sent.items()), end_stream=end)
         self.opened += 1
-        self.flush()
+        if flush:
+            self.flush()
         return stream
 
     def send(self, stream: int, data: bytes, *, end: bool = False) -> None:

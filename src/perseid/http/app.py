@@ -51,6 +51,7 @@ from perseid.http.headers import (
     CONTENT_TYPE,
     DURATION,
     EXPECT,
+    IS_QUERY,
     SUB_STATUS,
     check_consistency,
     check_priority,
@@ -141,10 +142,11 @@ class App:
         self._account.requests += 1
         self._running.add(scope)
         content, gone, body, response, awaited = b"", None, None, None, None
+        is_page = False
         try:
             try:
                 if authority is not None:
-                    self._check_stream(scope)
+                    is_page = self._admit_stream(scope, header)
                 length = header(CONTENT_LENGTH)
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
@@ -179,13 +181,23 @@ class App:
         finally:
             if body is not None and body.counted:
                 body.release()
+            if is_page:
+                self._unread.end_page(scope)
             self._end(scope)
 
-    def _check_stream(self, scope: RsgiScope) -> None:
-        """429 if streams of HTTP/2 hold more requests or unread bytes than connections may."""
+    def _admit_stream(self, scope: RsgiScope, header: HeaderLookup) -> bool:
+        """True if a stream of HTTP/2 asks for a page of items.
+
+        429 if streams hold more requests or unread bytes than connections may.
+        """
         if len(self._running) > self.max_connections:
             raise too_many_streams(self.max_connections)
         self._unread.check_client(scope)
+        is_feed = scope.path.rstrip("/").endswith("/docs")
+        if not is_feed or (scope.method != "GET" and header(IS_QUERY) is None):
+            return False
+        self._unread.begin_page(scope)
+        return True
 
     def _end(self, scope: RsgiScope) -> None:
         self._running.remove(scope)

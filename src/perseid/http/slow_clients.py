@@ -20,6 +20,9 @@ LARGE_RESPONSE: Final = 64 * 1024
 # other as the client allows, and keeps no more than one or two of them itself.
 LARGE_STREAM: Final = 4 * 1024
 _PIECE: Final = 32 * 1024
+# What a page is expected to need while it is read: less than the largest page, because most are
+# small, but so much that only some of many streams read pages which are then refused.
+_EXPECTED_PAGE: Final = 1024 * 1024
 _NEARLY_ALL: Final = 0.9  # the share of connections from which on idle ones are closed
 
 
@@ -52,11 +55,13 @@ class UnreadResponses:
         self._by_client: dict[str, _UnreadResponse] = {}
         self._streams: dict[asyncio.Task[None], tuple[str, _UnreadResponse]] = {}
         self._streams_of: Counter[str] = Counter()  # by client, to which they are still being sent
+        self._pages_of: Counter[str] = Counter()  # by client, for whose streams they are being read
 
     def make_room(self, size: int) -> None:
         """429 if a response of this size would exceed the bytes in flight."""
         if self._in_flight.used + size > self._in_flight.limit:
-            self._release_read(open_connections(self._port))
+            if self._by_client:
+                self._release_read(open_connections(self._port))
             self._in_flight.check_room(size)
 
     def add(self, client: str, size: int) -> None:
@@ -87,6 +92,23 @@ class UnreadResponses:
         """
         if self._in_flight.is_pressed and self._streams_of[scope.client]:
             raise self._in_flight.exhausted()
+
+    def begin_page(self, scope: HasClient) -> None:
+        """429 if a further page of a connection would hardly have room; see `end_page`.
+
+        A connection can ask for as many pages at a time as it has streams. Each would be read
+        before its size is known, and then be refused. The first page of a connection is read.
+        """
+        client = scope.client
+        if self._pages_of[client] or self._streams_of[client]:
+            self._in_flight.check_room((self._pages_of.total() + 1) * _EXPECTED_PAGE)
+        self._pages_of[client] += 1
+
+    def end_page(self, scope: HasClient) -> None:
+        """A page has been read and is being sent, or was refused."""
+        self._pages_of[scope.client] -= 1
+        if not self._pages_of[scope.client]:
+            del self._pages_of[scope.client]
 
     def tick(self) -> None:
         connections = open_connections(self._port)
