@@ -107,9 +107,7 @@ def _unread_pages(attack: Attack) -> None:
     _on_streams(attack, ask, window=0)
 
 
-def _repeat(
-    attack: Attack, work: Callable[[Http2Client], None], window: int | None = None
-) -> None:
+def _repeat(attack: Attack, work: Callable[[Http2Client], None], window: int | None = None) -> None:
     """Lets clients do something again and again, each on one connection as long as it lasts."""
 
     def pour(_number: int) -> None:
