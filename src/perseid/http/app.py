@@ -141,8 +141,7 @@ class App:
         activity_id = self._activity_id_of(header)
         self._account.requests += 1
         self._running.add(scope)
-        content, gone, body, response, awaited = b"", None, None, None, None
-        is_page = False
+        content, gone, body, response, awaited, is_page = b"", None, None, None, None, False
         try:
             try:
                 if authority is not None:
