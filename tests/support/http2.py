@@ -73,8 +73,9 @@ class Http2Client:
         end: bool = False,
         signed: bool = True,
         authority: str | None = None,
+        flush: bool = True,
     ) -> int:
-        """Sends the headers of a request on a new stream."""
+        """Sends the headers of a request on a new stream; without `flush`, with what comes next."""
         stream = int(self.protocol.get_next_available_stream_id())
         sent = {
             ":method": method,
@@ -86,12 +87,18 @@ class Http2Client:
         }
         self.protocol.send_headers(stream, list(sent.items()), end_stream=end)
         self.opened += 1
-        self.flush()
+        if flush:
+            self.flush()
         return stream
 
     def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        """Sends a part of a body, as far as the server allows at a time."""
+        """Sends a part of a body, as far as the server allows at a time.
+
+        ConnectionError if the server has reset the stream: it then allows nothing more.
+        """
         while data:
+            if stream in self.resets or self.closed:
+                raise ConnectionError(f"stream {stream} was reset, or the connection was closed")
             room = min(
                 self.protocol.local_flow_control_window(stream),
                 self.protocol.max_outbound_frame_size,

@@ -18,16 +18,14 @@ from typing import Any, Final, Protocol
 
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
-from perseid import charges
 from perseid.errors import (
     CosmosError,
     Forbidden,
-    RequestTimeout,
     RetryWith,
     ServiceUnavailable,
     StaleCatalog,
 )
-from perseid.http import metering, portal_files, wire, wire_limits
+from perseid.http import metering, portal_files, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
 from perseid.http.api_versions import VERSIONED_TOKENS, is_date, shorten_session_token
@@ -41,6 +39,12 @@ from perseid.http.bodies import (
 )
 from perseid.http.browsers import browser_rules
 from perseid.http.bytes_in_flight import BytesInFlight, too_many_streams
+from perseid.http.error_responses import (
+    LONGEST_METHOD,
+    error_response,
+    unexpected_error,
+    unreadable_request,
+)
 from perseid.http.header_lookup import RsgiHeaders, look_up_headers
 from perseid.http.headers import (
     ACTIVITY_ID,
@@ -52,7 +56,7 @@ from perseid.http.headers import (
     CONTENT_TYPE,
     DURATION,
     EXPECT,
-    SUB_STATUS,
+    IS_QUERY,
     check_consistency,
     check_priority,
     check_triggers,
@@ -76,7 +80,6 @@ from perseid.service.lifetimes.sweeper import Sweeper
 log = logging.getLogger(__name__)
 
 _STATUSES_WITHOUT_BODY: Final = (204, 304)
-_LONGEST_METHOD: Final = 32  # characters of a method in the log
 _LONGEST_LOGGED: Final = 1024  # characters of a path
 # Clients send a UUID. What else could be in a log line or a response header is not echoed.
 _ACTIVITY_ID: Final = re.compile(r"[!-~]{1,128}")
@@ -84,7 +87,6 @@ _RETRIES: Final = 20  # of a request whose catalog was out of date
 _CATALOG_CHANGING: Final = (
     "The account's metadata changed during every attempt; the request was not executed."
 )
-_UNEXPECTED: Final = "An unexpected error occurred; the server's log has the details."
 
 
 class RsgiScope(Protocol):
@@ -139,11 +141,11 @@ class App:
         activity_id = self._activity_id_of(header)
         self._account.requests += 1
         self._running.add(scope)
-        content, gone, body, response, awaited = b"", None, None, None, None
+        content, gone, body, response, awaited, is_page = b"", None, None, None, None, False
         try:
             try:
                 if authority is not None:
-                    self._check_stream(scope)
+                    is_page = self._admit_stream(scope, header)
                 length = header(CONTENT_LENGTH)
                 if length is not None and is_small(length) and header(EXPECT) is None:
                     if length != "0":
@@ -155,7 +157,7 @@ class App:
                     raise refusal
             except (CosmosError, asyncio.CancelledError, ProtocolClosed) as exc:
                 failure = self._small_bodies.failure(awaited, exc)
-                response = _unreadable_request(failure, activity_id)
+                response = unreadable_request(failure, activity_id)
             finally:
                 if awaited is not None:
                     self._small_bodies.awaited.discard(awaited)
@@ -164,9 +166,8 @@ class App:
                     method, scope.path, scope.query_string, scope.scheme,
                     header, content, activity_id, self._account.clock.now(), gone,
                 ))  # fmt: skip
-                exchange = Exchange()
                 try:
-                    response = await self._answer(request, exchange, body)
+                    response = await self._answer(request, exchange := Exchange(), body)
                 except StaleCatalog:  # another server process has changed the metadata
                     response = await self._retry(request, body)
                 except asyncio.CancelledError:
@@ -177,17 +178,32 @@ class App:
                     await _finish_body(body, response)
                 self._send(response, activity_id, scope, protocol, started)
         finally:
-            if body is not None and body.counted:
-                body.release()
+            if body is not None or is_page:
+                self._release(scope, body, is_page)
             self._running.remove(scope)
             if self._idle is not None and not self._running:
                 self._idle.set()
 
-    def _check_stream(self, scope: RsgiScope) -> None:
-        """429 if streams of HTTP/2 hold more requests or unread bytes than connections may."""
+    def _release(self, scope: RsgiScope, body: RequestBody | None, is_page: bool) -> None:
+        """Frees what was reserved for the body and the page of a request."""
+        if body is not None and body.counted:
+            body.release()
+        if is_page:
+            self._unread.end_page(scope)
+
+    def _admit_stream(self, scope: RsgiScope, header: HeaderLookup) -> bool:
+        """True if a stream of HTTP/2 asks for a page of items.
+
+        429 if streams hold more requests or unread bytes than connections may.
+        """
         if len(self._running) > self.max_connections:
             raise too_many_streams(self.max_connections)
         self._unread.check_client(scope)
+        is_feed = scope.path.rstrip("/").endswith("/docs")
+        if not is_feed or (scope.method != "GET" and header(IS_QUERY) is None):
+            return False
+        self._unread.begin_page(scope)
+        return True
 
     async def idle(self) -> None:
         """Returns when no request is in progress."""
@@ -210,10 +226,10 @@ class App:
                     raise
                 return None
             except CosmosError as error:  # the database does not give the metadata
-                return _build_error_response(error, request.activity_id)
+                return error_response(error, request.activity_id)
             except Exception:
-                return _unexpected_error(request.method, request.activity_id)
-        return _build_error_response(RetryWith(_CATALOG_CHANGING), request.activity_id)
+                return unexpected_error(request.method, request.activity_id)
+        return error_response(RetryWith(_CATALOG_CHANGING), request.activity_id)
 
     async def _answer(
         self, request: Request, exchange: Exchange, body: RequestBody | None
@@ -258,9 +274,8 @@ class App:
         except StaleCatalog:
             raise
         except Exception:
-            response = _unexpected_error(request.method, request.activity_id)
-        # Without `is_before`: every request comes here, and few clients are that old.
-        version = request.header(API_VERSION)
+            response = unexpected_error(request.method, request.activity_id)
+        version = request.header(API_VERSION)  # not by `is_before`: every request comes here
         if version is not None and version < VERSIONED_TOKENS and is_date(version):
             shorten_session_token(response)
         if account.budgets is not None:
@@ -312,7 +327,7 @@ class App:
 
         Every error below 500 may rest on the catalog, which other server processes can change.
         """
-        response = _build_error_response(error, request.activity_id)
+        response = error_response(error, request.activity_id)
         try:
             if error.status < 500:
                 await self._account.check_catalog(catalog)
@@ -325,7 +340,7 @@ class App:
                     headers = [header for header in headers if header[0] != CONTENT_PATH]
                 response.headers[:0] = headers
         except CosmosError as failure:
-            return _build_error_response(failure, request.activity_id)
+            return error_response(failure, request.activity_id)
         return response
 
     async def _item_headers(
@@ -403,30 +418,8 @@ def _duration(microseconds: int) -> tuple[str, str]:
 
 def _log_request(activity_id: str, scope: RsgiScope, status: int, microseconds: int) -> None:
     path = _printable_path(scope.path)
-    method = scope.method[:_LONGEST_METHOD]
+    method = scope.method[:LONGEST_METHOD]
     log.info("%s %s %s %d %.1f ms", activity_id, method, path, status, microseconds / 1000)
-
-
-def _build_error_response(error: CosmosError, activity_id: str) -> Response:
-    charge = charges.REJECTED if error.charge is None else error.charge
-    headers = [(CHARGE, charges.text(charge)), *error.headers]
-    if error.sub_status:
-        headers.append((SUB_STATUS, str(error.sub_status)))
-    return Response(error.status, headers, wire.error_body(error, activity_id))
-
-
-def _unreadable_request(error: CosmosError, activity_id: str) -> Response:
-    """The response to a request whose body or headers cannot be read."""
-    response = _build_error_response(error, activity_id)
-    if isinstance(error, RequestTimeout):  # the rest of the body may still come
-        response.headers.append((CONNECTION, "close"))
-    return response
-
-
-def _unexpected_error(method: str, activity_id: str) -> Response:
-    """The response to an exception that is a bug; called where it is caught."""
-    log.exception("%s %s failed", activity_id, method[:_LONGEST_METHOD])
-    return _build_error_response(CosmosError(_UNEXPECTED), activity_id)
 
 
 def _printable_path(path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
@@ -23,6 +22,7 @@ _LARGEST_UNCOUNTED: Final = 16 * 1024  # smaller bodies do not count as bytes in
 # Each piece costs a turn of the event loop, so many of them must not be tiny.
 _MANY_PIECES: Final = 16 * 1024
 _SMALL_PIECE: Final = 64
+_MOST_EMPTY_PIECES: Final = 4  # one after the other
 _INCOMPLETE: Final = "The request body ended before it was complete."
 _TOO_SLOW: Final = (
     "The request body did not arrive in time: {} of {} bytes in {:.0f} seconds. A body must arrive"
@@ -122,6 +122,7 @@ class RequestBody:
     _size = 0
     _last_size = 0
     _pieces = 0
+    _empty_pieces = 0  # one after the other
     counted = 0
     _seconds = 0.0
     _seconds_idle = 0.0
@@ -195,11 +196,12 @@ class RequestBody:
         A stream that its client resets ends in the same way. What was sent of it is not executed,
         because a part of a JSON object or array is not valid, and no client waits for the response.
         """
-        content = bytearray(piece)
-        self._add(piece)
-        async for further in _rest(pieces):
+        content = bytearray()
+        further: bytes | None = piece
+        while further is not None:
             self._add(further)
             content += further
+            further = await self._next(pieces)
         if self._length is not None and self._length != self._size:
             raise BadRequest(_INCOMPLETE)
         self.is_complete = True
@@ -223,19 +225,38 @@ class RequestBody:
         something was not data: an interrupted transfer, or trailers, which a header announces.
         """
         marks = 1
-        async for piece in _rest(pieces):
+        while (piece := await self._next(pieces)) is not None:
             marks += not piece
         if self._length is not None or (marks > 1 and self._header(TRAILER) is None):
             raise BadRequest(_INCOMPLETE)
         self.is_complete = True
 
+    async def _next(self, pieces: Any) -> bytes | None:
+        """A further piece; None at the end, ProtocolClosed if many are empty.
+
+        A stream of HTTP/2 whose client has disconnected gives empty pieces without end.
+        """
+        try:
+            piece: bytes = await pieces.__anext__()
+        except StopAsyncIteration:
+            return None
+        self._empty_pieces = 0 if piece else self._empty_pieces + 1
+        if self._empty_pieces > _MOST_EMPTY_PIECES:
+            self._is_given_up = True
+            raise ProtocolClosed
+        return piece
+
     async def discard(self) -> None:
         """Reads the rest of a body that is not wanted, within small limits.
 
         A client that is still sending does not read an error response. One that waits for
-        permission to send (`Expect`) reads it, and would take reading for the permission.
+        permission to send (`Expect`) reads it, and would take reading for the permission. A stream
+        of HTTP/2 is reset after the response, which its client reads meanwhile.
         """
         self.release()
+        if self._is_stream:
+            self.is_complete = True
+            return
         waits_for_permission = not self._is_started and self._header(EXPECT) is not None
         if self.is_complete or self._is_given_up or waits_for_permission:
             return
@@ -244,7 +265,7 @@ class RequestBody:
             async with asyncio.timeout(limits.discard_seconds):
                 pieces = self.protocol if self._is_started else self.protocol.__aiter__()
                 self._is_started = True
-                async for piece in _rest(pieces):
+                while (piece := await self._next(pieces)) is not None:
                     self._size += len(piece)
                     if self._size > limits.discard_bytes:
                         return
@@ -294,13 +315,3 @@ class RequestBody:
                 self._size, length, self._seconds, limits.body_seconds, limits.body_idle_seconds
             )
         )
-
-
-async def _rest(pieces: Any) -> Any:
-    """The remaining pieces of a body that is being read."""
-    next_piece: Callable[[], Any] = pieces.__anext__
-    while True:
-        try:
-            yield await next_piece()
-        except StopAsyncIteration:
-            return

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
+
 from perseid.http.bytes_in_flight import BytesInFlight
 from perseid.http.connections import ClientConnection, close, count_descriptors, open_connections
 from perseid.http.headers import CONTENT_LENGTH
@@ -20,6 +22,9 @@ LARGE_RESPONSE: Final = 64 * 1024
 # other as the client allows, and keeps no more than one or two of them itself.
 LARGE_STREAM: Final = 4 * 1024
 _PIECE: Final = 32 * 1024
+# What a page is expected to need while it is read: less than the largest page, because most are
+# small, but so much that only some of many streams read pages which are then refused.
+_EXPECTED_PAGE: Final = 1024 * 1024
 _NEARLY_ALL: Final = 0.9  # the share of connections from which on idle ones are closed
 
 
@@ -52,11 +57,14 @@ class UnreadResponses:
         self._by_client: dict[str, _UnreadResponse] = {}
         self._streams: dict[asyncio.Task[None], tuple[str, _UnreadResponse]] = {}
         self._streams_of: Counter[str] = Counter()  # by client, to which they are still being sent
+        self._pages_of: Counter[str] = Counter()  # by client, for whose streams they are being read
+        self._page_count = 0  # of all clients
 
     def make_room(self, size: int) -> None:
         """429 if a response of this size would exceed the bytes in flight."""
         if self._in_flight.used + size > self._in_flight.limit:
-            self._release_read(open_connections(self._port))
+            if self._by_client:
+                self._release_read(open_connections(self._port))
             self._in_flight.check_room(size)
 
     def add(self, client: str, size: int) -> None:
@@ -71,7 +79,9 @@ class UnreadResponses:
         body = response.body
         response.headers.append((CONTENT_LENGTH, str(len(body))))
         transport = protocol.response_stream(response.status, response.headers)
-        for start in range(0, len(body), _PIECE):
+        if not _takes(transport, body[:_PIECE]):
+            return
+        for start in range(_PIECE, len(body), _PIECE):
             transport.send_bytes(body[start : start + _PIECE])
         task = asyncio.get_running_loop().create_task(_when_taken(protocol))
         self._streams[task] = client, _UnreadResponse(len(body))
@@ -87,6 +97,30 @@ class UnreadResponses:
         """
         if self._in_flight.is_pressed and self._streams_of[scope.client]:
             raise self._in_flight.exhausted()
+
+    def begin_page(self, scope: HasClient) -> None:
+        """429 if a further page of a connection would hardly have room; see `end_page`.
+
+        A connection can ask for as many pages at a time as it has streams. Each would be read
+        before its size is known, and then be refused. The first page of a connection is read, as
+        long as the pages of all connections together are expected to have room.
+        """
+        client = scope.client
+        expected = (self._page_count + 1) * _EXPECTED_PAGE
+        if expected > self._in_flight.limit:
+            raise self._in_flight.exhausted()
+        if self._pages_of[client] or self._streams_of[client]:
+            self._in_flight.check_room(expected)
+        self._page_count += 1
+        self._pages_of[client] += 1
+
+    def end_page(self, scope: HasClient) -> None:
+        """A page has been read and is being sent, or was refused."""
+        client = scope.client
+        self._page_count -= 1
+        self._pages_of[client] -= 1
+        if not self._pages_of[client]:
+            del self._pages_of[client]
 
     def tick(self) -> None:
         connections = open_connections(self._port)
@@ -135,6 +169,20 @@ class UnreadResponses:
         response = self._by_client.pop(client, None)
         if response is not None:
             self._in_flight.used -= response.size
+
+
+def _takes(transport: Any, piece: bytes) -> bool:
+    """Hands the first piece of a response to the listener; False if the client has disconnected.
+
+    The listener does not wait: what it returns has its result already.
+    """
+    try:
+        transport.send_bytes(piece).__await__().__next__()
+    except StopIteration:
+        return True
+    except ProtocolClosed:
+        return False
+    return True
 
 
 async def _when_taken(protocol: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import h2.exceptions
+from h2.settings import SettingCodes
 
 from tests.hostile.attack import MEGABYTES_2, PK, Attack, Scenario, calm
 from tests.hostile.scenarios.bodies import prepare_pages
@@ -70,9 +71,9 @@ def _on_streams(
             if client is None:
                 continue
             held.append(client)
-            with contextlib.suppress(*ENDED):
-                for number in range(STREAMS):
-                    if not attack.is_over:
+            for number in range(STREAMS):
+                if not attack.is_over and not client.closed:
+                    with contextlib.suppress(*ENDED):  # a stream that was refused early
                         work(client, number)
 
 
@@ -106,13 +107,13 @@ def _unread_pages(attack: Attack) -> None:
     _on_streams(attack, ask, window=0)
 
 
-def _repeat(attack: Attack, work: Callable[[Http2Client], None]) -> None:
+def _repeat(attack: Attack, work: Callable[[Http2Client], None], window: int | None = None) -> None:
     """Lets clients do something again and again, each on one connection as long as it lasts."""
 
     def pour(_number: int) -> None:
         calm()
         while not attack.is_over:
-            client = _connect(attack)
+            client = _connect(attack, window)
             if client is None:
                 continue
             with contextlib.closing(client), contextlib.suppress(*ENDED):
@@ -185,6 +186,47 @@ def _continuations(attack: Attack) -> None:
     _repeat(attack, send)
 
 
+def _control_frames(attack: Attack) -> None:
+    """Frames that the server has to answer; none of the answers is read."""
+
+    def send(client: Http2Client) -> None:
+        for number in range(500):
+            client.protocol.ping(number.to_bytes(8, "big"))
+            client.protocol.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 65535 + number % 2})
+        client.flush()
+
+    _repeat(attack, send)
+
+
+def _small_windows(attack: Attack) -> None:
+    """Each client allows its pages to be sent byte by byte."""
+
+    def read(client: Http2Client) -> None:
+        headers = {"x-ms-max-item-count": "-1"}
+        streams = [client.open("GET", attack.docs, headers, end=True) for _ in range(STREAMS)]
+        while not attack.is_over and not client.closed:
+            for stream in streams:
+                with contextlib.suppress(h2.exceptions.H2Error):
+                    client.protocol.increment_flow_control_window(1, stream)
+            client.flush()
+            client.receive()
+
+    _repeat(attack, read, window=0)
+
+
+def _abandoned_pages(attack: Attack) -> None:
+    """Pages on every stream, of connections that are closed at once."""
+
+    def ask(client: Http2Client) -> None:
+        for _ in range(STREAMS):
+            headers = {"x-ms-max-item-count": "-1"}
+            client.open("GET", attack.docs, headers, end=True, flush=False)
+        client.flush()
+        raise ConnectionError
+
+    _repeat(attack, ask)
+
+
 HTTP2: Final = (
     Scenario("h2-slow-bodies", "streams, one byte short of 2 MB each", _slow_bodies),
     Scenario("h2-waiting-bodies", "streams whose bodies never begin", _waiting_bodies),
@@ -193,6 +235,14 @@ HTTP2: Final = (
     Scenario("h2-rapid-resets", "requests that are cancelled at once", _rapid_resets),
     Scenario("h2-header-bombs", "headers that expand a thousand times", _header_bombs),
     Scenario("h2-continuations", "headers that never end", _continuations),
+    Scenario("h2-control-frames", "pings and settings, answers unread", _control_frames),
+    Scenario("h2-small-windows", "pages that are read by the byte", _small_windows, prepare_pages),
+    Scenario(
+        "h2-abandoned-pages",
+        "clients that ask for pages of 4 MB and disconnect",
+        _abandoned_pages,
+        prepare_pages,
+    ),
     Scenario(
         "h2-unread-pages",
         "clients that allow nothing of their pages of 4 MB to be sent",

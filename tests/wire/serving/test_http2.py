@@ -218,6 +218,19 @@ def test_a_body_without_end(connect: Connect) -> None:
     assert client.status(stream) == 413
 
 
+@pytest.mark.parametrize("size", [0, 1000, 2_000_000])
+def test_refused_streams_are_answered_at_once(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Without a valid signature no body is awaited, and the connection stays in use."""
+    limits = WireLimits(discard_seconds=600, discard_bytes=64 * MEGABYTE)
+    with server(monkeypatch, limits) as raw, closing(Http2Client(raw.endpoint)) as client:
+        for _ in range(3):
+            stream = client.open("POST", "/dbs", signed=False)
+            with suppress(ConnectionError):
+                client.send(stream, b"x" * size)
+            assert client.reply(stream).status == 401
+            assert client.request("GET", "/").status == 200
+
+
 def test_bytes_in_flight_are_limited(raw: RawClient, connect: Connect) -> None:
     """Eight megabytes are allowed; streams of one connection send sixteen and then wait."""
     client = connect()
@@ -250,6 +263,21 @@ def test_streams_count_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.request("GET", "/").status == 200
 
 
+def test_streams_of_a_closed_connection_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their requests are no longer in progress, whatever time a body has."""
+    limits = WireLimits(body_idle_seconds=600, body_seconds=600)
+    with server(monkeypatch, limits, 10) as raw, closing(Http2Client(raw.endpoint)) as other:
+        with closing(Http2Client(raw.endpoint)) as client:
+            for _ in range(10):
+                stream = client.open("POST", "/dbs")
+                client.send(stream, b'{"id":')
+            assert client.request("GET", "/").status == 429
+        statuses = [other.request("GET", "/").status]
+        while statuses[-1] == 429 and len(statuses) < 500:
+            statuses.append(other.request("GET", "/").status)
+        assert statuses[-1] == 200
+
+
 @needs_linux
 @pytest.mark.parametrize("window", [0, 1000])
 def test_unread_responses_are_limited(
@@ -269,6 +297,36 @@ def test_unread_responses_are_limited(
         assert raw.get("/").status == 200
     for _ in range(20):  # its bytes are no longer in flight
         assert raw.get(pages, x_ms_max_item_count="-1").status == 200
+
+
+def ask_at_once(client: Http2Client, path: str) -> list[int]:
+    """Asks for a page on every stream of a connection; they arrive together."""
+    headers = {"x-ms-max-item-count": "-1"}
+    streams = [client.open("GET", path, headers, end=True, flush=False) for _ in range(STREAMS)]
+    client.flush()
+    return streams
+
+
+def test_pages_without_room_are_not_read(raw: RawClient, connect: Connect, pages: str) -> None:
+    """A response about items names the session of its container; a page that is not read cannot."""
+    for _ in range(3):
+        with closing(Http2Client(raw.endpoint, window=0)) as client:
+            streams = ask_at_once(client, pages)
+            assert {client.status(stream) for stream in streams} <= {200, 429}
+            read = [head for head in client.answered.values() if "x-ms-session-token" in head]
+            assert len(read) <= SHORT.bytes_in_flight // MEGABYTE
+
+
+def test_many_pages_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that read their responses get all of them."""
+    with server(monkeypatch, WireLimits(), 1024) as raw, ExitStack() as opened:
+        raw.post("/dbs", {"id": "d"})
+        raw.post("/dbs/d/colls", {"id": "c", "partitionKey": PARTITION_KEY})
+        raw.post("/dbs/d/colls/c/docs", {"id": "1", "pk": "a", "x": "y" * 60_000}, pk=KEY)
+        clients = [opened.enter_context(closing(Http2Client(raw.endpoint))) for _ in range(3)]
+        asked = [(client, ask_at_once(client, "/dbs/d/colls/c/docs")) for client in clients]
+        for client, streams in asked:
+            assert {client.reply(stream).status for stream in streams} == {200}
 
 
 def test_small_responses_that_are_not_read_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
