@@ -146,13 +146,13 @@ class App:
             try:
                 if authority is not None:
                     is_page = self._admit_stream(scope, header)
-                length = header(CONTENT_LENGTH) if method != "GET" else "0"  # it means nothing
-                if length != "0":
-                    if length is not None and is_small(length) and header(EXPECT) is None:
+                length = header(CONTENT_LENGTH)
+                if length is not None and is_small(length) and header(EXPECT) is None:
+                    if length != "0":
                         self._small_bodies.awaited.add(awaited := protocol())
                         content, gone = await awaited, protocol.client_disconnect
-                    elif has_body(header, length, method if authority is not None else ""):
-                        body = RequestBody(header, protocol, self._body_rules, scope.http_version)
+                elif has_body(header, length, method if authority is not None else ""):
+                    body = RequestBody(header, protocol, self._body_rules, scope.http_version)
                 if refusal is not None:
                     raise refusal
             except (CosmosError, asyncio.CancelledError, ProtocolClosed) as exc:
