@@ -232,3 +232,4 @@ class Scenario:
     options: tuple[str, ...] = ()  # flags of the server
     limits: Limits = Limits()
     least_seconds: float = 3.0
+    is_met: bool = True  # False: the limits are known to be missed; it is run by name only

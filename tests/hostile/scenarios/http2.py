@@ -242,6 +242,7 @@ HTTP2: Final = (
         "clients that ask for pages of 4 MB and disconnect",
         _abandoned_pages,
         prepare_pages,
+        is_met=False,
     ),
     Scenario(
         "h2-unread-pages",
