@@ -64,7 +64,8 @@ async def read(account: Account, request: Request, exchange: Exchange) -> Respon
     if row is None:
         raise item_not_found()
     factor = charges.consistency_factor(exchange.consistency)
-    if is_unchanged(row.etag, request.header(IF_NONE_MATCH)):
+    known = request.header(IF_NONE_MATCH)
+    if known is not None and is_unchanged(row.etag, known):
         headers = container_headers(
             container, logical_partition.range_index, lsn, charges.MISS * factor
         )

@@ -157,7 +157,7 @@ async def read(
     op: Operation, logical_partition: LogicalPartition, name: str
 ) -> tuple[Row | None, int]:
     """The live item with this id or rid, or None, and the LSN of its range."""
-    row, lsn = await op.stores.items.read(
+    row, lsn = await op.account.stores.items.read(
         op.container, logical_partition.range_index, ItemKey(logical_partition.pk, name)
     )
     if row is None or not ttl.is_live(row.ts, row.ttl, op.cutoff):

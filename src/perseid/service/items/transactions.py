@@ -78,9 +78,10 @@ def write(
 
     Where purging is charged to the container, so are expired items that a write removes.
     """
-    if enforcement.is_purge_metered(op.account):
+    account = op.account
+    if account.budgets is not None and enforcement.is_purge_metered(account):
         return _write_metered(op, range_index, keys, decide, is_heavy=is_heavy)
-    return op.stores.items.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
+    return account.stores.items.write(op.container, range_index, keys, decide, is_heavy=is_heavy)
 
 
 async def _write_metered(

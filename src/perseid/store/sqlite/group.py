@@ -40,7 +40,8 @@ class Group:
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self._known: dict[tuple[int, ItemKey], Row | None] = {}
+        # By container and key; the key as a plain tuple, which is equal and made faster.
+        self._known: dict[tuple[int, tuple[bytes, str]], Row | None] = {}
         # By container: rows by item number, and numbers of items.
         self._puts: dict[int, dict[int, Row]] = {}
         self._removed: dict[int, list[int]] = {}
@@ -148,12 +149,12 @@ class Group:
     def _record(self, number: int, change: Put | Remove) -> None:
         row = change.row
         if isinstance(change, Remove):
-            self._known[number, row.key] = None
+            self._known[number, (row.pk, row.id)] = None
             return
         old = change.replaces
         if old is not None and old.id != row.id:
             self._known[number, old.key] = None
-        self._known[number, row.key] = row
+        self._known[number, (row.pk, row.id)] = row
 
 
 def _with_checksum(row: Row) -> tuple[Any, ...]:
