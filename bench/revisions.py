@@ -107,7 +107,7 @@ def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, 
         storage: Storage = SqliteStorage()
         if store == "postgres":
             storage = PostgresStorage(stack.enter_context(Postgres(durable=True)))
-        sources = {"after": Path.cwd() / "src", "before": other.absolute() / "src"}
+        sources = {"before": other.absolute() / "src", "after": Path.cwd() / "src"}
         table = Table("", "before", "after", "ratio", "lowest", "CPU before", "CPU after", "ratio")
         _compare_starts(sources, storage, scratch, pairs, table)
         running = {
