@@ -23,7 +23,10 @@ DEFAULT_TTL_HELP: Final = (
 PARTITION_KEY_HELP: Final = (
     "Path of the partition key, such as /user. Repeat it for a hierarchical key."
 )
-_SHOWN_APART: Final = frozenset(("id", "partitionKey", "defaultTtl", "indexingPolicy"))
+_SHOWN_APART: Final = frozenset((
+    "id", "partitionKey", "defaultTtl", "indexingPolicy", "uniqueKeyPolicy",
+    "conflictResolutionPolicy", "geospatialConfig",
+))  # fmt: skip
 
 
 def json_option(command: F) -> F:
@@ -114,6 +117,8 @@ def definition_rows(definition: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """The definition of a container, a line for each property that a user can set."""
     yield "partition key", key_text(definition)
     yield "default ttl", policy_text(definition.get("defaultTtl"))
+    unique_keys = definition.get("uniqueKeyPolicy", {}).get("uniqueKeys", ())
+    yield "unique keys", "; ".join(" + ".join(each["paths"]) for each in unique_keys) or "none"
     indexing = definition.get("indexingPolicy", {})
     yield "indexing", indexing.get("indexingMode", "none")
     for name, title in (("includedPaths", "  included"), ("excludedPaths", "  excluded")):
@@ -122,6 +127,10 @@ def definition_rows(definition: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name, value in indexing.items():
         if value and name not in ("indexingMode", "automatic", "includedPaths", "excludedPaths"):
             yield f"  {name}", json_text(value)
+    conflicts = definition.get("conflictResolutionPolicy", {})
+    yield "conflict resolution", ", ".join(str(each) for each in conflicts.values() if each)
+    if (geospatial := definition.get("geospatialConfig", {}).get("type")) is not None:
+        yield "geospatial type", geospatial
     for name, value in definition.items():
         if not name.startswith("_") and name not in _SHOWN_APART:
             yield name, value if isinstance(value, str) else json_text(value)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -79,6 +83,24 @@ def test_delete_asks_first(cli: Cli, shop: str, answer: str, is_deleted: bool) -
         assert (cli(command, "show", *path).exit_code == 1) is is_deleted
 
 
+def test_ctrl_c_instead_of_an_answer_deletes_nothing(cli: Cli, endpoint: str, shop: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "perseid", "db", "delete", shop],
+        env=os.environ | {"PERSEID_ENDPOINT": endpoint},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        question = b""
+        while not question.endswith(b"[y/N] ") and (byte := process.stderr.read(1)):
+            question += byte
+        assert question.startswith(b"Delete the database ")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"Interrupted.\n"
+        assert process.wait(60) == 130
+    printed(cli("db", "show", shop))
+
+
 # Containers
 
 
@@ -137,13 +159,20 @@ def test_other_properties_are_shown(cli: Cli, raw: RawClient, shop: str) -> None
     body = {
         "id": "c",
         "partitionKey": {"paths": ["/pk"], "kind": "Hash"},
-        "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/email"]}]},
+        "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/email"]}, {"paths": ["/a", "/b"]}]},
+        "computedProperties": [{"name": "low", "query": "SELECT VALUE LOWER(c.name) FROM c"}],
     }
     headers = {"x-ms-cosmos-offer-autopilot-settings": '{"maxThroughput": 4000}'}
     assert raw.request("POST", f"/dbs/{shop}/colls", body, headers).status == 201
     text = printed(cli("container", "show", shop, "c"))
-    assert "/email" in text
-    assert "throughput up to 4,000 RU/s (autoscale)" in lines(text)
+    assert "LOWER(c.name)" in text
+    for line in (
+        "unique keys /email; /a + /b",
+        "throughput up to 4,000 RU/s (autoscale)",
+        "conflict resolution LastWriterWins, /_ts",
+        "geospatial type Geography",
+    ):
+        assert line in lines(text)
 
 
 def test_an_empty_list(cli: Cli, shop: str) -> None:
