@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perseid.clock import MovableClock
 from perseid.commands import item_files
 from perseid.commands.csv_files import csv_records, value_text, write_csv
 from perseid.commands.item_files import ItemFile
@@ -246,6 +247,26 @@ def test_export_to_standard_output(cli: Cli, container_names: tuple[str, str]) -
     command = ("export", *container_names, "--format", "csv", "--system", "none")
     header, *rows = printed(cli(*command)).splitlines()
     assert (header, sorted(rows)) == ("id,pk", ["0,p", "1,p", "2,p"])
+
+
+def test_lifetimes_are_kept(
+    cli: Cli,
+    raw: RawClient,
+    clock: MovableClock,
+    database: str,
+    container_names: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    printed(cli("import", *container_names, "-", given='{"id":"a","pk":"p","ttl":60}'))
+    written_at = stored_items(raw, container_names)["a"]["_ts"]
+    clock.advance(10)
+    printed(cli("export", *container_names, str(tmp_path / "o.csv")))
+    create_container(raw, database, "copy", defaultTtl=-1)
+    copy = (container_names[0], "copy")
+    printed(cli("import", *copy, str(tmp_path / "o.csv"), "--lifetimes", "keep"))
+    assert stored_items(raw, copy)["a"]["_ts"] == written_at
+    clock.advance(50)
+    assert stored_items(raw, copy) == {}
 
 
 def test_an_empty_container(cli: Cli, container_names: tuple[str, str], tmp_path: Path) -> None:
