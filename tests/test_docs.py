@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from perseid import start_file
 from perseid.clock import MovableClock
-from perseid.commands import clock, query_shell, ttl
+from perseid.commands import clock, container, db, query_shell, ttl
 from perseid.commands.cli import main
 from perseid.config import Settings
 from perseid.http.admin import routes as admin
@@ -143,7 +143,7 @@ def test_every_command_has_an_example(name: str) -> None:
     assert name in examples
 
 
-@pytest.mark.parametrize("group", [main, clock.clock, ttl.ttl])
+@pytest.mark.parametrize("group", [main, clock.clock, container.container, db.db, ttl.ttl])
 def test_no_description_is_cut(group: click.Group) -> None:
     listed = CliRunner().invoke(group, ["--help"], env={"COLUMNS": "80"}).stdout
     assert "..." not in listed.partition("Commands:")[2]

@@ -221,12 +221,18 @@ def strip_system(text: bytes) -> bytes:
 def _strip_members(text: bytes, names: frozenset[str] = SYSTEM_PROPERTIES) -> bytes:
     """The text without the top-level members that have one of the names."""
     decoded = text.decode()
-    kept = [decoded[start:end] for name, start, end in _members(decoded) if name not in names]
+    kept = [decoded[start:end] for name, start, _, end in _members(decoded) if name not in names]
     return f"{{{','.join(kept)}}}".encode()
 
 
-def _members(text: str) -> Iterator[tuple[str, int, int]]:
-    """The name of each top-level member of a JSON object, and where the member is.
+def member_texts(text: str) -> Iterator[tuple[str, str]]:
+    """The name of each top-level member of a JSON object, and the text of its value."""
+    for name, _, start, end in _members(text):
+        yield name, text[start:end]
+
+
+def _members(text: str) -> Iterator[tuple[str, int, int, int]]:
+    """The name of each top-level member of a JSON object, and where it, its value and its end are.
 
     The values are skipped by the decoder, which is far faster than a loop over their tokens.
     """
@@ -236,7 +242,7 @@ def _members(text: str) -> Iterator[tuple[str, int, int]]:
         quoted = position[1]
         name = json.loads(quoted) if "\\" in quoted else quoted[1:-1]
         _, end = skip(text, position.end())
-        yield name, position.start(1), end
+        yield name, position.start(1), position.end(), end
         position = _NEXT_MEMBER.match(text, end)
 
 

@@ -16,7 +16,12 @@ Cli = Callable[..., Result]
 
 def invoke(endpoint: str, *arguments: str, key: str | None = None, given: Any = None) -> Result:
     """Runs `perseid` with these arguments; `given` is what it finds on standard input."""
-    environment = {"PERSEID_ENDPOINT": endpoint, "COLUMNS": "120", "PERSEID_KEY": key}
+    environment = {
+        "PERSEID_ENDPOINT": endpoint,
+        "PERSEID_KEY": key,
+        "PERSEID_CONNECTION_STRING": None,
+        "COLUMNS": "120",
+    }
     return CliRunner().invoke(main, arguments, env=environment, input=given)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from perseid.commands.time_text import is_negative
+
 
 class NamedPath(click.Path):
     """A path that must not be empty: an empty one would mean the current directory.
@@ -28,6 +30,16 @@ class NamedPath(click.Path):
         if self._must_be_file and path.exists() and not path.is_file():
             self.fail(f"'{path}' is not a file.", param, ctx)
         return path
+
+
+class NegativeArguments(click.Command):
+    """A command whose only argument may be -5s or the like, which looks like options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        negative = [each for each in args if is_negative(each)]
+        if negative and "--" not in args:
+            args = [*(each for each in args if each not in negative), "--", *negative]
+        return super().parse_args(ctx, args)
 
 
 def parse_key(text: str) -> list[Any]:

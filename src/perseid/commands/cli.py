@@ -22,6 +22,8 @@ _COMMANDS: Final = {
     "check": "check",
     "clock": "clock",
     "completion": "completion",
+    "container": "container",
+    "db": "db",
     "doctor": "doctor",
     "export": "export_items",
     "import": "import_items",

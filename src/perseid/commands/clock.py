@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from perseid.commands.admin_client import AdminClient, Answer, admin_options
+from perseid.commands.arguments import NegativeArguments
 from perseid.commands.connection import Refused
 from perseid.commands.output import print_if_json
 from perseid.commands.time_text import instant_text, parse_duration, parse_instant
@@ -62,7 +63,7 @@ def resume(client: AdminClient, as_json: bool) -> None:
     _move(client, as_json, "resume")
 
 
-@clock.command()
+@clock.command(cls=NegativeArguments)
 @click.argument("seconds", type=parse_duration)
 @admin_options
 def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
@@ -75,7 +76,7 @@ def advance(client: AdminClient, as_json: bool, seconds: float) -> None:
     _move(client, as_json, "advance", {"seconds": seconds})
 
 
-@clock.command("set")
+@clock.command("set", cls=NegativeArguments)
 @click.argument("instant", type=parse_instant)
 @admin_options
 def set_(client: AdminClient, as_json: bool, instant: float) -> None:

@@ -165,8 +165,8 @@ class Connection:
             self.close()
             raise click.ClickException(
                 f"No server answers at {self.endpoint} ({exc.strerror or exc})."
-                " Start one with `perseid serve`, or give its address with --endpoint or"
-                " PERSEID_ENDPOINT."
+                " Start one with `perseid serve`, or give its address with --endpoint,"
+                " PERSEID_ENDPOINT or --connection-string."
             ) from exc
         except KeyboardInterrupt:
             self.close()  # or the next request would read the response to this one
@@ -203,13 +203,13 @@ class Connection:
         if reply.status == 404 and message.startswith(_NOT_FOUND_TEXTS):
             message = (
                 f"{message.partition('.')[0]}: check the names of database and container;"
-                " .databases and .containers in `perseid query` list them."
+                " `perseid db list` and `perseid container list DATABASE` list them."
             )
         # A wrong date is a 401, too; its message already explains the problem.
         if reply.status == 401 and "current time" not in message:
             message = (
                 f"{self.endpoint} does not accept this key;"
-                " pass one of its master keys with --key or PERSEID_KEY."
+                " pass one of its master keys with --key, PERSEID_KEY or --connection-string."
             )
         raise Refused(reply.status, message)
 
@@ -244,6 +244,10 @@ def split(endpoint: str) -> SplitResult:
     except ValueError:  # the port is not a number, or the host name is not valid
         is_usable = False
     if not is_usable or parts.path not in ("", "/") or " " in host:
+        if "accountkey" in endpoint.lower():  # the message would print it
+            raise click.UsageError(
+                "--endpoint is an address, not a connection string; use --connection-string."
+            )
         raise click.UsageError(
             f"--endpoint must look like {DEFAULT_ENDPOINT}, with http or https; not '{endpoint}'."
         )

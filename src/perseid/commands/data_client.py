@@ -1,9 +1,8 @@
-"""The Cosmos DB routes for commands: containers, queries and feeds."""
+"""The Cosmos DB routes for commands that read items: queries and feeds."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import click
@@ -33,44 +32,6 @@ class FeedPage(NamedTuple):
     body: bytes
     continuation: str | None
     session: str | None  # the session token of the response
-
-
-def read_container(connection: Connection, database: str, container: str) -> dict[str, Any]:
-    names = ("dbs", database, "colls", container)
-    return connection.checked_body(connection.request("GET", names, ("colls", "/".join(names))))
-
-
-def container_identity(connection: Connection, database: str, container: str) -> str:
-    """A text that differs for a container that was deleted and created again.
-
-    The rid alone is not enough: a server that starts empty assigns the same rids again.
-    """
-    rid = read_container(connection, database, container)["_rid"]
-    owner = connection.request("GET", ("dbs", database), ("dbs", f"dbs/{database}"))
-    return f"{database}/{container} {rid} {connection.checked_body(owner)['_ts']}"
-
-
-def database_names(connection: Connection) -> list[str]:
-    return list(_names(connection, ("dbs",), "", "Databases"))
-
-
-def container_names(connection: Connection, database: str) -> list[str]:
-    return list(
-        _names(
-            connection, ("dbs", database, "colls"), f"dbs/{database}", "DocumentCollections"
-        )
-    )  # fmt: skip
-
-
-def _names(connection: Connection, path: tuple[str, ...], link: str, member: str) -> Iterator[str]:
-    token: str | None = None
-    while True:
-        headers = {} if token is None else {"x-ms-continuation": token}
-        reply = connection.request("GET", path, (path[-1], link), headers=headers)
-        yield from (each["id"] for each in connection.checked_body(reply)[member])
-        token = reply.headers.get("x-ms-continuation")
-        if token is None:
-            return
 
 
 def query_page(

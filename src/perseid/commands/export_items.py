@@ -2,7 +2,8 @@
 
 The export writes FILE.part and renames it to FILE when it is complete. FILE.part always holds a
 number of complete pages, plain or each as its own gzip member, so that an interrupted export can
-continue after the last of them.
+continue after the last of them. CSV needs the names of all properties first: FILE.part then holds
+JSON lines, which are converted when they are complete.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import gzip
 import os
 import stat
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, cast
 
 import click
 
@@ -24,21 +26,25 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.arguments import NamedPath
 from perseid.commands.checkpoint import Checkpoint, resumable
 from perseid.commands.connection import Connection, Refused
-from perseid.commands.data_client import FeedPage, check_session, container_identity, feed_page
+from perseid.commands.csv_files import write_csv
+from perseid.commands.data_client import FeedPage, check_session, feed_page
 from perseid.commands.interruption import INTERRUPTED, interruptible
 from perseid.commands.item_files import page_records
 from perseid.commands.output import plural, print_json, show_table
 from perseid.commands.progress_bar import progress_bar
+from perseid.commands.resource_client import container_identity
+from perseid.commands.resource_names import NAME
 from perseid.documents import strip_system
 
 _PAGE: Final = 1000
 _FILE: Final = NamedPath(allow_dash=True, dir_okay=False)
+_SHAPES: Final = {".json": "array", ".csv": "csv"}
 
 
 class ExportFormat(NamedTuple):
     """How the items are written."""
 
-    is_array: bool
+    shape: str  # lines, array or csv
     is_gzip: bool
     system: str  # which system properties: ts, all or none
 
@@ -49,11 +55,16 @@ class ExportFormat(NamedTuple):
         """The format that the options ask for; what they leave open follows from the file name."""
         name = file_name.lower()
         if shape is None:
-            shape = "array" if name.removesuffix(".gz").endswith(".json") else "lines"
-        return cls(shape == "array", name.endswith(".gz") if is_gzip is None else is_gzip, system)
+            shape = _SHAPES.get(Path(name.removesuffix(".gz")).suffix, "lines")
+        return cls(shape, name.endswith(".gz") if is_gzip is None else is_gzip, system)
 
     def __str__(self) -> str:
-        return f"{'array' if self.is_array else 'lines'} {self.is_gzip} {self.system}"
+        return f"{self.shape} {self.is_gzip} {self.system}"
+
+    @property
+    def of_part(self) -> ExportFormat:
+        """The format of the unfinished file."""
+        return ExportFormat("lines", False, self.system) if self.shape == "csv" else self
 
 
 class ExportSource(NamedTuple):
@@ -85,7 +96,7 @@ class ExportWriter:
     def append(self, page: FeedPage) -> None:
         parts = []
         for text in _item_texts(page, self._format.system):
-            if self._format.is_array:
+            if self._format.shape == "array":
                 parts.append((b"[\n" if self.items == 0 else b",\n") + text)
             else:
                 parts.append(text + b"\n")
@@ -94,7 +105,7 @@ class ExportWriter:
 
     def close(self) -> None:
         """Writes the end of the array, if it is one."""
-        if self._format.is_array:
+        if self._format.shape == "array":
             self._write(b"[]\n" if self.items == 0 else b"\n]\n")
 
     def _write(self, content: bytes) -> None:
@@ -105,17 +116,18 @@ class ExportWriter:
 
 
 @click.command("export")
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @click.argument("file", type=_FILE, default="-")
 @click.option(
     "--format",
     "shape",
-    type=click.Choice(("lines", "array")),
-    help="One item per line, or one JSON array. Default: array for FILE.json, otherwise lines.",
+    type=click.Choice(("lines", "array", "csv")),
+    help="One JSON item per line, one JSON array, or CSV. Default: array for FILE.json, csv for"
+    " FILE.csv, otherwise lines.",
 )
 @click.option(
-    "--gzip/--no-gzip", "is_gzip", default=None, help="Default: gzip if FILE ends with .gz."
+    "--gzip/--no-gzip", "is_gzip", default=None, help="Compress. Default: if FILE ends with .gz."
 )
 @click.option(
     "--system",
@@ -143,11 +155,12 @@ def export_items(
 
     Without FILE the items are written to standard output. They are written as they were sent,
     including ttl, in the order of their creation. After Ctrl-C, run the same command again to
-    continue. FILE appears when the export is complete.
+    continue. FILE appears when the export is complete. In CSV, nested values are JSON text.
 
     \b
-    Example:
+    Examples:
       perseid export shop orders orders.jsonl.gz
+      perseid export shop orders orders.csv --system none
       perseid export shop orders | jq .total
     """
     path = None if str(file) == "-" else file
@@ -171,6 +184,10 @@ def export_items(
         earlier_items, items = _export_to_file(
             source, path, export_format, checkpoint_file, restart=restart
         )
+    _report(items, earlier_items, path, as_json)
+
+
+def _report(items: int, earlier_items: int, path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"items": items, "earlierItems": earlier_items, "file": str(path)})
     else:
@@ -181,9 +198,23 @@ def export_items(
 def _export_to_stream(source: ExportSource, path: Path | None, export_format: ExportFormat) -> None:
     """Writes to standard output, or to a device or pipe, which must not be replaced by a file."""
     with nullcontext(sys.stdout.buffer) if path is None else open(path, "wb") as stream:
+        if export_format.shape == "csv":
+            with tempfile.TemporaryFile() as part:
+                _write_pages(source, None, ExportWriter(part, export_format.of_part, items=0))
+                _convert(part, stream, export_format)
+            return
         writer = ExportWriter(stream, export_format, items=0)
         _write_pages(source, None, writer)
         writer.close()
+
+
+def _convert(part: IO[bytes], stream: IO[bytes], export_format: ExportFormat) -> None:
+    """Writes the items of an unfinished file, which are JSON lines, as CSV."""
+    if not export_format.is_gzip:
+        write_csv(part, stream)
+        return
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
+        write_csv(part, cast(IO[bytes], packed))
 
 
 def _export_to_file(
@@ -198,10 +229,9 @@ def _export_to_file(
     part = path.with_name(path.name + ".part")
     state = None if restart else checkpoint_file.load()
     if state is not None:
-        check_session(
-            source.connection, source.database, source.container,
-            state.get("session"), str(checkpoint_file.path),
-        )  # fmt: skip
+        names = (source.database, source.container)
+        session = state.get("session")
+        check_session(source.connection, *names, session, str(checkpoint_file.path))
     checkpoint_file.check_writable()
     if state is None or not part.exists():
         state = {"token": None, "items": 0, "size": 0}
@@ -211,7 +241,7 @@ def _export_to_file(
         _open_part(part, earlier_items, state["size"], mode) as stream,
         interruptible(True) as stop,
     ):
-        writer = ExportWriter(stream, export_format, earlier_items)
+        writer = ExportWriter(stream, export_format.of_part, earlier_items)
 
         def save_progress(page: FeedPage) -> None:
             if page.continuation is not None:
@@ -230,12 +260,29 @@ def _export_to_file(
             writer.close()
             os.fsync(stream.fileno())
     if not is_complete:
-        item_count = plural(writer.items, "item")
-        click.echo(f"Interrupted after {item_count}.{checkpoint_file.hint}", err=True)
+        count = plural(writer.items, "item")
+        click.echo(f"Interrupted after {count}.{checkpoint_file.hint}", err=True)
         raise SystemExit(INTERRUPTED)
-    os.replace(part, path)
+    os.replace(_finished(part, export_format, mode), path)
+    part.unlink(missing_ok=True)  # the JSON lines of CSV
     checkpoint_file.remove()
     return earlier_items, writer.items
+
+
+def _finished(part: Path, export_format: ExportFormat, mode: int | None) -> Path:
+    """The complete file in its final format; another one than `part` for CSV."""
+    if export_format.shape != "csv":
+        return part
+    converted = part.with_name(part.name + ".csv")
+    try:
+        with open(part, "rb") as items, _open_part(converted, 0, 0, mode) as stream:
+            _convert(items, stream, export_format)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:  # also Ctrl-C; the next run converts `part` again
+        converted.unlink(missing_ok=True)
+        raise
+    return converted
 
 
 def _target(path: Path) -> Path:

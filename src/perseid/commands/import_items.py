@@ -11,24 +11,32 @@ from __future__ import annotations
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.arguments import NamedPath
 from perseid.commands.checkpoint import Checkpoint, fingerprint, resumable
-from perseid.commands.data_client import check_session, container_identity
+from perseid.commands.connection import Connection, Refused
+from perseid.commands.csv_files import csv_records
+from perseid.commands.data_client import check_session
+from perseid.commands.import_creation import Creation, creation_options
 from perseid.commands.import_worker import BATCH_ITEMS, ImportProgress, ImportWorker
 from perseid.commands.interruption import INTERRUPTED, interruptible
-from perseid.commands.item_files import ItemFile, Record
+from perseid.commands.item_files import ItemFile, ItemReader, Record, json_records
 from perseid.commands.output import print_json, printable, show_table
 from perseid.commands.progress_bar import progress_bar
+from perseid.commands.resource_client import container_identity
+from perseid.commands.resource_names import NAME
 from perseid.commands.time_text import parse_duration
 from perseid.documents import strip_system
 from perseid.limits import MAX_BODY_BYTES
+
+_READERS: Final[dict[str, ItemReader]] = {"json": json_records, "csv": csv_records}
 
 
 class ImportSource(NamedTuple):
@@ -37,12 +45,36 @@ class ImportSource(NamedTuple):
     path: Path | None
     # A pipe such as `<(zcat items.gz)` can be read only once; so can standard input.
     is_rereadable: bool
+    read_items: ItemReader
+
+    @classmethod
+    def of(cls, file: Path, file_format: str | None) -> ImportSource:
+        """What the arguments name; the format follows from the file name if it is not given."""
+        path = None if str(file) == "-" else file
+        if file_format is None:
+            is_csv = file.name.lower().removesuffix(".gz").endswith(".csv")
+            file_format = "csv" if is_csv else "json"
+        is_rereadable = path is not None and not path.is_fifo()
+        return cls(path, is_rereadable, _READERS[file_format])
+
+    def check_exists(self) -> None:
+        """FileNotFoundError for a missing file, before a container is created for it."""
+        if self.path is not None:
+            self.path.stat()
 
 
 @click.command("import")
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @click.argument("file", type=NamedPath(allow_dash=True))
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(tuple(_READERS)),
+    help="JSON (lines, objects or an array), or CSV with a header. Default: csv for FILE.csv,"
+    " otherwise json.",
+)
+@creation_options
 @click.option(
     "--existing",
     type=click.Choice(("replace", "skip", "fail")),
@@ -87,6 +119,8 @@ def import_items(
     database: str,
     container: str,
     file: Path,
+    file_format: str | None,
+    creation: Creation | None,
     existing: str,
     lifetimes: str,
     age: float,
@@ -98,39 +132,66 @@ def import_items(
 ) -> None:
     """Store the items of FILE in a container.
 
-    FILE contains JSON objects, each on one line or on several, or one JSON array, plain or
-    gzipped. Use - for standard input. Each item is stored completely or rejected with a reason.
-    After Ctrl-C or a failure, run the same command again to continue.
+    FILE contains JSON objects, each on one line or on several, or one JSON array, or CSV with a
+    header; plain or gzipped. Use - for standard input. Each item is stored completely or rejected
+    with a reason. After Ctrl-C or a failure, run the same command again to continue.
 
     \b
-    Example:
-      perseid import shop orders orders.jsonl.gz --age 30d
+    Examples:
+      perseid import shop orders orders.jsonl.gz
+      perseid import shop users users.csv --create --partition-key /id
     """
     if age and lifetimes == "keep":
         raise click.UsageError("Use --lifetimes keep or --age, not both.")
-    path = None if str(file) == "-" else file
-    source = ImportSource(path, path is not None and not path.is_fifo())
+    source = ImportSource.of(file, file_format)
     with client.connect() as connection:
-        target_identity = container_identity(connection, database, container)
+        if creation is not None:
+            source.check_exists()
+            creation.create_if_missing(connection, database, container)
+        target_identity = _target_identity(connection, database, container)
     options = {"existing": existing, "lifetimes": lifetimes, "age": int(age)}
     target = ("_perseid", "import", database, container)
-    with closing(ItemFile(path)) as item_file:
+    with closing(ItemFile(source.path)) as item_file:
         checkpoint_file = _checkpoint(source, checkpoint, target_identity)
         earlier_items = 0 if restart else _earlier_items(client, checkpoint_file, target[2:])
         checkpoint_file.check_writable()
         progress = ImportProgress(earlier_items)
         workers = [ImportWorker(client, target, options, progress) for _ in range(connections)]
-        try:
-            with interruptible(source.is_rereadable) as stop:
-                is_complete = _send(
-                    item_file, workers, progress, checkpoint_file, stop=stop, max_errors=max_errors
-                )
-        finally:
-            if progress.completed > earlier_items:
-                checkpoint_file.save(progress.state)
+        is_complete = _transfer(source, item_file, workers, progress, checkpoint_file, max_errors)
     _finish(
         progress, item_file.name, checkpoint_file, earlier_items, max_errors, is_complete, as_json
     )
+
+
+def _transfer(
+    source: ImportSource,
+    item_file: ItemFile,
+    workers: list[ImportWorker],
+    progress: ImportProgress,
+    checkpoint_file: Checkpoint,
+    max_errors: int,
+) -> bool:
+    """Sends the items and records how far it came. True if it came to the end of the file."""
+    earlier_items = progress.last
+    records = item_file.records(source.read_items)
+    try:
+        with interruptible(source.is_rereadable) as stop:
+            return _send(
+                item_file, records, workers, progress, checkpoint_file,
+                stop=stop, max_errors=max_errors,
+            )  # fmt: skip
+    finally:
+        if progress.completed > earlier_items:
+            checkpoint_file.save(progress.state)
+
+
+def _target_identity(connection: Connection, database: str, container: str) -> str:
+    try:
+        return container_identity(connection, database, container)
+    except Refused as exc:
+        if exc.status != 404:
+            raise
+        raise click.ClickException(f"{exc.message} --create creates it.") from exc
 
 
 def _checkpoint(source: ImportSource, path: Path | None, target_identity: str) -> Checkpoint:
@@ -158,6 +219,7 @@ def _earlier_items(
 
 def _send(
     item_file: ItemFile,
+    records: Iterator[Record],
     workers: list[ImportWorker],
     progress: ImportProgress,
     checkpoint_file: Checkpoint,
@@ -173,14 +235,14 @@ def _send(
         worker.start()
     try:
         with progress_bar("importing", item_file.size, earlier_items) as display:
-            for record in item_file.records():
+            for record in records:
                 if stop.is_set() or progress.failure is not None or progress.rejected > max_errors:
                     break
                 if record.number <= earlier_items:
                     continue
                 progress.last = record.number
-                if _is_too_large(record):
-                    progress.reject(record, "An item can have at most 2 MB.")
+                if (problem := _problem(record)) is not None:
+                    progress.reject(record, problem)
                     continue
                 _worker_of(record, workers).add(record)
                 if record.number % BATCH_ITEMS == 0:
@@ -198,6 +260,13 @@ def _send(
             worker.finish()
         raise
     return is_complete
+
+
+def _problem(record: Record) -> str | None:
+    """Why an item cannot be sent; None if it can."""
+    if record.problem is None and _is_too_large(record):
+        return "An item can have at most 2 MB."
+    return record.problem
 
 
 def _is_too_large(record: Record) -> bool:

@@ -13,9 +13,9 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 
 import click
 
@@ -24,7 +24,7 @@ from perseid.limits import MAX_BODY_BYTES
 
 _CHUNK: Final = 1024 * 1024
 # Room for the largest item with a lot of white space. A longer value cannot be an item.
-_LARGEST_ITEM: Final = 4 * MAX_BODY_BYTES
+LARGEST_ITEM: Final = 4 * MAX_BODY_BYTES
 # A line that is longer is rejected for its length, so that its value is not needed.
 _LARGEST_DECODED: Final = MAX_BODY_BYTES + 64 * 1024
 _SPACE: Final = " \t\r\n"
@@ -37,13 +37,14 @@ _DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 class Record(NamedTuple):
     """The text of an item on one line, its position, and its value with numbers as strings.
 
-    `value` is None if the text is not JSON.
+    `value` is None if the text is not JSON. `problem` says why the item cannot be sent at all.
     """
 
     number: int  # of the items in the file, from 1
     line: int  # of the file, from 1
     text: bytes
     value: Any
+    problem: str | None = None
 
 
 class ItemFile:
@@ -75,14 +76,17 @@ class ItemFile:
         """The number of bytes read from the file, before decompression."""
         return self._raw.tell() if self._is_seekable else None
 
-    def records(self) -> Iterator[Record]:
-        """Every item; click.ClickException if the file is cut off or its format is unknown."""
+    def records(self, read_items: ItemReader | None = None) -> Iterator[Record]:
+        """Every item; click.ClickException if the file is cut off or its format is unknown.
+
+        `read_items` reads another format than JSON.
+        """
         try:
-            yield from self._records()
+            yield from (read_items or json_records)(TextReader(self._stream), self.name)
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
             raise click.ClickException(f"{self.name} is damaged or cut off: {exc}.") from exc
         except InvalidUtf8 as exc:
-            raise _file_error(
+            raise file_error(
                 self.name, exc.args[0], f"contains invalid UTF-8: {exc.args[1]}"
             ) from exc
         except OSError as exc:
@@ -90,18 +94,6 @@ class ItemFile:
 
     def close(self) -> None:
         self._raw.close()
-
-    def _records(self) -> Iterator[Record]:
-        text = TextReader(self._stream)
-        start = text.skip_space()
-        if start == "[":
-            yield from array_records(text, self.name)
-        elif start == "{" and _spans_several_lines(text):
-            yield from _objects(text, self.name)
-        elif start in ("{", ""):
-            yield from _lines(text)
-        else:
-            raise _file_error(self.name, text.line, _not_an_item(text.take_line()))
 
     def _peek(self, count: int) -> bytes:
         start = self._raw.read(count)
@@ -177,7 +169,7 @@ class TextReader:
         """Consumes the rest of the line; returns only its start if it is too long for an item."""
         start = ""
         while (end := self.buffer.find("\n", self.at)) < 0:
-            if start or len(self.buffer) - self.at > _LARGEST_ITEM:
+            if start or len(self.buffer) - self.at > LARGEST_ITEM:
                 start = start or self.buffer[self.at :]
                 self.at = len(self.buffer)
             if not self.read_chunk():
@@ -186,6 +178,22 @@ class TextReader:
         line_text = start or self.buffer[self.at : end + 1]
         self.move(min(end + 1, len(self.buffer)))
         return line_text
+
+
+ItemReader: TypeAlias = Callable[[TextReader, str], Iterator[Record]]
+
+
+def json_records(text: TextReader, name: str) -> Iterator[Record]:
+    """The items of a file with JSON lines, JSON objects or one JSON array."""
+    start = text.skip_space()
+    if start == "[":
+        yield from array_records(text, name)
+    elif start == "{" and _spans_several_lines(text):
+        yield from _objects(text, name)
+    elif start in ("{", ""):
+        yield from _lines(text)
+    else:
+        raise file_error(name, text.line, _not_an_item(text.take_line()))
 
 
 def _lines(text: TextReader) -> Iterator[Record]:
@@ -211,7 +219,7 @@ def _spans_several_lines(text: TextReader) -> bool:
         try:
             end = _DECODER.raw_decode(text.buffer, text.at)[1]
         except (ValueError, RecursionError):
-            if len(text.buffer) - text.at > _LARGEST_ITEM or not text.read_chunk():
+            if len(text.buffer) - text.at > LARGEST_ITEM or not text.read_chunk():
                 return False
         else:
             return "\n" in text.buffer[text.at : end]
@@ -230,7 +238,7 @@ def _not_an_item(line: str) -> str:
     start = printable(line[:_MAX_SHOWN]) + "…" * (len(line) > _MAX_SHOWN)
     return (
         f"this starts with '{start}', which is not an item; items are JSON objects, one per line"
-        " or all in one array"
+        " or all in one array; for CSV give --format csv"
     )
 
 
@@ -250,12 +258,12 @@ def array_records(text: TextReader, name: str, *, is_whole: bool = True) -> Iter
             text.move(text.at + 1)
             next_character = text.skip_space()
             if next_character == "]":
-                raise _file_error(name, text.line, "the array ends after a comma")
+                raise file_error(name, text.line, "the array ends after a comma")
         elif next_character != "]":
-            raise _file_error(name, text.line, f"a comma or ] is missing after item {number}")
+            raise file_error(name, text.line, f"a comma or ] is missing after item {number}")
     text.move(text.at + 1)
     if is_whole and text.skip_space():
-        raise _file_error(name, text.line, "there is text after the end of the array")
+        raise file_error(name, text.line, "there is text after the end of the array")
 
 
 def _take_object(text: TextReader, name: str, number: int) -> Record:
@@ -270,22 +278,22 @@ def _take_object(text: TextReader, name: str, number: int) -> Record:
 
 def _element(text: TextReader, name: str, number: int) -> tuple[Any, int]:
     if text.buffer[text.at : text.at + 1] not in ("{", ""):
-        raise _file_error(name, text.line, f"item {number} is not an object")
+        raise file_error(name, text.line, f"item {number} is not an object")
     while True:
         try:
             return _DECODER.raw_decode(text.buffer, text.at)
         except (ValueError, RecursionError) as exc:
             # The rest of the object may not have been read yet.
-            if len(text.buffer) - text.at > _LARGEST_ITEM:
-                raise _file_error(name, text.line, f"item {number} is too large") from None
+            if len(text.buffer) - text.at > LARGEST_ITEM:
+                raise file_error(name, text.line, f"item {number} is too large") from None
             if not text.read_chunk():
                 reason = exc.msg if isinstance(exc, json.JSONDecodeError) else "nested too deeply"
-                raise _file_error(
+                raise file_error(
                     name, text.line, f"item {number} is not valid JSON or is cut off: {reason}"
                 ) from None
 
 
-def _file_error(name: str, line: int, reason: str) -> click.ClickException:
+def file_error(name: str, line: int, reason: str) -> click.ClickException:
     return click.ClickException(f"{name}, line {line}: {reason}.")
 
 

@@ -14,6 +14,7 @@ from perseid.commands.arguments import check_utf8, parse_key, parse_parameter
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.data_client import QueryPage, query_page
 from perseid.commands.output import json_text, plural, print_json, printable, show
+from perseid.commands.resource_names import NAME
 from perseid.documents import SYSTEM_PROPERTIES
 
 FORMATS: Final = ("table", "json", "lines")
@@ -105,8 +106,8 @@ class QuerySession:
 
 
 @click.command()
-@click.argument("database", required=False)
-@click.argument("container", required=False)
+@click.argument("database", type=NAME, required=False)
+@click.argument("container", type=NAME, required=False)
 @click.argument("text", metavar="[QUERY]", required=False)
 @click.option(
     "-p",

@@ -7,7 +7,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 import click
@@ -15,12 +14,7 @@ import click
 from perseid import private_files
 from perseid.commands.arguments import parse_key, parse_parameter
 from perseid.commands.connection import Refused
-from perseid.commands.data_client import (
-    QueryPage,
-    container_names,
-    database_names,
-    read_container,
-)
+from perseid.commands.data_client import QueryPage
 from perseid.commands.output import json_text, print_json, printable
 from perseid.commands.query import (
     FORMATS,
@@ -29,14 +23,16 @@ from perseid.commands.query import (
     show_plan,
     show_results,
 )
+from perseid.commands.resource_client import (
+    ResourcePath,
+    container_names,
+    database_names,
+    read_resource,
+)
+from perseid.commands.shell_completion import ShellCompleter, complete_with
 
 _HISTORY_LINES: Final = 2000
 _WITHOUT_DOT: Final = {"exit": ".exit", "quit": ".quit", "help": ".help"}
-_KEYWORDS: Final = (
-    "SELECT", "VALUE", "DISTINCT", "TOP", "FROM", "JOIN", "IN", "WHERE", "AND", "OR", "NOT",
-    "BETWEEN", "LIKE", "EXISTS", "ARRAY", "GROUP BY", "ORDER BY", "ASC", "DESC", "OFFSET", "LIMIT",
-    "COUNT", "SUM", "MIN", "MAX", "AVG", "CONTAINS", "STARTSWITH", "ARRAY_CONTAINS", "IS_DEFINED",
-)  # fmt: skip
 
 
 class Shell:
@@ -106,7 +102,7 @@ class Shell:
             raise click.ClickException("Usage: .use DATABASE CONTAINER")
         try:
             if len(names) == 2:
-                read_container(self.session.connection, *names)
+                read_resource(self.session.connection, ResourcePath(*names))
             else:
                 container_names(self.session.connection, *names)
         except Refused as exc:
@@ -169,6 +165,7 @@ class Shell:
     def _help(self, _rest: str) -> None:
         """list all commands"""
         click.echo("Each line is a query. A line that ends with \\ continues on the next line.")
+        click.echo("Tab completes commands, names, properties (c.n), keywords and functions.")
         for name, command in COMMANDS.items():
             click.echo(f"  {name:<16}{command.__doc__}")
 
@@ -197,8 +194,8 @@ COMMANDS: Final[dict[str, Callable[[Shell, str], None]]] = {
 def run_shell(session: QuerySession) -> None:
     """Executes lines from the terminal until Ctrl-D or .exit."""
     shell = Shell(session)
-    click.echo("Enter a query, or .help for help. Ctrl-D exits.", err=True)
-    with _history():
+    click.echo("Enter a query, or .help for help. Tab completes; exit or Ctrl-D exits.", err=True)
+    with _history(ShellCompleter(session, COMMANDS)):
         while not shell.is_finished:
             try:
                 shell.enter(_read(shell.prompt))
@@ -224,7 +221,7 @@ def history_file() -> Path:
 
 
 @contextlib.contextmanager
-def _history() -> Iterator[None]:
+def _history(completer: ShellCompleter) -> Iterator[None]:
     """Line editing, completion and saved history, if the system has readline."""
     try:
         import readline
@@ -234,7 +231,7 @@ def _history() -> Iterator[None]:
     path = history_file()
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
-    _complete_words(readline)
+    complete_with(readline, completer)
     try:
         yield
     finally:
@@ -243,16 +240,3 @@ def _history() -> Iterator[None]:
             path.parent.mkdir(0o700, parents=True, exist_ok=True)
             private_files.open_file(path, "a+").close()  # queries may contain private data
             readline.write_history_file(path)
-
-
-def _complete_words(readline: ModuleType) -> None:
-    def complete(start: str, state: int) -> str | None:
-        candidates = [
-            *(name for name in COMMANDS if name.startswith(start)),
-            *(word for word in _KEYWORDS if start and word.startswith(start.upper())),
-        ]
-        return candidates[state] if state < len(candidates) else None
-
-    readline.set_completer_delims(" \t\n(),=")
-    readline.set_completer(complete)
-    readline.parse_and_bind("tab: complete")

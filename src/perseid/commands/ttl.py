@@ -6,11 +6,25 @@ from typing import Any, Final
 
 import click
 
-from perseid.commands.admin_client import AdminClient, admin_options
-from perseid.commands.arguments import parse_key
+from perseid.commands.admin_client import AdminClient, admin_options, server_options
+from perseid.commands.arguments import NegativeArguments, parse_key
 from perseid.commands.connection import Refused
-from perseid.commands.output import json_text, print_if_json, printable, show, show_table
-from perseid.commands.time_text import duration_text, instant_text, parse_duration
+from perseid.commands.output import (
+    json_text,
+    print_if_json,
+    print_json,
+    printable,
+    show,
+    show_table,
+)
+from perseid.commands.resource_client import ResourcePath, read_resource, replace_resource
+from perseid.commands.resource_names import NAME
+from perseid.commands.time_text import (
+    duration_text,
+    instant_text,
+    parse_default_ttl,
+    parse_lifetime,
+)
 from perseid.commands.ttl_output import (
     container_name,
     count_text,
@@ -21,40 +35,26 @@ from perseid.commands.ttl_output import (
 )
 
 
-def parse_lifetime(text: str) -> float:
-    """Seconds from a duration, or -1 for items that never expire."""
-    return -1 if text == "-1" else parse_duration(text)
-
-
-def parse_default_ttl(text: str) -> float | None:
-    """The defaultTtl of a container: seconds, -1 for `none` (no default), None for `off`."""
-    word = text.lower()
-    try:
-        return None if word == "off" else parse_lifetime("-1" if word == "none" else text)
-    except click.BadParameter:
-        raise click.BadParameter(
-            f"'{text}' is not a duration like 90, 90s, 15m, 2h or 3d, nor -1, none or off.",
-            param_hint="--default-ttl",
-        ) from None
-
-
 @click.group()
 def ttl() -> None:
-    """Show expiry, undo a TTL change, or purge expired items.
+    """Show expiry, change or undo a TTL, or purge expired items.
 
     \b
     Examples:
       perseid ttl status shop sessions
-      perseid ttl audit
+      perseid ttl set shop sessions 30m
     """
 
 
 @ttl.command()
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @admin_options
 def status(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Show the policy, live items, and items pending purge.
+    """Show the policy, and live, expired and purged items.
+
+    Pending purge are the expired items that are still on disk; purged in total are those that were
+    removed since the container was created.
 
     \b
     Example:
@@ -72,6 +72,10 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
             ("  expiring", count_text(value["expiring"])),
             ("  non-expiring", count_text(value["nonExpiring"])),
             ("pending purge", count_text(value["pendingPurge"])),
+            (
+                "purged in total",
+                count_text({"items": value["purgedTotal"], "bytes": value["purgedBytes"]}),
+            ),
             ("purge lag", duration_text(value["purgeLagSeconds"])),
             ("next expiry", instant_text(value["nextExpiry"])),
             ("purge hold", duration_text(value["purgeHoldSeconds"])),
@@ -82,8 +86,8 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
 
 
 @ttl.command()
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @click.option(
     "--default-ttl",
     metavar="SECONDS|none|off",
@@ -138,9 +142,65 @@ def preview(
     click.echo(f"Header to confirm the change: x-perseid-confirm: {value['confirmationToken']}")
 
 
+@ttl.command("set", cls=NegativeArguments)
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
+@click.argument("default_ttl", metavar="SECONDS|none|off")
+@click.option(
+    "--confirm",
+    metavar="TOKEN",
+    help="Make a change that the expiry guard refuses; ttl preview prints the token.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the new definition as JSON.")
+@server_options
+def set_(
+    client: AdminClient,
+    *,
+    database: str,
+    container: str,
+    default_ttl: str,
+    confirm: str | None,
+    as_json: bool,
+) -> None:
+    """Change the default ttl of a container.
+
+    SECONDS may also be 15m, 2h or 3d. With none or -1 items never expire by default, only by their
+    own ttl. With off no item expires. Items may expire immediately: ttl preview shows how many, and
+    ttl undo restores them until they are purged.
+
+    \b
+    Examples:
+      perseid ttl set shop sessions 30m
+      perseid ttl set shop sessions none
+    """
+    seconds = parse_default_ttl(default_ttl, "SECONDS")
+    path = ResourcePath(database, container)
+    headers = {} if confirm is None else {"x-perseid-confirm": confirm}
+    with client.connect() as connection:
+        old = read_resource(connection, path)
+        changed = old | {"defaultTtl": seconds}
+        try:
+            new = replace_resource(connection, path, changed, headers)
+        except Refused as exc:
+            raise _with_hint(exc) from exc
+    if as_json:
+        print_json(new)
+        return
+    texts = [policy_text(each.get("defaultTtl")) for each in (old, new)]
+    show_table(f"{database}/{container}", [("default ttl", " -> ".join(texts))])
+
+
+def _with_hint(refused: Refused) -> Refused:
+    """The same refusal; for one of the expiry guard, how to confirm the change."""
+    reason, is_guard, _ = refused.message.partition(" To confirm the change")
+    if refused.status != 412 or not is_guard:
+        return refused
+    return Refused(412, f"{reason} To confirm, give --confirm with the token of ttl preview.")
+
+
 @ttl.command()
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @click.option(
     "--bucket",
     default="hour",
@@ -179,12 +239,13 @@ def forecast(
 
 
 @ttl.command()
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @click.argument("id")
 @click.option(
     "--partition-key",
     required=True,
+    metavar="JSON",
     help="The item's partition key as JSON: '\"a\"', 5, or '[\"a\", 5]' for several levels.",
 )
 @click.option(
@@ -248,8 +309,8 @@ def explain(
 
 
 @ttl.command()
-@click.argument("database")
-@click.argument("container")
+@click.argument("database", type=NAME)
+@click.argument("container", type=NAME)
 @admin_options
 def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
     """Undo the last change of the default ttl.
@@ -276,8 +337,8 @@ def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -
 
 
 @ttl.command()
-@click.argument("database", required=False)
-@click.argument("container", required=False)
+@click.argument("database", type=NAME, required=False)
+@click.argument("container", type=NAME, required=False)
 @admin_options
 def drain(
     client: AdminClient, *, as_json: bool, database: str | None, container: str | None
@@ -305,8 +366,8 @@ def drain(
 
 
 @ttl.command()
-@click.argument("database", required=False)
-@click.argument("container", required=False)
+@click.argument("database", type=NAME, required=False)
+@click.argument("container", type=NAME, required=False)
 @click.option("--after", type=int, default=0, help="Show only entries after this line.")
 @click.option(
     "--limit", type=int, default=100, show_default=True, help="Maximum number of entries."

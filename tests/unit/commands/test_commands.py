@@ -19,14 +19,14 @@ from perseid.clock import MovableClock
 from perseid.commands.admin_client import AdminClient
 from perseid.commands.cli import main
 from perseid.commands.connection import Connection, Refused, ssl_context_for
-from perseid.commands.data_client import database_names
+from perseid.commands.resource_client import database_names
 from perseid.commands.time_text import (
     duration_text,
     instant_text,
+    parse_default_ttl,
     parse_duration,
     parse_instant,
 )
-from perseid.commands.ttl import parse_default_ttl
 from perseid.config import Settings
 from tests.support.builders import create_container
 from tests.support.cli import Cli, invoke, printed_without_warnings
@@ -93,6 +93,21 @@ def test_status(cli: Cli, container_names: tuple[str, str], clock: MovableClock)
     assert any(line.startswith("live 4 items, ") for line in found)
     assert any(line.startswith("expiring 3 items, ") for line in found)
     assert any(line.startswith("non-expiring 1 item, ") for line in found)
+    assert "purged in total 0 items, 0 bytes" in found
+
+
+def test_status_shows_what_was_purged(
+    cli: Cli, container_names: tuple[str, str], clock: MovableClock
+) -> None:
+    clock.advance(5)
+    before = lines(printed_without_warnings(cli("ttl", "status", *container_names)))
+    (pending,) = (line.removeprefix("pending purge ") for line in before if "pending" in line)
+    assert pending.startswith("1 item, ")
+    assert not pending.endswith(" 0 bytes")
+    printed_without_warnings(cli("ttl", "drain", *container_names))
+    after = lines(printed_without_warnings(cli("ttl", "status", *container_names)))
+    assert "pending purge 0 items, 0 bytes" in after
+    assert f"purged in total {pending}" in after
 
 
 @pytest.mark.parametrize(
@@ -123,6 +138,50 @@ def test_preview(
     assert f"would lose their expiry {loses}" in found
     assert any(line.startswith("examples old") for line in found) == bool(expires)
     assert found[-1].startswith("Header to confirm the change: x-perseid-confirm: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "default_ttl", "text"),
+    [
+        ("2h", 7200, "7200 s (2h)"),
+        ("none", -1, "on, no default"),
+        ("-1", -1, "on, no default"),
+        ("off", None, "off"),
+    ],
+)
+def test_set(
+    cli: Cli,
+    raw: RawClient,
+    container_names: tuple[str, str],
+    given: str,
+    default_ttl: int | None,
+    text: str,
+) -> None:
+    before = raw.get("/dbs/{}/colls/{}".format(*container_names)).json
+    found = lines(printed_without_warnings(cli("ttl", "set", *container_names, given)))
+    assert found == ["/".join(container_names), f"default ttl 100 s (1m 40s) -> {text}"]
+    after = raw.get("/dbs/{}/colls/{}".format(*container_names)).json
+    assert after.get("defaultTtl") == default_ttl
+    kept = before.keys() - {"defaultTtl", "_etag", "_ts"}
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    definition = json.loads(
+        printed_without_warnings(cli("ttl", "set", *container_names, "5", "--json"))
+    )
+    assert definition["defaultTtl"] == 5
+
+
+def test_set_with_a_guard(cli: Cli, raw: RawClient, container_names: tuple[str, str]) -> None:
+    guarded = raw.put("/_perseid/ttl/{}/{}".format(*container_names), {"guard": "0"})
+    assert guarded.status == 200
+    result = cli("ttl", "set", *container_names, "8")
+    assert result.exit_code == 1
+    assert "would expire 1 items immediately; the guard allows 0." in result.stderr
+    assert "give --confirm with the token of ttl preview" in result.stderr
+    preview = printed_without_warnings(
+        cli("ttl", "preview", *container_names, "--default-ttl", "8")
+    )
+    token = preview.splitlines()[-1].rpartition(" ")[2]
+    printed_without_warnings(cli("ttl", "set", *container_names, "8", "--confirm", token))
 
 
 def test_preview_draws_when_live_items_would_expire(
@@ -428,8 +487,23 @@ def fixed_clock(servers: Servers) -> Settings:
         (
             ("ttl", "preview", "d", "c", "--default-ttl", "-5"),
             2,
-            "--default-ttl: '-5' is not a duration like 90, 90s, 15m, 2h or 3d, nor -1, none",
+            "--default-ttl: '-5' is negative; give a duration like 90, 90s, 15m, 2h or 3d, or -1 or"
+            " none (items never expire by default, only by their own ttl), or off",
         ),
+        (("ttl", "preview", "d", "c", "--default-ttl", "-5s"), 2, "'-5s' is negative; give"),
+        (
+            ("ttl", "explain", "d", "c", "i", "--partition-key", "1", "--ttl", "-3"),
+            2,
+            "'-3' is negative; a ttl is a duration like 90, 90s, 15m, 2h or 3d, or -1: the item",
+        ),
+        (
+            ("ttl", "set", "d", "c", "-5s"),
+            2,
+            "SECONDS: '-5s' is negative; give a duration like 90, 90s, 15m, 2h or 3d, or -1 or none"
+            " (items never expire by default, only by their own ttl), or off (no item expires).",
+        ),
+        (("ttl", "set", "d", "c", "soon"), 2, "SECONDS: 'soon' is not a duration; give"),
+        (("ttl", "set", "nowhere", "c", "-1"), 1, "There is no container nowhere/c"),
         (("ttl", "preview", "d", "c"), 2, "Missing option '--default-ttl'"),
         (("ttl", "status", "d"), 2, "Missing argument 'CONTAINER'"),
         (("ttl", "drain", "d"), 2, "Give a DATABASE and a CONTAINER, or neither."),
@@ -438,7 +512,12 @@ def fixed_clock(servers: Servers) -> Settings:
         (("ttl", "explain", "d", "c", "i", "--partition-key", "p"), 2, "'p' is not JSON"),
         (("ttl", "forecast", "d", "c", "--count", "x"), 2, "'x' is not a valid integer"),
         (("clock", "advance", "soon"), 2, "'soon' is not a duration"),
-        (("clock", "advance", "--", "-5"), 2, "'-5' is not a duration"),
+        (("clock", "advance", "--", "-5"), 2, "'-5' is negative, and not a duration like"),
+        (("clock", "advance", "-5s"), 2, "'-5s' is negative, and not a duration like"),
+        (("clock", "advance", "-2h"), 2, "'-2h' is negative, and not a duration like"),
+        (("clock", "advance", "-x"), 2, "No such option '-x'"),
+        (("clock", "set", "-5"), 2, "'-5' is neither seconds since 1970 nor a date"),
+        (("import", "d", "c", "-", "--age", "-5m"), 2, "'-5m' is negative, and not a duration"),
         (("clock", "set", "tomorrow"), 2, "'tomorrow' is neither seconds since 1970 nor a date"),
         (("clock", "show", "--key", "not base64"), 2, "--key must be base64"),
         (("clock", "show", "--endpoint", "127.0.0.1:8081"), 2, "--endpoint must look like"),

@@ -15,10 +15,12 @@ from perseid.commands.admin_client import AdminClient
 from perseid.commands.arguments import parse_key, parse_parameter
 from perseid.commands.query import QuerySession, table_of
 from perseid.commands.query_shell import COMMANDS, Shell
+from perseid.commands.shell_completion import ShellCompleter
 from perseid.config import Settings
+from tests.support.builders import create_container
 from tests.support.cli import Cli, decoded, invoke, printed
 from tests.support.raw import RawClient
-from tests.support.running import running
+from tests.support.running import free_port, running
 from tests.support.servers import RunningServer
 
 OTHER_KEY = "b3RoZXIga2V5"
@@ -352,13 +354,96 @@ def test_the_shell_finds_its_way(
     assert shell.is_finished
 
 
+@pytest.fixture
+def completer(shell: Shell) -> ShellCompleter:
+    return ShellCompleter(shell.session, COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("before", "word", "expected"),
+    [
+        ("", ".us", {".use"}),
+        ("", "", set(COMMANDS)),
+        ("", "sel", {"SELECT"}),
+        ("SELECT ", "array_l", {"ARRAY_LENGTH("}),
+        ("SELECT * FROM c ", "ord", {"ORDER BY"}),
+        ("SELECT VALUE ", "cou", {"COUNT(", "COUNTIF("}),
+        ("SELECT ", "c.n", {"c.n", "c.name"}),
+        ("SELECT ", "x.to", {"x.town"}),
+        ("SELECT ", "c.more.", {"c.more.a"}),
+        ("SELECT ", "c.more.a[0].", set()),
+        ("SELECT ", "c.name.", set()),
+        ("SELECT ", "c.nothing.x", set()),
+        (".explain SELECT ", "c.to", {"c.town"}),
+        ("SELECT ", "@", {"@n"}),
+        (".unset ", "@", {"@n"}),
+        (".format ", "", {"table", "json", "lines"}),
+        (".format json ", "", set()),
+        (".page ", "s", set()),
+        ("SELECT 1 ", "", set()),
+    ],
+)  # fmt: skip
+def test_the_shell_completes(
+    shell: Shell, completer: ShellCompleter, before: str, word: str, expected: set[str]
+) -> None:
+    shell.session.parameters["@n"] = 1
+    candidates = completer.candidates(before, word)
+    assert len(candidates) == len(set(candidates))
+    assert set(candidates) == expected
+
+
+def test_the_shell_completes_names(
+    raw: RawClient, completer: ShellCompleter, container_names: tuple[str, str]
+) -> None:
+    database, container = container_names
+    create_container(raw, f"/dbs/{database}", "two words")
+    assert completer.candidates(".use ", database[:-1]) == [database]
+    assert set(completer.candidates(f".use {database} ", "")) == {container, "'two words'"}
+    assert completer.candidates(f".use {database} ", "'tw") == ["'two words'"]
+    assert completer.candidates(f".use {database} {container} ", "") == []
+    assert completer.candidates(".use nowhere ", "") == []
+    assert completer.candidates(".use it's ", "") == []
+    assert completer.candidates(f".use '{database}' ", "'tw") == ["'two words'"]
+
+
+def test_completion_without_a_container_or_a_server(shell: Shell, key: str) -> None:
+    shell.session.container = None
+    assert ShellCompleter(shell.session, COMMANDS).candidates("SELECT ", "c.n") == []
+    client = AdminClient(f"http://127.0.0.1:{free_port()}/", key)
+    with client.connect() as connection:
+        lost = ShellCompleter(QuerySession(client, connection, "d", "c"), COMMANDS)
+        assert lost.candidates("SELECT ", "c.n") == []
+        assert lost.candidates(".use ", "") == []
+        assert lost.candidates("", "sel") == ["SELECT"]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_the_tab_key_completes_on_a_terminal(
+    endpoint: str, container_names: tuple[str, str], tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    out = type_into_shell(endpoint, container_names, history, b"sel\t c.na\t FROM c\nexit\n")
+    assert b"ada" in out.split()
+    assert "SELECT c.name FROM c" in history.read_text()
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_the_shell_on_a_terminal_keeps_a_history(
     endpoint: str, container_names: tuple[str, str], tmp_path: Path
 ) -> None:
+    history = tmp_path / "state" / "history"
+    lines = b"SELECT VALUE \\\n c.name FROM c WHERE c.n = 2\n.quit\n"
+    out = type_into_shell(endpoint, container_names, history, lines)
+    assert b"cy" in out.split()
+    assert "c.name FROM c" in history.read_text()
+
+
+def type_into_shell(
+    endpoint: str, container_names: tuple[str, str], history: Path, text: bytes
+) -> bytes:
+    """What the shell prints on a terminal on which the text is typed."""
     import pty
 
-    history = tmp_path / "state" / "history"
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "perseid", "query", *container_names],
@@ -369,8 +454,10 @@ def test_the_shell_on_a_terminal_keeps_a_history(
         stderr=subprocess.STDOUT,
     )
     os.close(slave)
-    os.write(master, b"SELECT VALUE \\\n c.name FROM c WHERE c.n = 2\n.quit\n")
     out = b""
+    while b"> " not in out:  # before the prompt, the terminal would handle the Tab key
+        out += os.read(master, 65536)
+    os.write(master, text)
     while True:
         try:
             out += os.read(master, 65536)
@@ -378,8 +465,7 @@ def test_the_shell_on_a_terminal_keeps_a_history(
             break
     os.close(master)
     assert process.wait(60) == 0
-    assert b"cy" in out.split()
-    assert "c.name FROM c" in history.read_text()
+    return out
 
 
 # Portal and completion
@@ -432,6 +518,31 @@ def test_completion_knows_commands_and_options() -> None:
     assert names("") >= {"serve", "query", "import", "export", "check", "doctor", "portal", "ttl"}
     assert names("import", "d", "c", "f", "--ex") == {"--existing"}
     assert names("import", "d", "c", "f", "--existing", "") == {"replace", "skip", "fail"}
+
+
+def test_completion_knows_databases_and_containers(
+    endpoint: str, key: str, container_names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.shell_completion import ShellComplete
+
+    from perseid.commands.cli import main
+
+    complete = ShellComplete(main, {}, "perseid", "_PERSEID_COMPLETE")
+    database, container = container_names
+    string = f"AccountEndpoint={endpoint};AccountKey={key};"
+    for variable, value in (("ENDPOINT", endpoint), ("CONNECTION_STRING", string)):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"PERSEID_{variable}", value)
+            for command in (["query"], ["import"], ["ttl", "status"], ["container", "show"]):
+                databases = complete.get_completions(command, database[:-1])
+                assert [each.value for each in databases] == [database]
+                containers = complete.get_completions([*command, database], "")
+                assert [each.value for each in containers] == [container]
+                assert complete.get_completions([*command, "nowhere"], "") == []
+    monkeypatch.setenv("PERSEID_ENDPOINT", f"http://127.0.0.1:{free_port()}/")
+    assert complete.get_completions(["query"], "") == []
+    monkeypatch.setenv("PERSEID_ENDPOINT", "nonsense")
+    assert complete.get_completions(["query"], "") == []
 
 
 def test_keys_that_are_no_keys(cli: Cli) -> None:

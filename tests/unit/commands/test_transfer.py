@@ -410,9 +410,9 @@ def test_export_continues_after_an_interruption(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("import", "nowhere", "c", "-"), 1, "Owner resource does not exist"),
-        (("export", "nowhere", "c"), 1, "Owner resource does not exist"),
-        (("import", "d", "c", "/nothing/here"), 1, "Owner resource does not exist"),
+        (("import", "nowhere", "c", "-"), 1, "There is no container nowhere/c; see `perseid"),
+        (("export", "nowhere", "c"), 1, "There is no container nowhere/c; see `perseid"),
+        (("import", "nowhere", "c", "/nothing/here"), 1, "There is no container nowhere/c"),
         (("import", "d", "c", "-", "--age", "soon"), 2, "'soon' is not a duration"),
         (("import", "d", "c"), 2, "Missing argument 'FILE'"),
         (("export", "d", "c", "--format", "xml"), 2, "'xml' is not one of"),
