@@ -96,7 +96,29 @@ def _discard_output() -> None:
         os.close(null_device)
 
 
+def _print_version(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    """Prints what a report of a problem needs, and exits; the release is on the first line."""
+    if not is_given or ctx.resilient_parsing:
+        return
+    import platform
+
+    from perseid.store.sqlite.version import sqlite_version  # loads the driver
+
+    click.echo(f"perseid {__version__}")
+    click.echo(f"{platform.python_implementation()} {platform.python_version()}")
+    click.echo(f"SQLite {sqlite_version()}")
+    click.echo(platform.platform())
+    ctx.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="perseid")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the versions of Perseid, Python, SQLite and the system, and exit.",
+)
 def main() -> None:
     """A document database with the Cosmos DB wire protocol and exact expiry."""

@@ -103,12 +103,7 @@ async def _serve(settings: Settings, *, is_data_named: bool) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     server = Server(settings)
-    loop = asyncio.get_running_loop()
-    for name in ("SIGINT", "SIGTERM"):
-        try:
-            loop.add_signal_handler(getattr(signal, name), server.stop)
-        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
-            break
+    _stop_on_signals(server.stop)
     ready = asyncio.Event()
     running = asyncio.create_task(server.run(ready))
     waiting = asyncio.create_task(ready.wait())
@@ -118,6 +113,18 @@ async def _serve(settings: Settings, *, is_data_named: bool) -> None:
     waiting.cancel()
     await running
     click.echo("Stopped." if settings.memory else "Stopped; all acknowledged writes are stored.")
+
+
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    """Ctrl-C and a request of the system to stop let the server finish its requests."""
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM", "SIGBREAK"):  # the last is Ctrl-Break, on Windows only
+        if (number := getattr(signal, name, None)) is None:
+            continue
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # on Windows
+            signal.signal(number, lambda *_: stop())
 
 
 def _banner(settings: Settings, held_until: float | None) -> str:

@@ -177,12 +177,8 @@ def joined_path(path: str, name: str) -> str:
 
 
 def _read_yaml(text: str) -> LocatedValue:
-    try:
-        import yaml
-    except ImportError:
-        raise StartError(
-            "a start file in YAML needs PyYAML: pip install 'perseid[yaml]', or write it in JSON"
-        ) from None
+    import yaml  # imported here because most servers start without a file in YAML
+
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as exc:

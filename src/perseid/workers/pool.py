@@ -41,8 +41,9 @@ _WAITING_SECONDS: Final = 30.0
 _IDLE_SECONDS: Final = 60.0
 _BUFFER_BYTES: Final = MEGABYTE  # of a reply that are received before they are read
 _RETRY_AFTER: Final = ("x-ms-retry-after-ms", "1000")
+_SIGKILL: Final = getattr(signal, "SIGKILL", 9)  # Windows has no such signal, and no workers
 # A worker that ends this way has most likely asked for more memory than there is.
-_MEMORY_EXITS: Final = (messages.OUT_OF_MEMORY, -signal.SIGABRT, -signal.SIGKILL)
+_MEMORY_EXITS: Final = (messages.OUT_OF_MEMORY, -signal.SIGABRT, -_SIGKILL)
 # Settings of malloc in workers. A second arena, for the thread that watches, would take much of the
 # address space that a worker may have. Memory for items is needed again for the next ones.
 _MALLOC: Final = {

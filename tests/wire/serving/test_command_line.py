@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -54,7 +56,14 @@ def test_ctrl_c_before_anything_has_begun() -> None:
 
 
 def test_version() -> None:
-    assert __version__ in perseid("--version").stdout
+    """What a report of a problem needs; scripts read the first line."""
+    result = perseid("--version")
+    assert (result.returncode, result.stderr) == (0, "")
+    release, python, sqlite, system = result.stdout.splitlines()
+    assert release == f"perseid {__version__}"
+    assert python == f"{platform.python_implementation()} {platform.python_version()}"
+    assert re.fullmatch(r"SQLite \d+\.\d+\.\d+", sqlite)
+    assert system == platform.platform()
 
 
 def test_refusals_are_one_line_and_an_exit_code(settings: Settings, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from perseid.store.types import StoreError
 DATABASE_FILE: Final = "perseid.sqlite3"
 _LOCK_FILE: Final = "perseid.lock"
 _MEMORY_PREFIX: Final = "perseid-memory-"
+_LOCKED_BYTE: Final = 1 << 30  # on Windows: behind the process id, which others read
 
 
 class DataDirectory:
@@ -54,6 +55,8 @@ class DataDirectory:
         return self.path / DATABASE_FILE
 
     def release(self) -> None:
+        if sys.platform == "win32":  # which keeps a file that is open
+            self._close_files()
         if self.is_temporary:
             shutil.rmtree(self.path, ignore_errors=True)
         self._close_files()
@@ -61,6 +64,7 @@ class DataDirectory:
     def _close_files(self) -> None:
         if self._folder is not None:
             os.close(self._folder)
+            self._folder = None
         self._lock.close()
 
     def __enter__(self) -> DataDirectory:
@@ -86,6 +90,9 @@ def memory_directory() -> DataDirectory:
         if private_files.is_own_directory(leftover):  # any user may have created such a name
             with contextlib.suppress(StoreError, OSError):
                 DataDirectory(leftover, is_temporary=True).release()
+    if sys.platform == "win32":  # which does not rename a directory with an open file
+        made = Path(tempfile.mkdtemp(prefix=_MEMORY_PREFIX, dir=parent))
+        return DataDirectory(made, is_temporary=True)
     # Under another name until it is locked, so that another start does not remove it.
     made = Path(tempfile.mkdtemp(prefix="perseid-new-", dir=parent))
     directory = DataDirectory(made, is_temporary=True)
@@ -155,6 +162,8 @@ def _try_lock(file: IO[str]) -> bool:
         if sys.platform == "win32":
             import msvcrt
 
+            # Windows locks from the current position on, and others cannot read what is locked.
+            os.lseek(file.fileno(), _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
