@@ -28,7 +28,7 @@ FROZEN: Final = (
     "tests/upgrade/**/*",
 )
 CHECKED: Final = (
-    "*.md", "Makefile", "Dockerfile", "pyproject.toml", ".pre-commit-config.yaml", ".ci/*",
+    "*.md", "*.yml", "Makefile", "Dockerfile", "pyproject.toml", ".pre-commit-config.yaml", ".ci/*",
     "bench/**/*", "docs/**/*", "examples/**/*", "src/**/*", "tests/**/*",
 )  # fmt: skip
 SUFFIXES: Final = {
@@ -43,6 +43,7 @@ SUFFIXES: Final = {
     ".svg",
     ".toml",
     ".yaml",
+    ".yml",
 }
 # A bracket is a word, so that the parameter of a function is not taken for a part of its name.
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|\(")
