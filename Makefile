@@ -56,12 +56,14 @@ clients: $(VENV)/.dev
 	  $(BIN)/python -m pytest -q --store $$store tests/clients $(ARGS) || exit 1; done
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q tests/test_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_site.py
+	@echo 'The site is build/site/index.html; build/external-links.txt lists its links to other sites.'
 
 install: $(VENV)/.dev
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(GET_VENV) || \

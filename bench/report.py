@@ -149,9 +149,9 @@ def figures(samples: Sequence[Sample]) -> Figures:
 
 
 def ratios(ours: Figures, theirs: Figures) -> Figures:
-    """How many times better we are; above 1 means better, for latencies, too."""
+    """Our figures divided by theirs: above 1 is better for the rate, below 1 for latencies."""
     return Figures(
-        ours.rate / theirs.rate, theirs.p50_ms / ours.p50_ms, theirs.p99_ms / ours.p99_ms
+        ours.rate / theirs.rate, ours.p50_ms / theirs.p50_ms, ours.p99_ms / theirs.p99_ms
     )
 
 
@@ -265,14 +265,18 @@ def _lines(report: Report) -> Iterator[tuple[str, ...]]:
             yield label, process.name, rate_text(rate), f"{p50:.2f}", f"{p99:.2f}"
         operation_ratios = _ratios_of(report, operation)
         if operation_ratios is not None:
-            yield ("", "ratio", *(f"{ratio:.2f}" for ratio in operation_ratios))
+            yield ("", "ratio", *map(_figure, operation_ratios))
 
 
 def _caption(report: Report) -> str:
     conditions = ", ".join(f"{name} {value}" for name, value in report.conditions.items())
     if len(report.processes) == 1:
         return f"{conditions}."
-    return f"{conditions}. A ratio above 1.00 means that {report.processes[0].name} is better."
+    ours, theirs = (process.name for process in report.processes)
+    return (
+        f"{conditions}. Ratio: {ours} divided by {theirs};"
+        " above 1 is better for req/s, below 1 for ms."
+    )
 
 
 def _facts(report: Report) -> Iterator[str]:

@@ -23,6 +23,8 @@ PAGES: Final = (
     README,
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "tests" / "README.md",
     *sorted(DOCS.rglob("*.md")),
 )
 _FENCE: Final = re.compile(

@@ -28,8 +28,8 @@ FROZEN: Final = (
     "tests/upgrade/**/*",
 )
 CHECKED: Final = (
-    "*.md", "Makefile", "Dockerfile", "pyproject.toml", ".pre-commit-config.yaml", ".ci/*",
-    ".github/**/*", "bench/**/*", "docs/**/*", "examples/**/*", "src/**/*", "tests/**/*",
+    "*.md", "*.yml", "Makefile", "Dockerfile", "pyproject.toml", ".pre-commit-config.yaml",
+    ".ci/*", ".github/**/*", "bench/**/*", "docs/**/*", "examples/**/*", "src/**/*", "tests/**/*",
 )  # fmt: skip
 SUFFIXES: Final = {
     "",
