@@ -120,7 +120,8 @@ class Network:
 
     def wait(self) -> None:
         """Waits until a request was intercepted."""
-        self._page.wait_for_function("network.intercepted.length > 0")
+        # Not by `wait_for_function`, whose later tries the portal's own rules for scripts forbid.
+        self._page.evaluate("network.first")
 
     @property
     def intercepted(self) -> list[str]:
@@ -135,8 +136,10 @@ class Network:
 _INTERCEPT: Final = """
 const send = window.fetch;
 let rules = [];
+let seen;
 window.network = {
     intercepted: [],
+    first: new Promise((resolve) => { seen = resolve }),
     add(rule) {
         rule.gate = new Promise((resolve) => { rule.open = resolve });
         rules.push(rule);
@@ -154,6 +157,7 @@ window.fetch = async (path, options = {}) => {
     if (!rule) return send(path, options);
     if (rule.times) rule.times -= 1;
     network.intercepted.push(method);
+    seen();
     if (rule.does === "answer") return new Response(rule.body, rule);
     if (rule.does === "fail") throw new TypeError("no server");
     await new Promise((resolve, reject) => {

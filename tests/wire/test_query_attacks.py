@@ -95,7 +95,7 @@ def test_others_are_served_and_memory_stays_small(attacked: ServerProcess, attac
     attacked.child.kill()  # the queries would go on for a while
     for thread in asking:
         thread.join()
-    assert median(times) < 20 * idle
+    assert median(times) < 60 * idle  # in threads of the server: above 100
     assert max(times) < SECONDS / 3  # none has waited for a whole query
     assert {reply.status for reply in replies} <= {200, 400, 408, 429}
     assert peak < MEGABYTES
