@@ -13,12 +13,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 import psutil  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ from rich.table import Table
 from bench import servers
 from bench.errors import BenchError
 from bench.load import send_all
+from bench.pairs import alternate
 from bench.servers import Server
 from bench.signing import Target, sign
 from bench.storage import SqliteStorage
@@ -93,11 +94,10 @@ def main(*, pairs: int, seconds: int) -> None:
 def _compare_protocols(server: Server, pairs: int, seconds: int) -> Table:
     table = Table("point read", "HTTP/1.1", "HTTP/2", "ratio", "CPU HTTP/1.1", "CPU HTTP/2")
     for load in _HTTP_2:
-        runs = _alternate(
-            lambda: _point_reads(server, _HTTP_1, seconds),
-            lambda load=load: _point_reads(server, load, seconds),  # type: ignore[misc]
-            pairs,
-        )
+        baseline = partial(_point_reads, server, _HTTP_1, seconds)
+        measured = partial(_point_reads, server, load, seconds)
+        baseline(), measured()  # caches are filled
+        runs = alternate(baseline, measured, pairs)
         table.add_row(
             load.name,
             f"{median(first.rate for first, _ in runs):,.0f}/s",
@@ -113,11 +113,10 @@ def _compare_queries(strict: Server, relaxed: Server, pairs: int) -> Table:
     table = Table("query, total time", "direct", "planned", "ratio")
     answered, planned = _container(relaxed), _container(strict)
     for name, text in _QUERIES.items():
-        runs = _alternate(
-            lambda text=text: _query_seconds(answered, text),  # type: ignore[misc]
-            lambda text=text: _query_seconds(planned, text),  # type: ignore[misc]
-            pairs,
-        )
+        direct = partial(_query_seconds, answered, text)
+        merged = partial(_query_seconds, planned, text)
+        direct(), merged()  # indexes are built, caches filled
+        runs = alternate(direct, merged, pairs)
         table.add_row(
             name,
             f"{median(first for first, _ in runs) * 1000:.1f} ms",
@@ -125,21 +124,6 @@ def _compare_queries(strict: Server, relaxed: Server, pairs: int) -> Table:
             f"{median(first / second for first, second in runs):.2f}",
         )
     return table
-
-
-def _alternate(
-    first: Callable[[], Any], second: Callable[[], Any], pairs: int
-) -> Sequence[tuple[Any, Any]]:
-    """Results of both; each is the first of a pair as often as the other."""
-    first(), second()  # caches are filled
-    results = []
-    for number in range(pairs):
-        if number % 2:
-            results.append((first(), second()))
-        else:
-            later = second()
-            results.append((first(), later))
-    return results
 
 
 def _point_reads(server: Server, load: Load, seconds: int) -> Run:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -28,6 +29,7 @@ from rich.table import Table
 from bench import prefill, queries, servers
 from bench.errors import BenchError
 from bench.load import send_all
+from bench.pairs import alternate
 from bench.servers import Server
 from bench.signing import Target, sign
 from bench.storage import ServerData, SqliteStorage
@@ -175,15 +177,9 @@ def _pairs_of_runs(
     """Runs of both servers; each is the first of a pair as often as the other."""
     for server in (thread, worker):
         _run(query, server)  # plans are made, caches filled
-    runs = []
-    for number in range(pairs):
-        if number % 2:
-            in_thread, in_worker = _run(query, thread), _run(query, worker)
-        else:
-            in_worker, in_thread = _run(query, worker), _run(query, thread)
-        if in_thread.rows != in_worker.rows:
-            raise BenchError(f"{query.name}: the servers return different results")
-        runs.append((in_thread, in_worker))
+    runs = alternate(partial(_run, query, thread), partial(_run, query, worker), pairs)
+    if any(in_thread.rows != in_worker.rows for in_thread, in_worker in runs):
+        raise BenchError(f"{query.name}: the servers return different results")
     return runs
 
 

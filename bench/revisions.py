@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from email.utils import formatdate
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from bench import servers
 from bench.load import Driver, drivers, send_all
+from bench.pairs import alternate
 from bench.servers import Server
 from bench.signing import Request, Target
 from bench.storage import PostgresStorage, SqliteStorage, Storage
@@ -163,24 +165,23 @@ def _compare(
     seconds: int,
     table: Table,
 ) -> None:
-    runs: dict[str, list[Run]] = {name: [] for name in running}
     for server in running.values():
         _run(operation, server, driver, 1)  # indexes are built, caches filled
-    for number in range(pairs):
-        order: Sequence[str] = list(running) if number % 2 else list(reversed(running))
-        for name in order:
-            runs[name].append(_run(operation, running[name], driver, seconds))
-    pairs_of_runs = list(zip(runs["before"], runs["after"], strict=True))
-    ratios = sorted(after.rate / before.rate for before, after in pairs_of_runs)
-    cpu = median(before.cpu_ms / after.cpu_ms for before, after in pairs_of_runs)
+    runs = alternate(
+        partial(_run, operation, running["before"], driver, seconds),
+        partial(_run, operation, running["after"], driver, seconds),
+        pairs,
+    )
+    ratios = sorted(after.rate / before.rate for before, after in runs)
+    cpu = median(before.cpu_ms / after.cpu_ms for before, after in runs)
     table.add_row(
         operation.name,
-        f"{median(run.rate for run in runs['before']):,.0f}/s",
-        f"{median(run.rate for run in runs['after']):,.0f}/s",
+        f"{median(before.rate for before, _ in runs):,.0f}/s",
+        f"{median(after.rate for _, after in runs):,.0f}/s",
         f"{median(ratios):.3f}",
         f"{ratios[0]:.3f}",
-        f"{median(run.cpu_ms for run in runs['before']):.3f} ms",
-        f"{median(run.cpu_ms for run in runs['after']):.3f} ms",
+        f"{median(before.cpu_ms for before, _ in runs):.3f} ms",
+        f"{median(after.cpu_ms for _, after in runs):.3f} ms",
         f"{cpu:.3f}",
     )
 

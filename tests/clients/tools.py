@@ -22,18 +22,20 @@ PKG_RESOURCES = "setuptools<81"  # azure-cosmos 3 imports it; Python 3.12 and la
 
 
 def run(command: list[str], variables: dict[str, str] | None = None, seconds: int = SECONDS) -> str:
-    """Runs a program; what it prints is the text of its failure."""
+    """Runs a program and returns what it prints, without the warnings of its client.
+
+    Both are the text of its failure.
+    """
     done = subprocess.run(
         command,
         env=os.environ | (variables or {}),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         timeout=seconds,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

@@ -23,11 +23,11 @@ _DATE: Final = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}", re.ASCII)
 def is_before(request: Request, version: str) -> bool:
     """True if the client states a version that is older than `version`."""
     stated = request.header(API_VERSION)
-    return stated is not None and stated < version and is_date(stated)
+    return stated is not None and stated < version and _is_date(stated)
 
 
 @lru_cache(maxsize=64)
-def is_date(text: str) -> bool:
+def _is_date(text: str) -> bool:
     return _DATE.fullmatch(text) is not None
 
 

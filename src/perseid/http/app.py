@@ -28,7 +28,7 @@ from perseid.errors import (
 from perseid.http import metering, portal_files, wire_limits
 from perseid.http.admin import routes as admin_routes
 from perseid.http.admin.context import AdminContext
-from perseid.http.api_versions import VERSIONED_TOKENS, is_date, shorten_session_token
+from perseid.http.api_versions import VERSIONED_TOKENS, is_before, shorten_session_token
 from perseid.http.bodies import (
     HTTP_2,
     BodyRules,
@@ -275,8 +275,8 @@ class App:
             raise
         except Exception:
             response = unexpected_error(request.method, request.activity_id)
-        version = request.header(API_VERSION)  # not by `is_before`: every request comes here
-        if version is not None and version < VERSIONED_TOKENS and is_date(version):
+        version = request.header(API_VERSION)  # nearly never old: then `is_before` is not called
+        if version and version < VERSIONED_TOKENS and is_before(request, VERSIONED_TOKENS):
             shorten_session_token(response)
         if account.budgets is not None:
             metering.bill(account, request, exchange, response)

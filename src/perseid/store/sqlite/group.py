@@ -153,7 +153,7 @@ class Group:
             return
         old = change.replaces
         if old is not None and old.id != row.id:
-            self._known[number, old.key] = None
+            self._known[number, (old.pk, old.id)] = None
         self._known[number, (row.pk, row.id)] = row
 
 

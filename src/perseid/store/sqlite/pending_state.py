@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import repeat
 
 import apsw
 
@@ -76,7 +75,7 @@ class PendingState:
         self._open[range_key] = state
 
     def add_changed(self, container: int, numbers: Iterable[int]) -> None:
-        self._changed += zip(repeat(container), numbers, strict=False)
+        self._changed += [(container, number) for number in numbers]
 
     def add_tombstone(self, tombstone: Tombstone) -> None:
         self._open_tombstones.append((tombstone, True))
