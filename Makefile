@@ -9,6 +9,8 @@ ON := $(if $(STORE),--store $(STORE))
 SECONDS ?= 60
 # make bench BEFORE=../before compares this checkout with that one.
 BEFORE ?=
+# make bench STORE=postgres PROCESSES=2 compares two server processes on one database with one.
+PROCESSES ?=
 # make clients DOTNET=command compiles and runs the .NET program with that command.
 DOTNET ?=
 # On Debian, venv is a separate package.
@@ -37,8 +39,19 @@ fix: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# make bench STORE=both compares PostgreSQL with SQLite.
+ifneq ($(BEFORE),)
+BENCH := bench.revisions $(BEFORE) $(ON)
+else ifneq ($(PROCESSES),)
+BENCH := bench.processes $(PROCESSES) $(ON)
+else ifeq ($(STORE),both)
+BENCH := bench.databases
+else
+BENCH := bench $(ON)
+endif
+
 bench: $(VENV)/.dev
-	$(BIN)/python -m bench$(if $(BEFORE),.revisions $(BEFORE)) $(ON) $(ARGS)
+	$(BIN)/python -m $(BENCH) $(ARGS)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.model $(SECONDS) $(ON) $(ARGS)
@@ -58,7 +71,8 @@ clients: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_site.py
-	@echo 'The site is build/site/index.html; build/external-links.txt lists its links to other sites.'
+	@echo 'Serve the site with: python3 -m http.server -d build/site'
+	@echo 'build/external-links.txt lists its links to other sites.'
 
 install: $(VENV)/.dev
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,6 +19,7 @@ from bench import lifetimes, queries, raw_statements, servers
 from bench import report as reports
 from bench.errors import BenchError, PeerUnavailable
 from bench.load import Driver, Sample, drivers, run_bundled, send_all
+from bench.options import JSON_FILE
 from bench.report import MeasurementTable, Process, Report, Results
 from bench.servers import Server
 from bench.signing import Target
@@ -100,12 +99,7 @@ class Plan:
 @click.option("--no-ttl", is_flag=True, help="Skip the time-to-live rows.")
 @click.option("--no-peer", is_flag=True, help="Measure Perseid without a baseline server.")
 @click.option("--markdown", is_flag=True, help="Print Markdown instead of a table.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all runs to this file.",
-)
+@JSON_FILE
 def main(
     *,
     connections: int,
@@ -130,7 +124,9 @@ def main(
     With --store postgres the baseline is Perseid on SQLite, and point reads and creates are also
     compared with the same SQL statements without Perseid.
 
-    To compare two checkouts of Perseid: python -m bench.revisions --help.
+    To compare two checkouts of Perseid: python -m bench.revisions --help. PostgreSQL with SQLite,
+    run by run: python -m bench.databases --help. Several server processes with one: python -m
+    bench.processes --help.
     """
     rows = [row for row in ROWS if not only or row.name in only]
     lifetime_rows = [row.name for row in lifetimes.ROWS if not only or row.name in only]
@@ -142,8 +138,7 @@ def main(
     plan = Plan(rows, connections, seconds, documents, repeat, lifetime_plan, query_plan)
     if not plan.rows and not plan.lifetimes.rows and not plan.queries.rows:
         raise click.UsageError("no rows left: another option skips every row that --only names.")
-    # Exit instead of being terminated, so that the servers are stopped, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    servers.stop_on_sigterm()
     try:
         results = benchmark(plan, client, store, with_peer=not no_peer)
     except BenchError as exc:

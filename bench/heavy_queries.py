@@ -11,22 +11,20 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from email.utils import formatdate
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 import click
-import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
 
 from bench import prefill, queries, servers
+from bench.cpu_time import cpu_seconds
 from bench.errors import BenchError
 from bench.load import send_all
 from bench.pairs import alternate
@@ -113,10 +111,8 @@ def main(*, pairs: int, only: tuple[str, ...]) -> None:
     """
     chosen = [each for each in QUERIES if not only or each.name in only]
     containers = {each.container for each in chosen}
-    directory = servers.bench_directory()
-    directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
+        scratch = stack.enter_context(servers.scratch_directory())
         storage = SqliteStorage()
         original = storage.make(scratch / "original")
         asyncio.run(_prefill(original, storage, containers))
@@ -197,7 +193,7 @@ def _run(query: HeavyQuery, server: Server) -> Run:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT)
     pages = rows = 0
     token: str | None = None
-    cpu_before, started = _cpu_seconds(server.pid), time.perf_counter()
+    cpu_before, started = cpu_seconds(server.pid), time.perf_counter()
     try:
         while pages == 0 or token:
             date = formatdate(usegmt=True)
@@ -214,14 +210,7 @@ def _run(query: HeavyQuery, server: Server) -> Run:
     finally:
         connection.close()
     seconds = time.perf_counter() - started
-    return Run(seconds, _cpu_seconds(server.pid) - cpu_before, pages, rows)
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time of a server and its workers."""
-    server = psutil.Process(pid)
-    times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
-    return float(sum(each.user + each.system for each in times))
+    return Run(seconds, cpu_seconds(server.pid) - cpu_before, pages, rows)
 
 
 async def _prefill(server_data: ServerData, storage: SqliteStorage, containers: set[str]) -> None:

@@ -174,12 +174,23 @@ def run_bundled(
     port: int, requests: Sequence[Request], status: int, connections: int, seconds: float
 ) -> Sample:
     """Sends requests with the client of this module for `seconds`."""
-    return on_fast_loop(_drive(port, _endless(requests), status, connections, seconds))
+    return run_spread([port], requests, status, connections, seconds)
+
+
+def run_spread(
+    ports: Sequence[int],
+    requests: Sequence[Request],
+    status: int,
+    connections: int,
+    seconds: float,
+) -> Sample:
+    """Like `run_bundled`, with the connections spread over the servers on these ports."""
+    return on_fast_loop(_drive(ports, _endless(requests), status, connections, seconds))
 
 
 def send_all(port: int, requests: Iterable[bytes], status: int, connections: int = 1) -> Sample:
     """Sends each request once."""
-    return on_fast_loop(_drive(port, iter(requests), status, connections, None))
+    return on_fast_loop(_drive([port], iter(requests), status, connections, None))
 
 
 def _endless(requests: Sequence[Request]) -> Iterator[bytes]:
@@ -189,7 +200,11 @@ def _endless(requests: Sequence[Request]) -> Iterator[bytes]:
 
 
 async def _drive(
-    port: int, requests: Iterator[bytes], status: int, connections: int, seconds: float | None
+    ports: Sequence[int],
+    requests: Iterator[bytes],
+    status: int,
+    connections: int,
+    seconds: float | None,
 ) -> Sample:
     loop = asyncio.get_running_loop()
     began = time.perf_counter()
@@ -199,13 +214,14 @@ async def _drive(
         async with asyncio.timeout(limit):
             opened = [
                 (await loop.create_connection(lambda: _Connection(counter), "127.0.0.1", port))[1]
-                for _ in range(connections)
+                for port in itertools.islice(itertools.cycle(ports), connections)
             ]
             await asyncio.gather(*(connection.ended for connection in opened))
     except TimeoutError:
         raise BenchError(f"replies were still missing after {limit:.0f} s") from None
     except OSError as exc:
-        raise BenchError(f"cannot connect to port {port}: {exc.strerror}") from exc
+        listed = ", ".join(map(str, ports))
+        raise BenchError(f"cannot connect to port {listed}: {exc.strerror}") from exc
     return counter.sample(time.perf_counter() - began)
 
 

@@ -74,7 +74,6 @@ def _score(number: int) -> dict[str, Any]:
     return {"@low": low, "@high": low + 0.02}
 
 
-_CITIES: Final = ("Lisbon", "Oslo", "Turin", "Ghent", "Porto")
 EQUALITY: Final = Query(
     "equality",
     "SELECT * FROM c WHERE c.email = @email",
@@ -85,6 +84,9 @@ RANGE: Final = Query(
     "range", "SELECT * FROM c WHERE c.score > @low AND c.score <= @high", 100, _score
 )
 ORDERED: Final = Query("ORDER BY, 10 rows", "SELECT TOP 10 * FROM c ORDER BY c.score DESC", 100)
+GROUPED: Final = Query(
+    "GROUP BY", "SELECT c.address.city, COUNT(1) AS n FROM c GROUP BY c.address.city", 1
+)
 QUERIES: Final = (
     EQUALITY,
     RANGE,
@@ -95,7 +97,7 @@ QUERIES: Final = (
         100,
         lambda number: {"@name": f"customer {number * 7919 % 100_000}"},
     ),
-    Query("GROUP BY", "SELECT c.address.city, COUNT(1) AS n FROM c GROUP BY c.address.city", 1),
+    GROUPED,
     Query("JOIN", "SELECT c.id, o.sku FROM c JOIN o IN c.orders WHERE o.count > 8", 1),
     Query("page drain", "SELECT * FROM c WHERE c.active = true", 1, reads_all_pages=True),
     Query(
@@ -324,6 +326,11 @@ ROWS: Final = (
 # Requests
 
 
+def variants(target: Target, query: Query, scale: float = 1) -> list[Request]:
+    """Requests of a query with different parameters, if it has any."""
+    return [Request(_request(target, query, each, scale)) for each in range(_VARIANTS)]
+
+
 def _request(target: Target, query: Query, number: int, scale: float = 1) -> bytes:
     values = query.values(number)
     if scale != 1 and "@high" in values:
@@ -343,8 +350,7 @@ def _rates(bench: Bench, server: Server, query: Query) -> list[float]:
 
 def _rate(bench: Bench, server: Server, query: Query, scale: float = 1) -> float:
     """Queries per second. Slow ones run one after the other: more would only wait."""
-    target = _target(server)
-    requests = [Request(_request(target, query, each, scale)) for each in range(_VARIANTS)]
+    requests = variants(_target(server), query, scale)
     single_seconds = min(_seconds(server, requests[each].head) for each in range(2))
     return (
         1 / single_seconds

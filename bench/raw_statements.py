@@ -74,18 +74,26 @@ def measure(
 ) -> MeasurementTable:
     """Compares the runs of the server (`samples`, by row) with plain statements."""
     measurements = []
-    for name, (label, operation) in _OPERATIONS.items():
+    for name, (label, _) in _OPERATIONS.items():
         if name not in samples:
             continue
         runs = [sample.rate for sample in samples[name]]
-        rates = [
-            on_fast_loop(_rate(dsn_of(server_data), operation, connections, seconds))
-            for _ in range(len(runs))
-        ]
+        rates = [rate(server_data, name, connections, seconds) for _ in runs]
         measurements.append(Measurement(name, None, [Comparison(label, runs, rates)]))
         log(f"{name}: {measurements[-1].verdict}, baseline: plain statements")
     conditions = {"connections": connections, "seconds": seconds, "client": "psycopg"}
     return MeasurementTable("Compared with plain statements", conditions, measurements)
+
+
+def is_known(name: str) -> bool:
+    """True if the statements of this row can be sent without Perseid."""
+    return name in _OPERATIONS
+
+
+def rate(server_data: ServerData, name: str, connections: int, seconds: float) -> float:
+    """How often the statements of a row can be executed in a second."""
+    _, operation = _OPERATIONS[name]
+    return on_fast_loop(_rate(dsn_of(server_data), operation, connections, seconds))
 
 
 async def _rate(

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
+from bench import tables
 from bench.load import Sample
+from bench.tables import Line, TextTable, conditions_text, figure_text
 
 _MIB = 1024 * 1024
 _HEADINGS = ("operation", "server", "req/s", "p50 ms", "p99 ms")
-_MEASUREMENT_HEADINGS = (
-    "row",
-    "figure: baseline",
-    "measured",
-    "baseline",
-    "ratio",
-    "target",
-)
+_MEASUREMENT_HEADINGS = ("figure: baseline", "measured", "baseline", "ratio", "target")
 
 
 class Figures(NamedTuple):
@@ -160,61 +153,27 @@ def rate_text(rate: float) -> str:
 
 
 def show(results: Results, console: Console) -> None:
-    if results.operations is not None:
-        _show_operations(results.operations, console)
-    for measurements in results.measurements:
-        _show_measurements(measurements, console)
-
-
-def _show_operations(report: Report, console: Console) -> None:
-    table = Table(title="Perseid benchmark", caption=_caption(report), caption_justify="left")
-    for number, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="left" if number < 2 else "right")
-    for line in _lines(report):
-        is_last = line[1] == "ratio" or len(report.processes) == 1
-        table.add_row(*line, style="bold" if line[1] == "ratio" else None, end_section=is_last)
-    console.print(table)
-    for fact in _facts(report):
-        console.print(fact, highlight=False, soft_wrap=True)
-
-
-def _show_measurements(subject: MeasurementTable, console: Console) -> None:
-    table = Table(
-        title=subject.title, caption=_measurements_caption(subject), caption_justify="left"
-    )
-    for number, heading in enumerate(_MEASUREMENT_HEADINGS):
-        table.add_column(heading, justify="left" if number < 2 else "right")
-    for measurement in subject.measurements:
-        for line in _measurement_lines(measurement):
-            table.add_row(*line, style="bold red" if measurement.is_met is False else None)
-        table.add_section()
-    console.print(table)
-    for note in _notes(subject):
-        console.print(note, highlight=False, soft_wrap=True)
+    for table in _tables(results):
+        tables.show(table, console)
 
 
 def markdown(results: Results) -> str:
-    tables = []
+    return "\n".join(map(tables.markdown, _tables(results)))
+
+
+def _tables(results: Results) -> Iterator[TextTable]:
     if (report := results.operations) is not None:
-        facts = (_caption(report), *_facts(report))
-        tables.append(_markdown_table(_HEADINGS, _lines(report), facts))
-    for subject in results.measurements:
-        lines = (
-            line for measurement in subject.measurements for line in _measurement_lines(measurement)
+        yield TextTable(
+            "Perseid benchmark", _HEADINGS, [*_lines(report)], _caption(report), [*_facts(report)]
         )
-        facts = (_measurements_caption(subject), *_notes(subject))
-        headings = (subject.title.lower(), *_MEASUREMENT_HEADINGS[1:])
-        tables.append(_markdown_table(headings, lines, facts))
-    return "\n".join(tables)
-
-
-def _markdown_table(
-    headings: tuple[str, ...], lines: Iterable[tuple[str, ...]], facts: Iterable[str]
-) -> str:
-    rule = ("---", "---", *("---:" for _ in headings[2:]))
-    table = "\n".join(f"| {' | '.join(row)} |" for row in (headings, rule, *lines))
-    listed = "\n".join(f"- {fact}" for fact in facts)
-    return f"{table}\n\n{listed}\n"
+    for subject in results.measurements:
+        yield TextTable(
+            subject.title,
+            (subject.title.lower(), *_MEASUREMENT_HEADINGS),
+            [line for each in subject.measurements for line in _measurement_lines(each)],
+            _measurements_caption(subject),
+            [*_notes(subject)],
+        )
 
 
 def write_json(results: Results, path: Path) -> None:
@@ -234,7 +193,7 @@ def write_json(results: Results, path: Path) -> None:
                 for measurement in subject.measurements
             ],
         }
-    path.write_text(json.dumps(value, indent=2) + "\n")
+    tables.write_json(value, path)
 
 
 def _operation(report: Report, name: str) -> dict[str, Any]:
@@ -256,20 +215,21 @@ def _ratios_of(report: Report, operation: str) -> Figures | None:
     return ratios(ours, theirs)
 
 
-def _lines(report: Report) -> Iterator[tuple[str, ...]]:
+def _lines(report: Report) -> Iterator[Line]:
     """The rows of the table: each server, then the ratio."""
     for operation, servers in report.samples.items():
+        operation_ratios = _ratios_of(report, operation)
         for number, process in enumerate(report.processes):
             rate, p50, p99 = figures(servers[process.name])
             label = operation if number == 0 else ""
-            yield label, process.name, rate_text(rate), f"{p50:.2f}", f"{p99:.2f}"
-        operation_ratios = _ratios_of(report, operation)
+            cells = label, process.name, rate_text(rate), f"{p50:.2f}", f"{p99:.2f}"
+            yield Line(cells, is_last=operation_ratios is None)
         if operation_ratios is not None:
-            yield ("", "ratio", *map(_figure, operation_ratios))
+            yield Line(("", "ratio", *map(figure_text, operation_ratios)), "bold", is_last=True)
 
 
 def _caption(report: Report) -> str:
-    conditions = ", ".join(f"{name} {value}" for name, value in report.conditions.items())
+    conditions = conditions_text(report.conditions)
     if len(report.processes) == 1:
         return f"{conditions}."
     ours, theirs = (process.name for process in report.processes)
@@ -292,8 +252,15 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"No baseline: {report.note}"
 
 
-def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
-    """A line for each part, then the worst ratio if there are several."""
+def _measurement_lines(measurement: Measurement) -> Iterator[Line]:
+    style = "bold red" if measurement.is_met is False else None
+    *first, last = _measurement_cells(measurement)
+    yield from (Line(cells, style) for cells in first)
+    yield Line(last, style, is_last=True)
+
+
+def _measurement_cells(measurement: Measurement) -> Iterator[tuple[str, ...]]:
+    """Those of each part, then the worst ratio if there are several."""
     target_ratio = "" if measurement.target_ratio is None else str(measurement.target_ratio)
     if measurement.ratio is None:
         yield measurement.name, "not measured", "", "", "", target_ratio
@@ -303,8 +270,8 @@ def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
     for number, part in enumerate(measurement.parts):
         label = measurement.name if number == 0 else ""
         measured_value, baseline, ratio = (
-            _figure(part.measured_value),
-            _figure(part.baseline),
+            figure_text(part.measured_value),
+            figure_text(part.baseline),
             f"{part.ratio:.2f}",
         )
         yield label, part.name, measured_value, baseline, ratio, target_text if is_one else ""
@@ -312,12 +279,8 @@ def _measurement_lines(measurement: Measurement) -> Iterator[tuple[str, ...]]:
         yield "", "worst of these", "", "", f"{measurement.ratio:.2f}", target_text
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
 def _measurements_caption(subject: MeasurementTable) -> str:
-    conditions = ", ".join(f"{name} {value}" for name, value in subject.conditions.items())
+    conditions = conditions_text(subject.conditions)
     return f"{conditions}. Medians of the runs; ratio: measured divided by baseline."
 
 

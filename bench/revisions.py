@@ -8,21 +8,19 @@ varies less than the rate on a shared machine.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from email.utils import formatdate
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
-import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.table import Table
 
 from bench import servers
+from bench.cpu_time import Operation, run, target_of
 from bench.load import Driver, drivers, send_all
 from bench.pairs import alternate
 from bench.servers import Server
@@ -39,19 +37,6 @@ _QUERY_HEADERS: Final = {
     "x-ms-documentdb-query-enablecrosspartition": "True",
     "x-ms-documentdb-partitionkeyrangeid": "0",  # a query over all ranges is left to clients
 }
-
-
-class Operation(NamedTuple):
-    """One row of the table."""
-
-    name: str
-    status: int
-    requests: Callable[[Target, int], list[Request]]
-
-
-class Run(NamedTuple):
-    rate: float
-    cpu_ms: float  # of the server process, for each request
 
 
 def _queries(text: str, values: Callable[[int], dict[str, Any]]) -> Operation:
@@ -102,10 +87,8 @@ def main(*, other: Path, pairs: int, seconds: int, store: str, only: tuple[str, 
     A ratio above 1 means that this checkout is better.
     """
     chosen = [each for each in OPERATIONS if not only or each.name in only]
-    directory = servers.bench_directory()
-    directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory("", "run-", directory)))
+        scratch = stack.enter_context(servers.scratch_directory())
         storage: Storage = SqliteStorage()
         if store == "postgres":
             storage = PostgresStorage(stack.enter_context(Postgres(durable=True)))
@@ -148,13 +131,9 @@ def _cells(before: float, after: float) -> tuple[str, ...]:
 
 
 def _load(server: Server) -> None:
-    target = _target(server)
+    target = target_of(server)
     send_all(server.port, setup(target), 201)
     send_all(server.port, preload(target, range(_DOCUMENTS)), 201, _CONNECTIONS)
-
-
-def _target(server: Server) -> Target:
-    return Target(server.port, formatdate(usegmt=True))
 
 
 def _compare(
@@ -166,10 +145,10 @@ def _compare(
     table: Table,
 ) -> None:
     for server in running.values():
-        _run(operation, server, driver, 1)  # indexes are built, caches filled
+        run(operation, server, driver, _DOCUMENTS, 1)  # indexes are built, caches filled
     runs = alternate(
-        partial(_run, operation, running["before"], driver, seconds),
-        partial(_run, operation, running["after"], driver, seconds),
+        partial(run, operation, running["before"], driver, _DOCUMENTS, seconds),
+        partial(run, operation, running["after"], driver, _DOCUMENTS, seconds),
         pairs,
     )
     ratios = sorted(after.rate / before.rate for before, after in runs)
@@ -184,20 +163,6 @@ def _compare(
         f"{median(after.cpu_ms for _, after in runs):.3f} ms",
         f"{cpu:.3f}",
     )
-
-
-def _run(operation: Operation, server: Server, driver: Driver, seconds: float) -> Run:
-    requests = operation.requests(_target(server), _DOCUMENTS)
-    before = _cpu_seconds(server.pid)
-    sample = driver(server.port, requests, operation.status, _CONNECTIONS, seconds)
-    spent = _cpu_seconds(server.pid) - before
-    server.wait_until_idle()
-    return Run(sample.rate, spent * 1000 / sample.requests)
-
-
-def _cpu_seconds(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -113,6 +115,20 @@ def bench_directory() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "perseid-bench"
 
 
+@contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """For the data of one benchmark; removed with it."""
+    directory = bench_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory("", "run-", directory) as scratch:
+        yield Path(scratch)
+
+
+def stop_on_sigterm() -> None:
+    """Exit instead of being terminated, so that the servers are stopped, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -147,6 +163,7 @@ def _running(
     log = directory / "output.txt"
     # Settings in the caller's environment must not change what is measured.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PERSEID_")}
+    env["PERSEID_HTTPS_PORT"] = "0"  # several servers run at a time, and earlier ones ignore it
     if source is not None:
         env["PYTHONPATH"] = str(source)
     with log.open("wb") as output:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.signing import Request, Target
@@ -79,8 +79,8 @@ def document(number: int, name: str, revision: int = 0) -> bytes:
     return _encode(value)
 
 
-def setup(target: Target) -> list[bytes]:
-    """Requests that create the database and its containers; each returns 201."""
+def setup(target: Target, paths: Sequence[str] = (PRELOADED, CREATED)) -> list[bytes]:
+    """Requests that create the database and these containers; each returns 201."""
     key = {"paths": ["/pk"], "kind": "Hash", "version": 2}
     return [
         target.request("POST", "/dbs", _encode({"id": "bench"})),
@@ -90,17 +90,15 @@ def setup(target: Target) -> list[bytes]:
                 f"{DATABASE}/colls",
                 _encode({"id": path.rpartition("/")[2], "partitionKey": key}),
             )
-            for path in (PRELOADED, CREATED)
+            for path in paths
         ),
     ]
 
 
-def preload(target: Target, numbers: Iterable[int]) -> list[bytes]:
+def preload(target: Target, numbers: Iterable[int], path: str = PRELOADED) -> list[bytes]:
     """Requests that create the documents of all rows except create; each returns 201."""
     return [
-        target.request(
-            "POST", f"{PRELOADED}/docs", document(number, id_of(number)), _key_header(number)
-        )
+        target.request("POST", f"{path}/docs", document(number, id_of(number)), _key_header(number))
         for number in numbers
     ]
 
@@ -126,12 +124,12 @@ def fresh_creates(target: Target, documents: int, path: str = CREATED) -> list[R
     return requests
 
 
-def _upsert(target: Target, documents: int) -> list[Request]:
+def upserts(target: Target, documents: int, path: str = PRELOADED) -> list[Request]:
     return [
         Request(
             target.request(
                 "POST",
-                f"{PRELOADED}/docs",
+                f"{path}/docs",
                 document(number, id_of(number), revision=1),
                 {**_key_header(number), "x-ms-documentdb-is-upsert": "true"},
             )
@@ -176,7 +174,7 @@ def _encode(value: Any) -> bytes:
 ROWS: Final = (
     Row("point read", 200, point_reads),
     Row("create", 201, fresh_creates),
-    Row("upsert", 200, _upsert),  # of existing documents; otherwise it would be a create
+    Row("upsert", 200, upserts),  # of existing documents; otherwise it would be a create
     Row("replace", 200, _replace),
     # The peer needs seconds for a page of a large container; more connections would only queue.
     Row("read feed", 200, _read_feed, documents_in_reply=PAGE, max_connections=2),

@@ -19,6 +19,8 @@ import pytest
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
+from perseid.service.items import patch_evaluator
+from perseid.service.queries import budget, metadata
 from tests.support.builders import create_container
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer, Servers
@@ -64,6 +66,16 @@ def pytest_configure(config: pytest.Config) -> None:
 # Connection pools of servers in this process draw random numbers. Hypothesis would take a change of
 # the global generator for a strategy that is not reproducible.
 setattr(psycopg_pool.base, "random", random.Random().random)  # noqa: B010
+
+
+# A worker process that is late by this much is ended. It runs with a low priority, so on a busy
+# machine it may take longer than usual until it has started.
+for module in (budget, metadata, patch_evaluator):
+    setattr(module, "_GRACE_SECONDS", 60.0)  # noqa: B010
+
+
+# Tests start many servers at a time as processes, and the port for HTTPS is always the same.
+os.environ.setdefault("PERSEID_HTTPS_PORT", "0")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,6 +17,7 @@ from tests.faults.load import DOCS
 from tests.faults.world import Until, World, listing
 from tests.support.processes import NotStarted
 from tests.support.raw import RawClient
+from tests.support.waiting import until as wait_until
 
 LOG_FILE: Final = f"{DATABASE_FILE}-wal"
 
@@ -48,6 +49,7 @@ def _stored_items(world: World) -> dict[str, Any]:
         load = world.load()
         load.start([server.endpoint])
         time.sleep(1.5)
+        wait_until(lambda: world.ledger.acknowledged > 100)  # on a busy machine that takes longer
         load.end()
         for item in list(listing(server.raw)):
             if "ttl" in item:

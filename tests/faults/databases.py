@@ -15,7 +15,7 @@ from tests.support import postgres
 from tests.support.builders import create_container
 from tests.support.postgres import Postgres
 from tests.support.processes import ServerProcess
-from tests.support.purging import until as wait_until
+from tests.support.waiting import until as wait_until
 
 FREEZE_SECONDS: Final = 18.0
 GO_ON_SECONDS: Final = 15.0  # after which others must not wait for a frozen process

@@ -21,7 +21,7 @@ ITEMS: Final = 25  # of one writer, at the same time
 TTLS: Final = (None, None, 1, 2, 5, 600)
 LEFT_ALONE: Final = 0.15  # share of the writes that create an item for its ttl to end
 SHORT_TTLS: Final = (1, 2, 3)
-ANSWER_SECONDS: Final = 20.0
+ANSWER_SECONDS: Final = 60.0
 WATCH_SECONDS: Final = 0.02
 # Nothing was changed if a write gets one of these.
 REFUSED: Final = frozenset({400, 403, 404, 408, 409, 412, 413, 429, 449, 507})

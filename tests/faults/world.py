@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import psycopg
+
 from perseid.config import Settings
 from tests.faults.ledger import Findings, Ledger
 from tests.faults.load import DOCS, Load
@@ -20,6 +22,7 @@ from tests.faults.shifted import ShiftedClock
 from tests.hostile.attack import Tally
 from tests.support.builders import create_container
 from tests.support.processes import ServerProcess, environment, server_process
+from tests.support.property_values import add_index, wrong_entries
 from tests.support.raw import RawClient
 from tests.support.stores import Place
 
@@ -91,6 +94,9 @@ class World:
         assert raw.post("/dbs", {"id": "d"}).status == 201
         unique = {"uniqueKeys": [{"paths": ["/u"]}]}
         create_container(raw, "/dbs/d", defaultTtl=-1, uniqueKeyPolicy=unique)
+        if self.settings.store is not None:
+            with _database(self.settings.store) as db:
+                add_index(db, ["u"])
 
     def load(self) -> Load:
         self.rounds += 1
@@ -105,6 +111,10 @@ class World:
         self.ledger.compare(listed, shown, now)
         if has_room:
             self._verify_unique_keys(raw, listed)
+        if self.settings.store is not None:
+            with _database(self.settings.store) as db:
+                for entry in wrong_entries(db):
+                    self.findings.add("property index", repr(entry))
 
     def _listed(self, raw: RawClient) -> dict[str, Any]:
         listed: dict[str, Any] = {}
@@ -148,12 +158,16 @@ class World:
 
     def verify_counters(self, raw: RawClient) -> None:
         """The number of live items that the metrics show is the number of listed ones."""
-        for _ in range(5):  # an item may expire between the two looks
+        for _ in range(50):  # an item may expire between the two looks
             before = len(list(listing(raw)))
             shown = raw.get("/_perseid/metrics.json").json["containers"][0]["live"]["items"]
             if before == shown:
                 return
         self.findings.add("counters", f"{before} items are listed, {shown} counted")
+
+
+def _database(dsn: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(dsn, autocommit=True, options="-c search_path=perseid")
 
 
 def _now(raw: RawClient) -> float:

@@ -41,6 +41,7 @@ class Result:
     tracebacks: int
     seconds: float
     failures: list[str] = field(default_factory=list)
+    unattacked: Latencies | None = None  # of another server, at the same time
 
     @property
     def hangs(self) -> int:
@@ -99,8 +100,18 @@ def _idle(probe: Probe, seconds: float) -> Latencies:
     return min(parts, key=lambda part: part.p99)
 
 
-def play(scenario: Scenario, place: Place, seconds: float, seed: int, idle: float = 1.5) -> Result:
-    """Starts a server, measures it idle, attacks it for so many seconds, and ends it."""
+def play(
+    scenario: Scenario,
+    place: Place,
+    seconds: float,
+    seed: int,
+    idle: float = 1.5,
+    other: Probe | None = None,
+) -> Result:
+    """Starts a server, measures it idle, attacks it for so many seconds, and ends it.
+
+    `other` is the probe of a server that is not attacked: it shows what the machine does.
+    """
     with (
         TemporaryDirectory(prefix="perseid-hostile-") as folder,
         _server(place, scenario, Path(folder) / "output.txt") as server,
@@ -109,10 +120,13 @@ def play(scenario: Scenario, place: Place, seconds: float, seed: int, idle: floa
         before = _idle(probe, idle)
         attack = Attack(server.endpoint, ATTACKED, seconds, seed)
         started = time.monotonic()
+        if other is not None:
+            other.report()  # what follows is measured from here on
         with sampled(server.child.pid, STOP_BYTES, attack.stop.set) as peaks:
             scenario.run(attack)
             attack.stop.wait(0.5)  # what the attack left behind shows now
             during = probe.report()
+            unattacked = other.report() if other is not None else None
         has_crashed = server.child.poll() is not None
         attack.stop.set()
         taken = time.monotonic() - started
@@ -131,6 +145,7 @@ def play(scenario: Scenario, place: Place, seconds: float, seed: int, idle: floa
         has_crashed,
         tracebacks,
         taken,
+        unattacked=unattacked,
     )
     result.failures.extend(judge(result, scenario.limits))
     return result

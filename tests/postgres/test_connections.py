@@ -25,10 +25,10 @@ from tests.support import postgres
 from tests.support.builders import PARTITION_KEY
 from tests.support.figures import container_metrics
 from tests.support.postgres import Postgres
-from tests.support.purging import until
 from tests.support.raw import RawClient, Reply
 from tests.support.running import running
-from tests.support.stores import Place
+from tests.support.stores import Place, pool_of
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.only_on("postgres", reason="breaks its connections")
 
@@ -160,7 +160,6 @@ def test_a_database_that_goes_away_before_a_request_is_repeated(
     place: Place, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Another front end has changed the container, so the metadata must be read once more."""
-    monkeypatch.setattr(postgres_pool, "_CONNECT_TIMEOUT", 0.3)
     settings = place.lasting(no_sweeper=True)
     assert settings.store is not None
     dsn = settings.store
@@ -169,6 +168,7 @@ def test_a_database_that_goes_away_before_a_request_is_repeated(
     async def leave(app: App, request: Request, body: RequestBody | None) -> Response | None:
         postgres.server().cut(dsn, is_final=True)
         away.callback(postgres.server().readmit, dsn)
+        monkeypatch.setattr(pool_of(app._account.stores), "timeout", 0.3)
         return await retry(app, request, body)
 
     async def rest(_: Sweeper) -> None:
@@ -201,13 +201,13 @@ def test_stop_while_the_database_does_not_answer(
     assert settings.store is not None
     frozen: list[int] = []
     is_asked = threading.Event()
-    fetch_one = postgres_pool.fetch_one
+    fetch_kept = postgres_pool.fetch_kept
 
     async def asking(*asked: Any) -> Any:
         is_asked.set()
-        return await fetch_one(*asked)
+        return await fetch_kept(*asked)
 
-    monkeypatch.setattr("perseid.store.postgres.items.fetch_one", asking)
+    monkeypatch.setattr("perseid.store.postgres.shared_reads.fetch_kept", asking)
     try:
         with ThreadPoolExecutor(1) as pool, ExitStack() as clients:
             with running(settings) as found:

@@ -3,7 +3,6 @@ when it goes on itself."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -16,14 +15,13 @@ import psycopg
 import pytest
 
 from perseid.config import Settings
-from perseid.store.postgres import indexes, stale_sessions
-from perseid.store.postgres.pool import DatabaseConnection
+from perseid.store.postgres import stale_sessions
 from tests.support.builders import PARTITION_KEY
 from tests.support.processes import ServerProcess, server_process
-from tests.support.purging import until
 from tests.support.raw import RawClient
 from tests.support.running import running
-from tests.support.stores import Place, open_store, pool_of
+from tests.support.stores import Place
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.only_on("postgres", reason="several servers on one database"),
@@ -38,9 +36,9 @@ STUCK = "perseid 0123456789abcdef"  # the sessions of a process that is not ther
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch in this process decides within a second."""
+    """The watch in this process decides soon, but not so soon that a busy machine looks frozen."""
     monkeypatch.setattr(stale_sessions, "CHECK_INTERVAL", 0.1)
-    monkeypatch.setattr(stale_sessions, "STALE_SECONDS", 0.5)
+    monkeypatch.setattr(stale_sessions, "STALE_SECONDS", 2.0)
 
 
 @pytest.fixture
@@ -184,35 +182,9 @@ def test_sessions_that_hold_up_no_other_stay(settings: Settings, raw: RawClient)
         idle.execute("SELECT 1")
         report.execute("SELECT 1 FROM perseid.positions FOR UPDATE")
         patched = pool.submit(increment, raw)
-        for _ in range(20):  # so often does the watch look
+        for _ in range(30):  # so often does the watch look
             watching.execute("SELECT pg_sleep(0.1)")
         assert not patched.done()
         report.rollback()
         assert patched.result(timeout=60) == 200
         assert idle.execute("SELECT 2").fetchone() == (2,)
-
-
-def test_a_process_that_builds_an_index_gives_up_its_lock(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The database ends its session although it is in no transaction."""
-    monkeypatch.setattr(indexes, "_IDLE_WITH_LOCK", "300ms")
-
-    async def stop_with_lock(one: DatabaseConnection, other: DatabaseConnection) -> None:
-        """`one` sends nothing more; `other` gets the lock all the same."""
-        async with indexes._index_lock(one):
-            async with asyncio.timeout(30), indexes._index_lock(other):
-                pass
-            await one.execute("SELECT 1")
-
-    async def scenario() -> None:
-        stores = await open_store(settings)
-        pool = pool_of(stores)
-        try:
-            async with pool.connection() as one, pool.connection() as other:
-                with pytest.raises(psycopg.Error):
-                    await stop_with_lock(one, other)
-        finally:
-            await stores.close()
-
-    asyncio.run(scenario())

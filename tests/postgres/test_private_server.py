@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import ROOT
-from tests.support.purging import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.only_on("postgres", reason="about its server")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -323,7 +323,6 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
 ) -> None:
     """A statement is run again if its connection was lost, not if there was none to be had."""
     monkeypatch.setattr(postgres_pool, "_CONNECTIONS", 2)
-    monkeypatch.setattr(postgres_pool, "_CONNECT_TIMEOUT", 0.2)
     dsn = place.lasting().store
     assert dsn is not None
     waits = 0
@@ -331,7 +330,8 @@ def test_who_has_waited_for_a_connection_in_vain_does_not_wait_again(
     async def work() -> None:
         store, _ = await open_stores(dsn)
         pool = pool_of(store)
-        async with pool.connection(timeout=10), pool.connection(timeout=10):
+        async with pool.connection(timeout=60), pool.connection(timeout=60):
+            monkeypatch.setattr(pool, "timeout", 0.2)
             getconn = pool.getconn
 
             async def counted(*limit: float) -> postgres_pool.DatabaseConnection:
@@ -372,17 +372,18 @@ def test_a_database_that_falls_silent_is_noticed(place: Place, run: Run[Any], gi
 def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
     two_stores: tuple[Stores, Stores], run: Run[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another front end makes an index, which takes long, and many more are asked for here."""
+    """A write to the container takes long, and many indexes are asked for."""
     monkeypatch.setattr(property_indexes, "_INDEX_WAIT", 0.5)
     first, second = two_stores
-    indexes = indexes_of(first)
+    indexes, container = indexes_of(first), seen_by(first)
 
     async def work() -> None:
-        async with pool_of(second).connection() as db, property_indexes._index_lock(db):
-            asked = [indexes.make(7, (f"p{each}",)) for each in range(2 * pool_of(first).max_size)]
+        async with locked_range(second):
+            count = 2 * pool_of(first).max_size
+            asked = [indexes.make(container, (f"p{each}",)) for each in range(count)]
             assert not any(await asyncio.gather(*asked))
-            await indexes.drop_disallowed(7, lambda _: False)
-            assert await first.items.read(seen_by(first), 0, key("1")) == (None, 0)
+            await indexes.drop_disallowed(container, lambda _: False)
+            assert await first.items.read(container, 0, key("1")) == (None, 0)
 
     run(work())
 
@@ -390,43 +391,27 @@ def test_indexes_that_wait_for_their_turn_leave_others_their_connections(
 def test_a_container_that_goes_before_its_index_is_made_leaves_none(
     two_stores: tuple[Stores, Stores], run: Run[Any]
 ) -> None:
-    """The process that cleaned up after it found no index to drop."""
     first, second = two_stores
-    indexes = indexes_of(first)
+    indexes, container = indexes_of(first), seen_by(first)
 
     async def work() -> None:
-        async with pool_of(second).connection() as db, property_indexes._index_lock(db):
-            asked = asyncio.create_task(indexes.make(7, ("p",)))
-            await first.metadata.change([RemoveResource(RESOURCE)])
-            while await second.expiry.purge_cleared(10):
-                pass
-        await asyncio.gather(asked, *indexes._tasks)
-        assert await indexes.find(7, ("p",)) is None
+        async with locked_range(second):
+            asked = asyncio.create_task(indexes.make(container, ("p",)))
+            removed = asyncio.create_task(first.metadata.change([RemoveResource(RESOURCE)]))
+            await asyncio.sleep(0)
+        await asyncio.gather(asked, removed, *indexes._tasks)
+        while await second.expiry.purge_cleared(10):
+            pass
         async with pool_of(second).connection() as db:
-            assert await property_indexes._listed(db) == []
+            for table in ("property_indexes", "property_values"):
+                assert await (await db.execute(f"SELECT * FROM {table}")).fetchall() == []
 
     run(work())
 
 
-def test_a_large_partition_takes_as_long_as_it_takes_to_clear(place: Place, run: Run[Any]) -> None:
-    dsn = place.lasting().store
-    assert dsn is not None
-    store = run(open_stores(dsn))[0]
-    run(store.metadata.change([PutResource(RESOURCE)]))
-    container = seen_by(store)
-    run(insert(store, container, "1", "2"))
-    # No one waits: a delete with a time limit is refused, however quick it would have been.
-    with psycopg.connect(dsn, autocommit=True) as db:
-        db.execute(
-            "CREATE FUNCTION perseid.watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " IF current_setting('statement_timeout') <> '0' THEN RAISE 'limited'; END IF;"
-            " RETURN NULL; END $$"
-        )
-        db.execute(
-            "CREATE TRIGGER watching AFTER DELETE ON perseid.items"
-            " FOR EACH STATEMENT EXECUTE FUNCTION perseid.watch()"
-        )
-    cleared = run(store.items.clear_partition(container, 0, b"\x08a\xff", NOTHING_EXPIRED))
-    assert cleared.live == [(19, 2, 6)]
-    assert run(store.items.usage(container, 0, NOTHING_EXPIRED)).items == 0
-    run(store.close())
+@contextlib.asynccontextmanager
+async def locked_range(store: Stores) -> AsyncIterator[None]:
+    """As a write locks it."""
+    async with pool_of(store).connection() as db, db.transaction():
+        await db.execute("SELECT 1 FROM positions WHERE part = '7:0' FOR UPDATE")
+        yield

@@ -20,12 +20,15 @@ import h2.exceptions
 import h2.settings
 
 from tests.support.raw import Reply, signature
+from tests.support.waiting import TIME_LIMIT
 
 
 class Http2Client:
     """A connection to a server; `closed` is True when the server has ended it."""
 
-    def __init__(self, endpoint: str, *, window: int | None = None, timeout: float = 10) -> None:
+    def __init__(
+        self, endpoint: str, *, window: int | None = None, timeout: float = TIME_LIMIT
+    ) -> None:
         """With `window`, the server may send so many bytes of a response before it must wait."""
         target = urlsplit(endpoint)
         self.authority = target.netloc

@@ -111,6 +111,10 @@ class Postgres:
         found = self._execute("SELECT pid FROM pg_stat_activity WHERE datname = %s", name)
         return [process for (process,) in found]
 
+    def postmaster(self) -> int:
+        """The process whose children serve the connections."""
+        return int((Path(self._folder) / "postmaster.pid").read_text().split()[0])
+
     def stop(self) -> None:
         """The server goes away for a while; connections are cut as in a crash."""
         self._tell("stop")

@@ -22,10 +22,13 @@ STOP_SECONDS = 60.0  # until a test gives up waiting: a machine may be busy
 
 
 def environment() -> dict[str, str]:
-    """The variables of a process that imports the same `perseid` as the tests."""
+    """The variables of a process that imports the same `perseid` as the tests.
+
+    Servers serve HTTP only: tests start many at a time, and the port for HTTPS is always the same.
+    """
     source = str(Path(perseid.__file__).parents[1])
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-    return os.environ | {"PYTHONPATH": path}
+    return os.environ | {"PYTHONPATH": path, "PERSEID_HTTPS_PORT": "0"}
 
 
 class NotStarted(AssertionError):

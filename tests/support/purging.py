@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ from tests.support.builders import PARTITION_KEY
 from tests.support.processes import ServerProcess, server_process
 from tests.support.raw import RawClient
 
-TIME_LIMIT = 60.0  # seconds until a test gives up waiting: a machine may be busy
 BATCH = 250
 
 
@@ -86,14 +84,6 @@ def process(settings: Settings, *options: str) -> Iterator[ServerProcess]:
     """A server process with a clock that can be moved."""
     with server_process(settings, "--test-clock", *options) as server:
         yield server
-
-
-def until(is_done: Callable[[], bool]) -> float:
-    """Asks until the answer is yes; how long that took."""
-    started = time.monotonic()
-    while not is_done():
-        assert time.monotonic() - started < TIME_LIMIT, "waited too long"
-    return time.monotonic() - started
 
 
 def backlog(raw: RawClient, admin: str = "/_perseid/ttl/d/c") -> int:

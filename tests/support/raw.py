@@ -13,6 +13,8 @@ from email.utils import formatdate
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from tests.support.waiting import TIME_LIMIT
+
 EMULATOR_KEY = (
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 )
@@ -64,7 +66,9 @@ def signature(method: str, path: str) -> dict[str, str]:
 class RawClient:
     """One keep-alive connection to a server."""
 
-    def __init__(self, endpoint: str, key: str = EMULATOR_KEY, timeout: float = 30) -> None:
+    def __init__(
+        self, endpoint: str, key: str = EMULATOR_KEY, timeout: float = 2 * TIME_LIMIT
+    ) -> None:
         self.endpoint = endpoint
         self.key = key
         target = urlsplit(endpoint)

@@ -11,6 +11,7 @@ from io import BufferedReader
 from urllib.parse import urlsplit
 
 from tests.support.raw import Reply, signature
+from tests.support.waiting import TIME_LIMIT
 
 
 class PlainSocket:
@@ -19,7 +20,7 @@ class PlainSocket:
     def __init__(self, endpoint: str) -> None:
         target = urlsplit(endpoint)
         self.host = target.netloc
-        self._socket = socket.create_connection((target.hostname, target.port), timeout=10)
+        self._socket = socket.create_connection((target.hostname, target.port), timeout=TIME_LIMIT)
 
     def close(self) -> None:
         if "_file" in self.__dict__:

@@ -35,7 +35,8 @@ from tests.support import postgres
 
 CITUS_DSN: Final = "PERSEID_TEST_CITUS_DSN"
 _numbers = itertools.count(1)
-_RELAXED: Final[dict[str, Any]] = {"relaxed": True}
+# After 60 seconds a page ends, not after 5: on a busy machine those may pass before it is complete.
+_DEFAULTS: Final[dict[str, Any]] = {"relaxed": True, "query_page_seconds": 60}
 
 
 class Place(Protocol):
@@ -61,11 +62,11 @@ class Files:
     folder: Path
 
     def fresh(self, **settings: Any) -> Settings:
-        return Settings(memory=True, **_RELAXED | settings)
+        return Settings(memory=True, **_DEFAULTS | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         data = self.folder / f"data{next(_numbers)}"
-        return Settings(data=data, **_RELAXED | {"durability": "off"} | settings)
+        return Settings(data=data, **_DEFAULTS | {"durability": "off"} | settings)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Rooms:
 
     def fresh(self, **settings: Any) -> Settings:
         data = self.folder / f"files{next(_numbers)}"
-        return Settings(store=self.furnish(), data=data, **_RELAXED | settings)
+        return Settings(store=self.furnish(), data=data, **_DEFAULTS | settings)
 
     def lasting(self, **settings: Any) -> Settings:
         return self.fresh(**settings)

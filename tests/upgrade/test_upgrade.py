@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import apsw
+import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -532,6 +533,27 @@ def test_an_old_file_gets_the_layout_of_a_new_one(stored: Stored, tmp_path: Path
         assert raw.post("/dbs/d/colls", body).status == 201
         raw.close()
     assert shape(stored.settings.data) == shape(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    "stored", [name for name in LAYOUTS if name.startswith("postgres")], indirect=True
+)
+@pytest.mark.only_on("postgres", reason="is about its statistics")
+def test_statistics_of_single_ranges_are_gone(stored: Stored) -> None:
+    """They would stay as they are, and mislead the planner about newer ranges."""
+    assert stored.settings.store is not None
+    sql = (
+        "SELECT tablename FROM pg_stats WHERE schemaname = 'perseid' AND attname = 'part'"
+        " AND tablename IN ('items', 'entries', 'log') ORDER BY 1"
+    )
+    with psycopg.connect(stored.settings.store, autocommit=True) as db:
+        db.execute("ANALYZE")
+        assert db.execute(sql).fetchall() == [("entries",), ("items",), ("log",)]
+        with opened(stored):
+            pass
+        assert db.execute(sql).fetchall() == []
+        db.execute("ANALYZE")
+        assert db.execute(sql).fetchall() == []
 
 
 @pytest.mark.parametrize("module", [migrations, postgres_migrations, computed_ranges])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 from statistics import median
 from typing import Final
@@ -15,7 +15,8 @@ import pytest
 from tests.support.builders import create_container
 from tests.support.processes import ServerProcess, server_process
 from tests.support.raw import RawClient, Reply
-from tests.support.stores import Place
+from tests.support.stores import Place, Stores
+from tests.support.waiting import TooSlow, repeat_if_slow
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about evaluation, which reads one item")
 
@@ -42,10 +43,11 @@ ATTACKS: Final = {
 }
 SECONDS: Final = 3.0
 MEGABYTES: Final = 256
+RATIO: Final = 4  # usually 1; if queries ran in threads of the server: from 8 to 25
 
 
-@pytest.fixture
-def attacked(place: Place) -> Iterator[ServerProcess]:
+@contextmanager
+def started(place: Place) -> Iterator[ServerProcess]:
     with server_process(place.lasting()) as server:
         raw = server.raw
         assert raw.post("/dbs", {"id": "q"}).status == 201
@@ -56,15 +58,11 @@ def attacked(place: Place) -> Iterator[ServerProcess]:
         yield server
 
 
-def read_times(raw: RawClient, seconds: float) -> list[float]:
-    """How long each point read takes."""
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        started = time.perf_counter()
-        assert raw.get(f"{DOCS}/2", pk='["p"]').status == 200
-        times.append(time.perf_counter() - started)
-    return times
+def read_time(server: ServerProcess) -> float:
+    """How long a point read takes."""
+    started_at = time.perf_counter()
+    assert server.raw.get(f"{DOCS}/2", pk='["p"]').status == 200
+    return time.perf_counter() - started_at
 
 
 def peak_megabytes(process: int) -> int:
@@ -73,29 +71,52 @@ def peak_megabytes(process: int) -> int:
     return int(peak.split()[1]) // 1024
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_others_are_served_and_memory_stays_small(attacked: ServerProcess, attack: str) -> None:
+@contextmanager
+def attacking(server: ServerProcess, attack: str) -> Iterator[list[Reply]]:
+    """Sends queries until the block has ended and the server is killed; the replies so far."""
     path, text, clients = ATTACKS[attack]
-    raw = attacked.raw
-    idle = median(read_times(raw, 0.3))
     is_over = threading.Event()
     replies: list[Reply] = []
 
     def ask() -> None:
-        with closing(RawClient(attacked.endpoint)) as busy, suppress(OSError, HTTPException):
+        with closing(RawClient(server.endpoint)) as busy, suppress(OSError, HTTPException):
             while not is_over.is_set():
                 replies.append(busy.query(path, text))
 
     asking = [threading.Thread(target=ask) for _ in range(clients)]
     for thread in asking:
         thread.start()
-    times = read_times(raw, SECONDS)
-    is_over.set()
-    peak = peak_megabytes(attacked.child.pid)
-    attacked.child.kill()  # the queries would go on for a while
-    for thread in asking:
-        thread.join()
-    assert median(times) < 60 * idle  # in threads of the server: above 100
-    assert max(times) < SECONDS / 3  # none has waited for a whole query
-    assert {reply.status for reply in replies} <= {200, 400, 408, 429}
-    assert peak < MEGABYTES
+    try:
+        yield replies
+    finally:
+        is_over.set()
+        server.child.kill()  # the queries would go on for a while
+        for thread in asking:
+            thread.join()
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_others_are_served_and_memory_stays_small(stores: Stores, attack: str) -> None:
+    def attempt(_: int) -> None:
+        """The other server is not attacked, but has to share the same machine."""
+        with (
+            stores.place() as place,
+            stores.place() as other_place,
+            started(other_place) as other,
+            started(place) as server,
+            attacking(server, attack) as replies,
+        ):
+            end = time.perf_counter() + SECONDS
+            times, baseline = [read_time(server)], [read_time(other)]
+            while time.perf_counter() < end:
+                times.append(read_time(server))
+                baseline.append(read_time(other))
+            peak = peak_megabytes(server.child.pid)
+        assert {reply.status for reply in replies} <= {200, 400, 408, 429}
+        assert peak < MEGABYTES
+        if median(times) > RATIO * median(baseline):
+            raise TooSlow(f"{median(times)} seconds, compared with {median(baseline)}")
+        if max(times) > SECONDS / 3 + max(baseline):
+            raise TooSlow(f"a read has waited for {max(times)} seconds: for a whole query")
+
+    repeat_if_slow(attempt)

@@ -19,7 +19,7 @@ from tests.support.builders import create_container
 from tests.support.raw import RawClient
 from tests.support.running import running
 from tests.support.servers import serving
-from tests.support.stores import SQLITE, Place, Stores
+from tests.support.stores import Place
 
 COUNT = 60
 CONTAINER = "/dbs/shop/colls/things"
@@ -212,13 +212,9 @@ def test_a_thousand_items_are_looked_up(shop: RawClient, condition: str) -> None
         "VALUE COUNT(1) FROM (SELECT DISTINCT c.kind FROM c)",
     ],
 )
-def test_combined_values_come_from_their_index_where_it_holds_them(
-    shop: RawClient, stores: Stores, query: str
-) -> None:
+def test_combined_values_come_from_their_index(shop: RawClient, query: str) -> None:
     found = analyze(shop, f"SELECT {query}")
-    # PostgreSQL's indexes hold an abridged value, so its combinations come from the items.
-    way = ("index", "/kind/?") if stores is SQLITE else ("scan", None)
-    assert (found["access"], found["index"], found["examined"]) == (*way, COUNT)
+    assert (found["access"], found["index"], found["examined"]) == ("index", "/kind/?", COUNT)
 
 
 def test_the_tree_is_readable(shop: RawClient) -> None:
@@ -256,9 +252,11 @@ def test_explain_does_not_run_the_query(shop: RawClient) -> None:
     """No index is created, nothing is counted; after a run, the plan has the index."""
     query = "SELECT TOP 2 * FROM c WHERE c.n >= 7 AND LOWER(c.id) != 't07' ORDER BY c.maker.city"
     before = explain(shop, query)
-    fields = {"pushed": ["c.n >= 7"], "evaluated": ["LOWER(c.id) != 't07'"]}
+    fields: dict[str, Any] = {"pushed": ["c.n >= 7"], "evaluated": ["LOWER(c.id) != 't07'"]}
     fields["refusal"] = before["refusal"]
-    assert before == {"access": "scan", "index": None, "tree": before["tree"], **fields}
+    scan = {"access": "scan", "index": None, "tree": before["tree"], "obstacle": "missing"}
+    fields["building"] = {}
+    assert before == scan | fields | {"candidates": ["/n/?", "/maker/city/?"]}
     assert before["tree"].splitlines() == [
         "Limit 2",
         "└─ Sort  c.maker.city",
@@ -268,7 +266,8 @@ def test_explain_does_not_run_the_query(shop: RawClient) -> None:
     ]
     assert analyze(shop, query)["returned"] == 2
     after = explain(shop, query, analyze=False)
-    assert after == {"access": "index", "index": "/n/?", "tree": after["tree"], **fields}
+    found = {"access": "index", "index": "/n/?", "tree": after["tree"], "obstacle": None}
+    assert after == found | fields | {"candidates": []}
     assert "      └─ Index scan  index on /n" in after["tree"].splitlines()
 
 
@@ -296,7 +295,28 @@ def test_explain_in_an_unknown_container(shop: RawClient) -> None:
 
 def test_small_containers_are_scanned(shop: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_limits, "LEAST_ITEMS", COUNT + 1)
-    assert analyze(shop, "SELECT * FROM c WHERE c.n = 7")["access"] == "scan"
+    answer = analyze(shop, "SELECT * FROM c WHERE c.n = 7")
+    assert (answer["access"], answer["obstacle"]) == ("scan", "small")
+
+
+@pytest.mark.parametrize(
+    ("query", "obstacle", "candidates"),
+    [
+        ("SELECT * FROM c", "filter", []),
+        ("SELECT VALUE COUNT(1) FROM c", "filter", []),
+        ("SELECT * FROM c WHERE CONTAINS(c.id, '1')", "terms", []),
+        ("SELECT * FROM c WHERE LOWER(c.id) = 't07'", "terms", []),
+        ("SELECT * FROM c WHERE c._etag = 'x'", "policy", ["/_etag/?"]),
+        ("SELECT * FROM c ORDER BY c._etag", "policy", ["/_etag/?"]),
+        ("SELECT * FROM c WHERE c.n = 7", None, []),
+        ("SELECT * FROM c WHERE c.pk = 'p1'", None, []),
+    ],
+)
+def test_the_obstacle_of_a_scan(
+    shop: RawClient, query: str, obstacle: str | None, candidates: list[str]
+) -> None:
+    answer = analyze(shop, query)
+    assert (answer["obstacle"], answer["candidates"]) == (obstacle, candidates)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tests.support.servers import serving
 from tests.support.stores import Place
 
 MORE_SIZES: Final = pytest.mark.only_on("sqlite", reason="two sizes show what the store does")
+SESSION_TOKEN: Final = "x-ms-session-token"
 LIFETIME: Final = 100_000  # of items that expire when a test says so
 MIXED: Final = [None, True, False, 2, 1.5, "b", "a", [1], {"a": 1}, "", -3, "é"]
 COMPOSITE: Final = [
@@ -473,3 +474,25 @@ def test_many_chunks(box: Box) -> None:
     assert [row for page in pages for row in page] == list(reversed(range(count)))
     assert box.pages("SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", 100) == [[0, 1, 2]]
     assert box.pages("SELECT VALUE COUNT(1) FROM c", 100) == [[count]]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM c WHERE c.n >= 0",
+        "SELECT TOP 5 * FROM c ORDER BY c.n",
+        "SELECT c.n FROM c",
+        "SELECT VALUE COUNT(1) FROM c",
+    ],
+)
+def test_a_session_token_is_that_of_the_items(raw: RawClient, container: str, query: str) -> None:
+    """Neither behind the last write nor ahead of the page; a token of the future is refused."""
+    for n in range(3):
+        token = raw.post(f"{container}/docs", item(n, pk="k"), pk='["k"]').headers[SESSION_TOKEN]
+        page = raw.query(f"{container}/docs", query)
+        assert (page.status, page.headers[SESSION_TOKEN]) == (200, token)
+        again = raw.query(f"{container}/docs", query, **{SESSION_TOKEN: token})
+        assert (again.status, again.headers[SESSION_TOKEN]) == (200, token)
+    future = f"0:-1#{int(token.partition('#')[2]) + 1}"
+    refused = raw.query(f"{container}/docs", query, **{SESSION_TOKEN: future})
+    assert (refused.status, refused.headers["x-ms-substatus"]) == (404, "1002")

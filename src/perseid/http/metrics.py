@@ -52,6 +52,18 @@ def _lines(metrics: dict[str, Any]) -> Iterator[str]:
             metrics["verifiedItems"],
         ),
         ("damaged_items", "gauge", "Items whose checksums do not match.", metrics["damagedItems"]),
+        (
+            "index_builds",
+            "gauge",
+            "Property indexes that are being created.",
+            metrics["indexBuilds"]["running"],
+        ),
+        (
+            "index_build_progress",
+            "gauge",
+            "The part of the items that the index being created covers; 1 if there is none.",
+            metrics["indexBuilds"]["progress"],
+        ),
         ("clock_alarm", "gauge", "1 after a clock jump.", int(metrics["clockAlarm"])),
     ):
         yield from (f"# HELP perseid_{name} {text}", f"# TYPE perseid_{name} {kind}")

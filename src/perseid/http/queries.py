@@ -24,6 +24,7 @@ from perseid.http.headers import (
 from perseid.http.items import container_of, partition_key
 from perseid.http.request import Exchange, Request, Response
 from perseid.http.responses import container_headers
+from perseid.model import Container
 from perseid.service.account import Account
 from perseid.service.items.scope import Scope, search_of
 from perseid.service.operation import Operation, begin
@@ -49,13 +50,16 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     plan = bound.plan
     if plan.needs_client_plan and (plan.lacks_composite_index or not scope.is_confined):
         await _check_refusals(request, op, bound, scope)
-    lsns = await account.lsns(container)
-    if request.header(SESSION_TOKEN) is not None:
-        check_session(request, dict(enumerate(lsns)))
     limit = page_size(request)
     search = run.confine(search_of(op, scope, after=-1, limit=limit), bound)
     token, visit, interval, page = request.header(CONTINUATION), None, "", None
     is_merged = scope.range_index is not None
+    if token is None and exchange.allowance == inf and run.reads_lsn_with_page(op):
+        with _abandoned_if_gone(exchange):
+            page = await run.run_first_page(op, bound, search, limit, is_merged, request.gone)
+    lsns = await account.lsns(container) if page is None else (page.lsn or 0,)
+    if request.header(SESSION_TOKEN) is not None:
+        check_session(request, dict(enumerate(lsns)))
     # Most requests are about one range and have no token: they need none of this.
     if token is not None or len(container.ranges) > 1:
         if not scope.is_confined:
@@ -63,7 +67,7 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
             search, token, interval = visit.confine(container, search), visit.token, visit.name
         elif token is not None and is_merged and is_of_service(token):
             token = None  # a position in other data: the range is read from its beginning
-    if token is None and exchange.allowance == inf:
+    if page is None and token is None and exchange.allowance == inf:
         # Most pages are at hand; a coroutine for them would cost as much as finding them.
         page = run.try_first_page(op, bound, search, limit, interval, is_merged)
     if page is None:
@@ -77,16 +81,22 @@ async def query(account: Account, request: Request, exchange: Exchange) -> Respo
     continuation = page.continuation
     if visit is not None or (continuation is not None and not scope.is_confined):
         continuation = (visit or visits.WHOLE).continuation(continuation)
-    charge = page.charge * charges.consistency_factor(exchange.consistency)
     range_index = search.range_index or 0
-    headers = container_headers(container, range_index, lsns[range_index], charge)
-    headers.append((ITEM_COUNT, str(len(page.rows))))
-    if flag(request, "x-ms-documentdb-populatequerymetrics"):
-        headers.append(("x-ms-documentdb-query-metrics", _metrics(page, planning_seconds)))
+    headers = _headers(exchange, container, page, range_index, lsns[range_index])
+    headers += _metrics_headers(request, page, planning_seconds)
     headers += index_metrics.headers(request, container, bound.request)
     if continuation is not None:
         headers.append((CONTINUATION, continuation))
     return Response(200, headers, wire.feed(container.rid, "Documents", page.rows))
+
+
+def _headers(
+    exchange: Exchange, container: Container, page: QueryResultPage, range_index: int, lsn: int
+) -> list[tuple[str, str]]:
+    charge = page.charge * charges.consistency_factor(exchange.consistency)
+    headers = container_headers(container, range_index, lsn, charge)
+    headers.append((ITEM_COUNT, str(len(page.rows))))
+    return headers
 
 
 @contextmanager
@@ -149,6 +159,14 @@ def _features(request: Request) -> frozenset[str] | None:
     """The features that the client can merge; None if it does not say, which stands for all."""
     header = request.header("x-ms-cosmos-supported-query-features")
     return None if header is None else frozenset(map(str.strip, header.split(",")))
+
+
+def _metrics_headers(
+    request: Request, page: QueryResultPage, planning_seconds: float
+) -> list[tuple[str, str]]:
+    if not flag(request, "x-ms-documentdb-populatequerymetrics"):
+        return []
+    return [("x-ms-documentdb-query-metrics", _metrics(page, planning_seconds))]
 
 
 def _metrics(page: QueryResultPage, planning_seconds: float) -> str:

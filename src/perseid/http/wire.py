@@ -8,13 +8,14 @@ from typing import Any
 
 import orjson
 
-from perseid import __version__, documents, ids
+from perseid import __version__, documents, ids, ttl
 from perseid.config import Settings
 from perseid.errors import CosmosError, QueryError
 from perseid.model import Container, Database, Offer, Row
 from perseid.partition import ABSENT, KeyDefinition, Range, from_canonical
 from perseid.service.change_feed import ItemChange
 from perseid.service.items.batch_results import OperationResult
+from perseid.service.lifetimes.expiring_items import ExpiringItem
 from perseid.service.queries.client_plans import ClientQueryPlan
 from perseid.service.resources.registry import RegisteredResource
 
@@ -54,6 +55,15 @@ def batch_entry(result: OperationResult) -> dict[str, Any]:
     if body is not None:
         entry["resourceBody"] = orjson.Fragment(body)
     return entry
+
+
+def expiring_item(item: ExpiringItem, policy: ttl.Policy) -> dict[str, Any]:
+    """An item with its expiry; the item is embedded as stored text."""
+    return {
+        "expiresAt": item.expires_at,
+        "ttlSource": ttl.ttl_source(item.ttl, policy),
+        "item": orjson.Fragment(item.body),
+    }
 
 
 def query_plan(plan: ClientQueryPlan) -> bytes:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perseid.clock import Clock, ClockJump, ClockSetting
 from perseid.config import Settings
@@ -60,11 +60,16 @@ class Account:
     plans: PlanCache = field(default_factory=PlanCache)
     evaluation: Evaluation = field(default_factory=Evaluation)
     disconnects: DisconnectWatcher = field(default_factory=DisconnectWatcher)
-    # What clients have to trust, in PEM, if the server has made its certificate itself.
+    # What clients have to trust, in PEM; None if the server does not use HTTPS.
     trusted_certificate: bytes | None = None
     budgets: Budgets | None = None  # None: throughput is not enforced
     _workers: WorkerPool | None = None  # None: none was needed yet
     _body_workers: WorkerPool | None = None
+
+    @property
+    def running_requests(self) -> set[Any]:
+        """The requests that are being answered, which the stores know as well."""
+        return self.stores.load.running
 
     @property
     def workers(self) -> WorkerPool:

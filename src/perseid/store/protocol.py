@@ -9,7 +9,7 @@ a write and `on_groups` of a group count. All methods may be called concurrently
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from perseid.clock import ClockSetting
@@ -23,6 +23,7 @@ from perseid.store.types import (
     Cleared,
     Decision,
     ExpiryCount,
+    IndexBuilds,
     LatestPage,
     OnGroups,
     PurgeRequest,
@@ -32,6 +33,8 @@ from perseid.store.types import (
     Resource,
     Search,
     SearchPage,
+    ServerLoad,
+    SpanPosition,
     VerifiedItems,
     View,
 )
@@ -165,6 +168,11 @@ class ItemStore(Protocol):
 class QueryStore(Protocol):
     """Items by condition."""
 
+    @property
+    def is_remote(self) -> bool:
+        """True if every answer takes a round trip: `try_search` and `try_count` have none."""
+        ...
+
     def try_search(self, container: Container, search: Search) -> SearchPage | None:
         """The first page of `search` if that takes microseconds; None says nothing about the items.
 
@@ -205,6 +213,9 @@ class QueryStore(Protocol):
     ) -> AccessPath:
         """How `search`, or `count_groups` with these paths, finds items with existing indexes."""
         ...
+
+    @property
+    def index_builds(self) -> IndexBuilds: ...
 
     async def drop_disallowed_indexes(self, container: Container) -> None:
         """Drops the property indexes that the indexing policy no longer allows."""
@@ -259,9 +270,17 @@ class ExpiryStore(Protocol):
         ...
 
     async def sample(
-        self, container: Container, range_index: int, span: ExpirySpan, limit: int
+        self,
+        container: Container,
+        range_index: int,
+        span: ExpirySpan,
+        limit: int,
+        after: SpanPosition | None = None,
     ) -> list[Row]:
-        """The first few items of a span, without their bodies."""
+        """The first items of a span by base, size, terms and number, without their bodies.
+
+        With `after`, those of the last base of the span that come after that position.
+        """
         ...
 
     async def count_invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:
@@ -299,6 +318,7 @@ class Stores:
     expiry: ExpiryStore
     integrity: IntegrityStore
     closing: Callable[[], Awaitable[None]]
+    load: ServerLoad = field(default_factory=ServerLoad)  # what the server notes, for the stores
 
     async def close(self) -> None:
         """Finishes what was submitted and closes the database."""

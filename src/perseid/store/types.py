@@ -127,6 +127,20 @@ class Decision(NamedTuple, Generic[T]):
                 yield from change.unique
 
 
+class ServerLoad:
+    """The requests that the server is answering, so that a store can do without precautions for
+    others while there is one only."""
+
+    __slots__ = ("running",)
+
+    def __init__(self) -> None:
+        self.running: set[Any] = set()
+
+    @property
+    def is_single_request(self) -> bool:
+        return len(self.running) == 1
+
+
 class Search(NamedTuple):
     """Which live items to list: by item number, which is creation order within each range, or in
     the order of a property."""
@@ -169,6 +183,7 @@ class SearchPage(NamedTuple):
     has_more: bool
     next_position: OrderPosition | None = None
     is_ordered: bool = False
+    lsn: int | None = None  # of the only range of the container, if the store read it with the page
 
 
 NOT_ORDERED: Final = SearchPage([], False)
@@ -190,6 +205,19 @@ class AccessPath(NamedTuple):
     method: Literal["key", "index", "order", "scan"]
     path: PropertyPath | None
     examined: int
+    # Of a scan: the paths on which an index could serve the search, and whether the search covers
+    # so few items that none is created.
+    candidates: tuple[PropertyPath, ...] = ()
+    is_small: bool = False
+    # Candidates whose index is being created, and the part of the items that it covers so far.
+    building: tuple[tuple[PropertyPath, float], ...] = ()
+
+
+class IndexBuilds(NamedTuple):
+    """The property indexes that this process is creating, or has to."""
+
+    running: int
+    progress: float  # the part of the items that the current one covers; 1 if there is none
 
 
 class ChangeSearch(NamedTuple):
@@ -249,6 +277,14 @@ class ExpiryCount(NamedTuple):
     oldest: int | None
     newest: int | None
     last: int | None
+
+
+class SpanPosition(NamedTuple):
+    """The position of an item among the items of a span that have the same base."""
+
+    size: int
+    terms: int
+    number: int
 
 
 class PurgeRequest(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from perseid.store.types import StoreError
 from tests.support.builders import PARTITION_KEY
 from tests.support.raw import RawClient
 from tests.support.running import running
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.only_on("sqlite", reason="about files and the one writer")
 
@@ -200,12 +200,8 @@ def test_the_sweeper_finds_damage_and_adds_missing_checksums(tmp_path: Path) -> 
     damage(tmp_path, 3, "checksum = NULL, etag = CAST(x'ff' AS TEXT)")
     with running(Settings(data=tmp_path)) as settings:
         client = RawClient(settings.endpoint)
-        for _ in range(200):
-            sweeper = client.get("/_perseid/sweeper").json
-            if sweeper["verifiedItems"] == 30:
-                break
-            time.sleep(0.05)
-        assert sweeper["damagedItems"] == 2
+        until(lambda: client.get("/_perseid/sweeper").json["verifiedItems"] == 30)
+        assert client.get("/_perseid/sweeper").json["damagedItems"] == 2
         assert client.query(DOCS, "SELECT * FROM c WHERE c.n = 7").status == 503
         metrics = client.get("/_perseid/metrics").body.decode()
         assert "perseid_verified_items_total 30" in metrics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from tests.support.raw import RawClient, Reply
 from tests.support.running import running
 from tests.support.servers import frozen_clock
 from tests.support.ttl_containers import drain
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.only_on("sqlite", reason="about files and the one writer"),
@@ -60,11 +60,8 @@ def fill(client: RawClient, disk: SmallDisk, **rest: object) -> list[str]:
 
 def goes_on(attempt: Callable[[], Reply]) -> bool:
     """True once it succeeds; the sweeper looks for room every second."""
-    for _ in range(200):
-        if attempt().status == 201:
-            return True
-        time.sleep(0.05)
-    return False
+    until(lambda: attempt().status == 201)
+    return True
 
 
 def check_usable_except_for_growth(client: RawClient, ids: list[str]) -> None:

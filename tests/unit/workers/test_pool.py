@@ -60,7 +60,7 @@ def is_running(process_id: int) -> bool:
 
 async def ended(process_id: int) -> bool:
     """True once the process is gone; the test's own time limit is the bound."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while is_running(process_id):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return True
@@ -68,17 +68,17 @@ async def ended(process_id: int) -> bool:
 
 def test_a_call_runs_in_another_process_that_is_kept() -> None:
     async def test(pool: WorkerPool) -> None:
-        first = await pool.call(functions.process_id, seconds=20)
+        first = await pool.call(functions.process_id, seconds=60)
         assert first != os.getpid()
-        assert await pool.call(functions.add, 2, 3, seconds=20) == 5
-        assert await pool.call(functions.process_id, seconds=20) == first
+        assert await pool.call(functions.add, 2, 3, seconds=60) == 5
+        assert await pool.call(functions.process_id, seconds=60) == first
 
     with_pool(test)
 
 
 def test_workers_run_with_lower_priority() -> None:
     expected = min(os.nice(0) + 10, 19)
-    assert with_pool(lambda pool: pool.call(functions.priority, seconds=20)) == expected
+    assert with_pool(lambda pool: pool.call(functions.priority, seconds=60)) == expected
 
 
 def test_no_process_is_started_before_the_first_call() -> None:
@@ -90,8 +90,8 @@ def test_no_process_is_started_before_the_first_call() -> None:
 
 def test_without_workers_calls_run_in_a_thread() -> None:
     async def test(pool: WorkerPool) -> tuple[int, str]:
-        process = await pool.call(functions.process_id, seconds=20)
-        return process, await pool.call(lambda: threading.current_thread().name, seconds=20)
+        process = await pool.call(functions.process_id, seconds=60)
+        return process, await pool.call(lambda: threading.current_thread().name, seconds=60)
 
     process, thread = with_pool(test, size=0)
     assert process == os.getpid()
@@ -101,7 +101,7 @@ def test_without_workers_calls_run_in_a_thread() -> None:
 def test_errors_for_clients_come_back_with_their_fields() -> None:
     async def error_of(pool: WorkerPool, kind: str) -> Any:
         with pytest.raises(Exception) as caught:  # noqa: PT011
-            await pool.call(functions.fail, kind, seconds=20)
+            await pool.call(functions.fail, kind, seconds=60)
         return caught.value
 
     async def test(pool: WorkerPool) -> None:
@@ -129,7 +129,7 @@ def test_the_server_answers_questions_of_a_call() -> None:
         return [content]
 
     async def test(pool: WorkerPool) -> list[Any]:
-        return await pool.call(functions.ask_twice, 1, "b", seconds=20, answer=answer)
+        return await pool.call(functions.ask_twice, 1, "b", seconds=60, answer=answer)
 
     assert with_pool(test) == [[1], ["b"]]
 
@@ -142,7 +142,7 @@ def test_parts_of_an_answer_arrive_as_they_are(length: int) -> None:
         return AnswerWithParts((content, None), parts) if content else None
 
     async def test(pool: WorkerPool) -> list[Any]:
-        return await pool.call(functions.ask_twice, 1, 0, seconds=20, answer=answer)
+        return await pool.call(functions.ask_twice, 1, 0, seconds=60, answer=answer)
 
     assert with_pool(test) == [((1, None), parts), None]
 
@@ -153,18 +153,18 @@ def test_an_error_of_an_answer_stops_the_call() -> None:
 
     async def test(pool: WorkerPool) -> None:
         with pytest.raises(StaleCatalog):
-            await pool.call(functions.ask_twice, 1, 2, seconds=20, answer=answer)
-        assert await pool.call(functions.add, 1, 1, seconds=20) == 2
+            await pool.call(functions.ask_twice, 1, 2, seconds=60, answer=answer)
+        assert await pool.call(functions.add, 1, 1, seconds=60) == 2
 
     with_pool(test)
 
 
 def test_a_late_call_ends_its_worker_and_no_other_call() -> None:
     async def test(pool: WorkerPool) -> None:
-        first = await pool.call(functions.process_id, seconds=20)
+        first = await pool.call(functions.process_id, seconds=60)
         with pytest.raises(RequestTimeout, match="stopped after"):
             await pool.call(functions.run_forever, seconds=0.1)
-        assert await pool.call(functions.process_id, seconds=20) != first
+        assert await pool.call(functions.process_id, seconds=60) != first
         assert await ended(first)
 
     with_pool(test)
@@ -172,21 +172,21 @@ def test_a_late_call_ends_its_worker_and_no_other_call() -> None:
 
 def test_a_cancelled_call_ends_its_worker() -> None:
     async def test(pool: WorkerPool) -> None:
-        process = await pool.call(functions.process_id, seconds=20)
+        process = await pool.call(functions.process_id, seconds=60)
         started = asyncio.Event()
 
         async def answer(_: Any) -> None:
             started.set()
 
         call = asyncio.create_task(
-            pool.call(functions.ask_and_run_forever, seconds=20, answer=answer)
+            pool.call(functions.ask_and_run_forever, seconds=60, answer=answer)
         )
         await started.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         assert await ended(process)
-        assert await pool.call(functions.add, 1, 1, seconds=20) == 2
+        assert await pool.call(functions.add, 1, 1, seconds=60) == 2
 
     with_pool(test)
 
@@ -194,17 +194,17 @@ def test_a_cancelled_call_ends_its_worker() -> None:
 def test_memory_is_limited() -> None:
     async def test(pool: WorkerPool) -> None:
         with pytest.raises(BadRequest, match="more than 256 MB of memory"):
-            await pool.call(functions.allocate, 1000, seconds=20)
-        assert await pool.call(functions.allocate, 10, seconds=20) == 10
+            await pool.call(functions.allocate, 1000, seconds=60)
+        assert await pool.call(functions.allocate, 10, seconds=60) == 10
 
     with_pool(test)
 
 
 def test_a_worker_that_has_grown_is_replaced() -> None:
     async def test(pool: WorkerPool) -> None:
-        process = await pool.call(functions.process_id, seconds=20)
-        await pool.call(functions.keep, 150, seconds=20)
-        assert await pool.call(functions.process_id, seconds=20) != process
+        process = await pool.call(functions.process_id, seconds=60)
+        await pool.call(functions.keep, 150, seconds=60)
+        assert await pool.call(functions.process_id, seconds=60) != process
         assert await ended(process)
 
     with_pool(test)
@@ -214,19 +214,19 @@ def test_a_worker_that_keeps_less_than_it_may_is_kept() -> None:
     """Nothing else in the worker counts, such as the memory that malloc reserves for threads."""
 
     async def test(pool: WorkerPool) -> None:
-        process = await pool.call(functions.process_id, seconds=20)
-        await pool.call(functions.keep, 90, seconds=20)
-        assert await pool.call(functions.process_id, seconds=20) == process
+        process = await pool.call(functions.process_id, seconds=60)
+        await pool.call(functions.keep, 90, seconds=60)
+        assert await pool.call(functions.process_id, seconds=60) == process
 
     with_pool(test)
 
 
 def test_a_result_that_is_too_large_is_refused() -> None:
     async def test(pool: WorkerPool) -> None:
-        result = await pool.call(functions.result_of, 60 * MEGABYTE, seconds=20)
+        result = await pool.call(functions.result_of, 60 * MEGABYTE, seconds=60)
         assert len(result) == 60 * MEGABYTE
         with pytest.raises(BadRequest, match="too many for one response"):
-            await pool.call(functions.result_of, 65 * MEGABYTE, seconds=20)
+            await pool.call(functions.result_of, 65 * MEGABYTE, seconds=60)
 
     with_pool(test)
 
@@ -238,20 +238,20 @@ def test_a_result_that_is_too_large_is_refused() -> None:
 def test_a_crash_is_an_error_of_that_call_alone(status: int, error: type[Exception]) -> None:
     async def test(pool: WorkerPool) -> None:
         with pytest.raises(error):
-            await pool.call(functions.end_process, int(status), seconds=20)
-        assert await pool.call(functions.add, 1, 1, seconds=20) == 2
+            await pool.call(functions.end_process, int(status), seconds=60)
+        assert await pool.call(functions.add, 1, 1, seconds=60) == 2
 
     with_pool(test)
 
 
 def test_an_idle_worker_that_was_killed_is_replaced() -> None:
     async def test(pool: WorkerPool) -> None:
-        process = await pool.call(functions.process_id, seconds=20)
+        process = await pool.call(functions.process_id, seconds=60)
         os.kill(process, signal.SIGKILL)
         os.waitid(  # noqa: ASYNC222
             os.P_PID, process, os.WEXITED | os.WNOWAIT
         )
-        assert await pool.call(functions.add, 1, 1, seconds=20) == 2
+        assert await pool.call(functions.add, 1, 1, seconds=60) == 2
 
     with_pool(test)
 
@@ -267,15 +267,15 @@ def test_calls_wait_their_turn_and_too_many_are_refused(monkeypatch: pytest.Monk
             return content
 
         running = asyncio.create_task(
-            pool.call(functions.ask_twice, 1, 2, seconds=20, answer=answer)
+            pool.call(functions.ask_twice, 1, 2, seconds=60, answer=answer)
         )
         await asyncio.sleep(0)
         waiting = [
-            asyncio.create_task(pool.call(functions.add, 1, each, seconds=20)) for each in (1, 2)
+            asyncio.create_task(pool.call(functions.add, 1, each, seconds=60)) for each in (1, 2)
         ]
         await asyncio.sleep(0)
         with pytest.raises(TooManyRequests, match="retry later"):
-            await pool.call(functions.add, 1, 3, seconds=20)
+            await pool.call(functions.add, 1, 3, seconds=60)
         release.set()
         assert await running == [1, 2]
         assert await asyncio.gather(*waiting) == [2, 3]
@@ -287,7 +287,7 @@ def test_idle_workers_end_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(pool_module, "_IDLE_SECONDS", 0.01)
 
     async def test(pool: WorkerPool) -> None:
-        process = await pool.call(functions.process_id, seconds=20)
+        process = await pool.call(functions.process_id, seconds=60)
         assert await ended(process)
 
     with_pool(test)
@@ -296,7 +296,7 @@ def test_idle_workers_end_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None
 def test_closing_ends_all_workers() -> None:
     async def test(pool: WorkerPool) -> list[int]:
         return await asyncio.gather(
-            *(pool.call(functions.process_id, seconds=20) for _ in range(2))
+            *(pool.call(functions.process_id, seconds=60) for _ in range(2))
         )
 
     assert not any(map(is_running, with_pool(test, size=2)))
@@ -310,7 +310,7 @@ from tests.unit.workers import functions
 
 async def main():
     pool = WorkerPool(2, 2**28)
-    await asyncio.gather(*(pool.call(functions.process_id, seconds=20) for _ in range(2)))
+    await asyncio.gather(*(pool.call(functions.process_id, seconds=60) for _ in range(2)))
     processes = [each._process.pid for each in pool._workers]
     async def answer(_):
         print(*processes, flush=True)

@@ -27,5 +27,6 @@ async def collect(account: Account, sweeper: Sweeper, now: float) -> dict[str, A
         "diskFull": sweeper.is_disk_full,
         "verifiedItems": sweeper.verification.checked,
         "damagedItems": sweeper.verification.damaged,
+        "indexBuilds": account.stores.queries.index_builds._asdict(),
         "containers": containers,
     }

@@ -88,7 +88,30 @@ def _description(plan: Plan, access_path: AccessPath, tree: str) -> dict[str, An
         "index": None if access_path.path is None else f"{path_text(access_path.path)}/?",
         "pushed": [*map(plan.text_of, plan.filter.pushed)],
         "evaluated": [*map(plan.text_of, plan.filter.evaluated)],
+        "obstacle": _obstacle(plan, access_path),
+        "candidates": [f"{path_text(path)}/?" for path in access_path.candidates],
+        "building": {f"{path_text(path)}/?": round(part, 3) for path, part in access_path.building},
     }
+
+
+def _obstacle(plan: Plan, access_path: AccessPath) -> str | None:
+    """Why every item is examined; None if an index or a partition key finds the items.
+
+    `filter`: the query has no condition and no order; `small`: so few items are scanned sooner;
+    `terms`: no index can serve its conditions; `policy`: the indexing policy excludes the paths;
+    `missing`: an index is allowed, but does not exist (yet).
+    """
+    if access_path.method != "scan":
+        return None
+    is_filtered = bool(plan.filter.pushed or plan.filter.evaluated)
+    if not is_filtered and not access_path.candidates:
+        return "filter"
+    if access_path.is_small:
+        return "small"
+    if not access_path.candidates:
+        return "terms"
+    is_allowed = not plan.indexable.isdisjoint(access_path.candidates)
+    return "missing" if is_allowed else "policy"
 
 
 def _examined(op: Operation, plan: Plan, access_path: AccessPath, page: QueryResultPage) -> int:

@@ -20,7 +20,7 @@ from perseid.service.queries.pages.task import PageTask
 from perseid.service.queries.plan_cache import SHORT_BODY, BoundPlan
 from perseid.service.queries.requests import LONG_TEXT, QueryRequest, compile_for, parse_request
 from perseid.service.queries.store_source import StoreSource
-from perseid.store.types import Search
+from perseid.store.types import Search, SearchPage
 
 _LARGE_BODY: Final = 32 * 1024  # decoded and checked in about a millisecond
 
@@ -77,6 +77,32 @@ async def run_page(
         return await build_page(op, bound, scope, page_request)
 
 
+def reads_lsn_with_page(op: Operation) -> bool:
+    """True if one statement may give the first page of a query and the LSN of its container."""
+    return op.account.stores.queries.is_remote and len(op.container.ranges) == 1
+
+
+async def run_first_page(
+    op: Operation,
+    bound: BoundPlan,
+    scope: Search,
+    limit: int,
+    is_merged: bool,
+    wait_for_disconnect: WaitForDisconnect | None = None,
+) -> QueryResultPage | None:
+    """As `try_first_page`, with a database that cannot answer at once, and with the LSN."""
+    search = _only_search(bound, scope, limit)
+    if search is None:
+        return None
+    started = time.perf_counter()
+    with DisconnectWatch(op.account.disconnects, wait_for_disconnect):
+        page = await op.account.stores.queries.search(op.container, search)
+    if page.lsn is None:
+        return None
+    page_request = PageRequest(limit, is_merged=is_merged)
+    return _first_page(op, bound, search, page, started, page_request)
+
+
 def confine(scope: Search, bound: BoundPlan) -> Search:
     """The only logical partition of the scope that can match, if WHERE names one."""
     if bound.partition_key is None or scope.pk_prefix is not None:
@@ -93,9 +119,23 @@ def try_first_page(
     Most queries are like that, so this skips everything that other pages need. None says nothing
     about the page.
     """
-    plan, request, where, skip, left, _ = bound
-    if plan.counts_items:
+    if bound.plan.counts_items:
         return _try_count(op, bound, scope)
+    search = _only_search(bound, scope, limit)
+    if search is None:
+        return None
+    started = time.perf_counter()
+    page = op.account.stores.queries.try_search(op.container, search)
+    if page is None:
+        return None
+    return _first_page(
+        op, bound, search, page, started, PageRequest(limit, None, inf, interval, is_merged)
+    )
+
+
+def _only_search(bound: BoundPlan, scope: Search, limit: int) -> Search | None:
+    """The search whose items are the first page; None if the page needs more than that."""
+    plan, request, where, skip, left, _ = bound
     if not plan.copies_items:
         return None
     room = limit if left is None or left > limit else left
@@ -103,26 +143,37 @@ def try_first_page(
         return None
     if plan.order is not None and (room != left or request.resume is not None):
         return None  # it begins at a position in the order, or a further page would
-    search = scope.with_filter(where, plan.indexable, skip + room, plan.order)
-    started = time.perf_counter()
-    page = op.account.stores.queries.try_search(op.container, search)
-    if page is None:
+    return scope.with_filter(where, plan.indexable, skip + room, plan.order)
+
+
+def _first_page(
+    op: Operation,
+    bound: BoundPlan,
+    search: Search,
+    page: SearchPage,
+    started: float,
+    page_request: PageRequest,
+) -> QueryResultPage | None:
+    """The page of the items of its only search; None if these do not suffice."""
+    rows, has_more, _, is_ordered, lsn = page
+    if search.order is not None and not is_ordered:
         return None
-    rows, has_more, _, is_ordered = page
     has_more = has_more and not is_ordered  # an ordered page has all rows that LIMIT allows
     loading = time.perf_counter() - started
     if has_more and len(rows) < search.limit:
         return None  # the store's page holds too few items
-    bodies = [*map(body_of, rows[skip:])]
-    continuation = None
-    if (has_more or (len(bodies) == limit and not is_merged)) and room != left:
+    bodies = [*map(body_of, rows[bound.offset :])]
+    continuation, left, limit = None, bound.limit, page_request.limit
+    is_full = len(bodies) == limit and not page_request.is_merged
+    if (has_more or is_full) and (left is None or left > limit):
         next_position: dict[str, Any] = {"item": rows[-1].number + 1, "given": 0}
         if left is not None:
             next_position["left"] = left - len(bodies)
-        continuation = seal_position(op, request, interval, next_position)
+        continuation = seal_position(op, bound.request, page_request.interval, next_position)
     ranges = {row.range_index for row in rows} if len(op.container.ranges) > 1 else set()
     times = PageTimings(loading=loading)
-    return QueryResultPage(bodies, [*map(size_of, rows)], 0, len(rows), continuation, times, ranges)
+    sizes = [*map(size_of, rows)]
+    return QueryResultPage(bodies, sizes, 0, len(rows), continuation, times, ranges, lsn)
 
 
 def _try_count(op: Operation, bound: BoundPlan, scope: Search) -> QueryResultPage | None:

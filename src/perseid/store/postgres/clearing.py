@@ -36,6 +36,10 @@ _RELEASE_PARTITION_ENTRIES: Final = (
     "DELETE FROM entries WHERE part = $1"
     " AND number IN (SELECT number FROM items WHERE part = $1 AND pk = $2)"
 )
+_DELETE_PARTITION_VALUES: Final = (
+    "DELETE FROM property_values WHERE part = $1"
+    " AND number IN (SELECT number FROM items WHERE part = $1 AND pk = $2)"
+)
 _NO_STATEMENT_TIMEOUT: Final = "SET LOCAL statement_timeout TO 0"
 
 
@@ -71,13 +75,15 @@ class PartitionClearing:
         cutoff: Cutoff,
         previous_cutoff: Cutoff,
     ) -> Cleared:
-        ((*counters, floor, _holder, _until),) = await lock_range(
+        ((*counters, floor, _holder, _until, index_version),) = await lock_range(
             db, self._catalog_version, container, part
         )
         range_state = RangeState._make(counters)
         first: list[Statement] = [(_NO_STATEMENT_TIMEOUT, ())]
         if container.unique_keys:
             first.append((_RELEASE_PARTITION_ENTRIES, (part, pk)))
+        if index_version:
+            first.append((_DELETE_PARTITION_VALUES, (part, pk)))
         logged: list[LogRow] = []
         if floor is None:
             values = {"part": part, "pk": pk, **cutoff._asdict()}

@@ -1,10 +1,9 @@
-"""Conditions as SQL over `doc`, the jsonb copy of an item, and the expressions of property indexes.
+"""Conditions as SQL over `doc`, the jsonb copy of an item, and over entries of property indexes.
 
-An index holds four expressions: the rank of the type; the number, or for a text whether it is cut
-off; the prefix of the text; the item's number. Missing parts are 0 and '', so one value is one
-range of the index in creation order, and all values are in the order of ORDER BY. Texts are cut
-because an index entry must fit into a third of a page; a search for texts compares the whole text
-as well. An index serves exactly the expressions it was created with, so they are written only here.
+An entry has the rank of the type of a value; the number, or for a text whether it is cut off; the
+beginning of the text. Missing parts are 0 and '', so one value is one range of the entries, and all
+values are in the order of ORDER BY. Texts are cut because an entry must fit into a third of a page;
+a search for texts compares the whole text as well.
 """
 
 from __future__ import annotations
@@ -70,10 +69,8 @@ def json_sql(path: PropertyPath) -> str:
     return sql
 
 
-@lru_cache(maxsize=4096)
-def rank_sql(path: PropertyPath) -> str:
-    """The rank of the type of the value at the path."""
-    value = json_sql(path)
+def rank_of_sql(value: str) -> str:
+    """The rank of the type of a jsonb value."""
     return (
         f"(CASE jsonb_typeof({value}) WHEN 'number' THEN {NUMBER} WHEN 'string' THEN {STRING}"
         f" WHEN 'boolean' THEN CASE {value} WHEN 'true' THEN {TRUE} ELSE {FALSE} END"
@@ -82,10 +79,8 @@ def rank_sql(path: PropertyPath) -> str:
     )
 
 
-@lru_cache(maxsize=4096)
-def measure_sql(path: PropertyPath) -> str:
-    """The number there; 1 for a text that an index cuts off, 0 for everything else."""
-    value = json_sql(path)
+def measure_of_sql(value: str) -> str:
+    """The number itself; 1 for a text that an entry cuts off, 0 for everything else."""
     return (
         f"(CASE jsonb_typeof({value}) WHEN 'number' THEN {value}::numeric"
         f" WHEN 'string' THEN CASE WHEN length({value} #>> '{{}}') > {INDEXED_CHARACTERS}"
@@ -94,24 +89,20 @@ def measure_sql(path: PropertyPath) -> str:
     )
 
 
-@lru_cache(maxsize=4096)
-def head_sql(path: PropertyPath) -> str:
-    """The beginning of the text there; '' for everything else."""
-    value = json_sql(path)
+def head_of_sql(value: str) -> str:
+    """The beginning of the text; '' for everything else."""
     text = f"CASE jsonb_typeof({value}) WHEN 'string' THEN {value} #>> '{{}}' ELSE '' END"
     return f'(left({text}, {INDEXED_CHARACTERS}) COLLATE "C")'
 
 
-def index_parts(path: PropertyPath) -> tuple[str, str, str, str]:
-    """What an index over the path holds, in its order."""
-    return rank_sql(path), measure_sql(path), head_sql(path), "number"
+@lru_cache(maxsize=4096)
+def rank_sql(path: PropertyPath) -> str:
+    return rank_of_sql(json_sql(path))
 
 
-def index_columns(path: PropertyPath) -> str:
-    """The same as it is written to make the index, in a statement that has no values bound."""
-    *expressions, number = index_parts(path)
-    columns = ", ".join(f"({each})" for each in expressions)
-    return f"{columns}, {number}".replace("%%", "%")
+@lru_cache(maxsize=4096)
+def _number_sql(path: PropertyPath) -> str:
+    return measure_of_sql(json_sql(path))
 
 
 def bindings(where: Filter | None) -> dict[str, Any]:
@@ -153,7 +144,7 @@ class _Postgres:
         return rank_sql(path)
 
     def value(self, path: PropertyPath, rank: int) -> str:
-        return measure_sql(path) if rank == NUMBER else _text_sql(path)
+        return _number_sql(path) if rank == NUMBER else _text_sql(path)
 
     def matches(
         self, path: PropertyPath, where: Literal["start", "end", "anywhere"], value_index: int
@@ -185,12 +176,12 @@ condition_sql: Final = ConditionWriter(_Postgres()).write
 
 @lru_cache(maxsize=1024)
 def candidate_sql(candidate: IndexCandidate) -> str:
-    """The range of the index with the items of a candidate, and perhaps a few others."""
+    """The range of entries with the items of a candidate, and perhaps a few others."""
     return _narrowed(candidate.term)
 
 
-def index_key_sql(rank: int, value: str) -> str:
-    """Where an index has a value: rank, measure and head, as far as the value is known."""
+def entry_sql(rank: int, value: str) -> str:
+    """The entry of a value: rank, measure and head, as far as the value is known."""
     measure = value if rank == NUMBER else "0"
     head = value if rank == STRING else "''"
     return f"{rank}, {measure}, {head}"
@@ -210,49 +201,45 @@ def _narrowed(term: Condition) -> str:
 
 
 def _typed(term: HasType) -> str:
-    has_type = typed_sql(rank_sql(term.path), term.ranks)
+    has_type = typed_sql("rank", term.ranks)
     if len(term.ranks) == 1 and has_single_value(term.ranks[0]):
-        return f"({has_type} AND {measure_sql(term.path)} = 0 AND {head_sql(term.path)} = '')"
+        return f"({has_type} AND measure = 0 AND head = '')"
     return has_type
 
 
 def _compared(term: Comparison) -> str:
-    path, value_index = term.path, term.value
-    rank, measure, head = rank_sql(path), measure_sql(path), head_sql(path)
+    value_index = term.value
     if term.rank == NUMBER:
-        end = f" AND {head} = ''" if term.operator == "=" else ""
-        return f"({rank} = {NUMBER} AND {measure} {term.operator} {mark(f'v{value_index}')}{end})"
+        end = " AND head = ''" if term.operator == "=" else ""
+        return f"(rank = {NUMBER} AND measure {term.operator} {mark(f'v{value_index}')}{end})"
     wanted = mark(f"head{value_index}")
     if term.operator == "=":
         is_cut = mark(f"cut{value_index}")
-        return f"({rank} = {STRING} AND {measure} = {is_cut} AND {head} = {wanted})"
+        return f"(rank = {STRING} AND measure = {is_cut} AND head = {wanted})"
     # What begins alike may be on either side.
-    return f"({_texts(path)} AND {head} {term.operator[0]}= {wanted})"
+    return f"({_TEXTS} AND head {term.operator[0]}= {wanted})"
 
 
 def _matched(term: TextMatch) -> str:
-    head = head_sql(term.path)
     low, high = mark(f"head{term.value}"), mark(f"upper{term.value}")
-    return f"({_texts(term.path)} AND {head} >= {low} AND {head} <= {high})"
+    return f"({_TEXTS} AND head >= {low} AND head <= {high})"
 
 
 def _some(term: AnyOf) -> str:
     lists, others = equalities(term.terms)
     parts = [*map(_narrowed, others)]
-    for (path, rank), value_indexes in lists.items():
+    for (_, rank), value_indexes in lists.items():
         if rank == NUMBER:
             values = ", ".join(mark(f"v{value_index}") for value_index in value_indexes)
-            parts.append(f"({rank_sql(path)} = {NUMBER} AND {measure_sql(path)} IN ({values}))")
+            parts.append(f"(rank = {NUMBER} AND measure IN ({values}))")
         else:
             values = ", ".join(mark(f"head{value_index}") for value_index in value_indexes)
-            parts.append(f"({_texts(path)} AND {head_sql(path)} IN ({values}))")
+            parts.append(f"({_TEXTS} AND head IN ({values}))")
     return f"({' OR '.join(parts)})"
 
 
-def _texts(path: PropertyPath) -> str:
-    # Both values are listed: an index then has its next expression in order for each of them.
-    return f"{rank_sql(path)} = {STRING} AND {measure_sql(path)} IN (0, 1)"
-
+# Both measures are listed: an index then has its next column in order for each of them.
+_TEXTS: Final = f"rank = {STRING} AND measure IN (0, 1)"
 
 _NARROWED: Final[dict[type, Callable[[Any], str]]] = {
     HasType: _typed,

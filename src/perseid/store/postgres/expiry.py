@@ -9,12 +9,12 @@ lease, because the lock on the range orders all purges.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from perseid import ttl
 from perseid.model import Container, Row
-from perseid.store.postgres import statements
+from perseid.store.postgres import property_values, statements
 from perseid.store.postgres.catalog_version import CatalogVersion
 from perseid.store.postgres.lease import LEASE
 from perseid.store.postgres.overlay import LogRow
@@ -32,6 +32,7 @@ from perseid.store.postgres.transactions import (
 from perseid.store.sql.change_pages import MAX_LOGGED_REMOVALS
 from perseid.store.sql.purge_allowance import within_allowance
 from perseid.store.sql.range_state import RangeState
+from perseid.store.sql.span_order import span_order_sql
 from perseid.store.types import (
     NOTHING_PURGED,
     ExpiryCount,
@@ -39,6 +40,7 @@ from perseid.store.types import (
     PurgeLeaseTaken,
     PurgeRequest,
     PurgeResult,
+    SpanPosition,
 )
 from perseid.ttl import BEFORE_ANY_TS, EXPIRING_ITEMS_SQL, Cutoff, ExpirySpan
 
@@ -66,7 +68,13 @@ _TRY_PURGE_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({0x7065727365696402}
 _PURGE_DROPPED: Final = tuple(
     f"DELETE FROM {table} WHERE part = $1 AND ({key}) IN"
     f" (SELECT {key} FROM {table} WHERE part = $1 LIMIT $2) RETURNING 1"
-    for table, key in (("items", "number"), ("entries", "number"), ("log", "lsn, entry"))
+    for table, key in (
+        ("items", "number"),
+        ("entries", "number"),
+        ("log", "lsn, entry"),
+        ("property_values", "number, property"),
+        ("property_indexes", "id"),
+    )
 )
 
 
@@ -85,9 +93,7 @@ class PostgresExpiry:
         now: Callable[[], float],
         database_time: Callable[[], float],
         name: str,
-        drop_indexes: Callable[[int], Awaitable[None]],  # of a dropped container
     ) -> None:
-        self._drop_indexes = drop_indexes
         self._pool = pool
         self._catalog_version = catalog_version
         self._now = now
@@ -117,7 +123,7 @@ class PostgresExpiry:
         self, db: DatabaseConnection, part: str, request: PurgeRequest
     ) -> PurgeResult:
         container = request.container
-        ((*counters, floor, lease_holder, until),) = await lock_range(
+        ((*counters, floor, lease_holder, until, index_version),) = await lock_range(
             db, self._catalog_version, container, part
         )
         if not request.take_over_lease and self._is_lease_taken(lease_holder, until):
@@ -143,6 +149,8 @@ class PostgresExpiry:
             sent += statements.log_inserts(part, logged)
         if container.unique_keys:
             sent.append((statements.RELEASE, (part, numbers)))
+        if index_version:
+            sent.append((property_values.DELETE, (part, numbers)))
         sent.append(statements.update_range_state(part, range_state))
         sent.append(
             (
@@ -172,7 +180,6 @@ class PostgresExpiry:
         except PurgeLeaseTaken:
             return False
         if is_empty:  # and stays empty: a range without counters is not written
-            await self._drop_indexes(int(part.partition(":")[0]))
             await fetch_all(self._pool, "DELETE FROM dropped WHERE part = $1", (part,))
         return True
 
@@ -202,11 +209,17 @@ class PostgresExpiry:
         return {bucket: (items, size) for bucket, items, size in rows}
 
     async def sample(
-        self, container: Container, range_index: int, span: ExpirySpan, limit: int
+        self,
+        container: Container,
+        range_index: int,
+        span: ExpirySpan,
+        limit: int,
+        after: SpanPosition | None = None,
     ) -> list[Row]:
         columns = statements.COLUMNS.replace("body", "''::bytea")
+        more = {} if after is None else after._asdict()
         rows = await self._select_span(
-            container, range_index, span, columns, "ORDER BY {base} LIMIT :limit", limit=limit
+            container, range_index, span, columns, span_order_sql(after), limit=limit, **more
         )
         return [*map(Row._make, rows)]
 

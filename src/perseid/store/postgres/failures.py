@@ -30,9 +30,14 @@ _UNSTORABLE: Final = (
 )
 
 
+def is_unreachable(exc: BaseException) -> bool:
+    """True if no connection was available in time, so that nothing was sent."""
+    return isinstance(exc, _UNREACHABLE)
+
+
 def is_retryable(exc: BaseException) -> bool:
     """True if a transaction that failed before COMMIT was sent may be retried."""
-    if not isinstance(exc, psycopg.Error) or isinstance(exc, _UNREACHABLE):
+    if not isinstance(exc, psycopg.Error) or is_unreachable(exc):
         return False
     state = exc.sqlstate
     if state is None:  # the connection broke
@@ -43,7 +48,7 @@ def is_retryable(exc: BaseException) -> bool:
 def may_have_committed(exc: psycopg.OperationalError) -> bool:
     """True if it is unknown whether the COMMIT succeeded: the server is gone. Any other error
     means that it did not."""
-    if isinstance(exc, _UNREACHABLE):  # nothing was sent
+    if is_unreachable(exc):
         return False
     return exc.sqlstate is None or exc.sqlstate.startswith(_GONE)
 
@@ -75,7 +80,7 @@ def unknown_outcome() -> CosmosError:
 
 def as_client_error(exc: BaseException) -> BaseException:
     """A driver error as an error for the client, without server details; others as they are."""
-    if isinstance(exc, _UNREACHABLE):
+    if is_unreachable(exc):
         return _caused(ServiceUnavailable("The database cannot be reached at the moment."), exc)
     if not isinstance(exc, psycopg.Error):
         return exc

@@ -1,44 +1,54 @@
-"""Indexes over properties on PostgreSQL, created when a query first needs one.
+"""The property indexes of containers on PostgreSQL, created when a query first needs one.
 
-They are created and dropped CONCURRENTLY, so that reads and writes do not wait, by one server
-process at a time. That is no part of a transaction: an index that failed is invalid, and is
-dropped. The comment of an index is its path, written when it is ready, so the database lists the
-indexes.
+They are filled in the background, by one task at a time, while reads and writes go on. What this
+process knows of them may be outdated: each search checks in its own statement that its index is
+still complete.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 import psycopg
 
 from perseid.conditions import PropertyPath
-from perseid.store.postgres.conditions_sql import index_columns
-from perseid.store.postgres.pool import DatabaseConnection, Pool, pooled_connection
+from perseid.model import Container
+from perseid.store.postgres import property_indexes
+from perseid.store.postgres.failures import as_client_error
+from perseid.store.postgres.pool import Pool
+from perseid.store.postgres.property_indexes import ListedIndex
 from perseid.store.postgres.schema import range_key
 from perseid.store.sql import index_limits
+from perseid.store.types import IndexBuilds
 
 log = logging.getLogger(__name__)
 
-# Seconds that a query waits for its index, which may have to wait for other transactions.
+# Seconds that a query waits for its index.
 _INDEX_WAIT: Final = 5.0
 # After so many seconds the list of indexes is read again: other processes change it, too.
 _REREAD_INTERVAL: Final = 5.0
-_LOCK_POLL_INTERVAL: Final = 0.02  # seconds between two attempts to get the lock
-_IDLE_WITH_LOCK: Final = "10s"
-_LOCK: Final = 0x7065727365696401  # of the process that creates or drops indexes
+# Marks the pages of new entries as visible to all, so that scans need not look at them. It does not
+# wait, neither for locks nor for old transactions.
+_VACUUM: Final = "VACUUM (SKIP_LOCKED, INDEX_CLEANUP off, TRUNCATE off) property_values"
 
-_LIST: Final = (
-    "SELECT class.relname, indisvalid AND indisready, obj_description(class.oid, 'pg_class')"
-    " FROM pg_index JOIN pg_class AS class ON class.oid = indexrelid"
-    " WHERE indrelid = 'items'::regclass AND class.relname ~ '^items_[0-9]+_by_'"
-)
+# The ids of an index by the range that it covers.
+IndexIds: TypeAlias = Mapping[str, int]
+
+
+class _KnownIndexes(NamedTuple):
+    read_at: float
+    ids: Mapping[PropertyPath, IndexIds]  # of those that are complete in all ranges
+    filling: Mapping[PropertyPath, float]  # the part of the items that has entries
+
+
+class _Build(NamedTuple):
+    ready: asyncio.Future[None]  # for the queries that wait
+    since: float
 
 
 class PropertyIndexes:
@@ -46,15 +56,14 @@ class PropertyIndexes:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[int, dict[PropertyPath, str]] = {}
-        self._read_at: float | None = None
+        self._known: dict[int, _KnownIndexes] = {}
         self._uses: dict[str, float] = {}
-        # By name: a future for the queries that wait, and when the build began.
-        self._building: dict[str, tuple[asyncio.Future[None], float]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._building: dict[str, _Build] = {}
         self._failed: dict[str, float] = {}
-        # One connection for all builds: requests need the others.
+        self._tasks: set[asyncio.Task[None]] = set()
+        # One build at a time: requests need the other connections.
         self._queue = asyncio.Lock()
+        self._progress = 1.0  # of the current build
 
     async def close(self) -> None:
         """Cancels the builds, with their statements on the server."""
@@ -62,137 +71,167 @@ class PropertyIndexes:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def find(self, number: int, path: PropertyPath) -> str | None:
-        """The name of the index over a path; counts as a use of it."""
-        if self._read_at is None or _now() - self._read_at > _REREAD_INTERVAL:
-            await self.read()
-        name = self._known.get(number, {}).get(path)
-        if name is not None:
-            self._uses[name] = _now()
-        return name
+    @property
+    def builds(self) -> IndexBuilds:
+        return IndexBuilds(len(self._building), self._progress)
 
-    async def find_current(self, number: int, path: PropertyPath) -> str | None:
+    async def find(self, container: Container, path: PropertyPath) -> IndexIds | None:
+        """The ids of the index over a path; counts as a use of it."""
+        known = self._known.get(container.number)
+        if known is None or _now() - known.read_at > _REREAD_INTERVAL:
+            known = await self._read(container)
+        ids = known.ids.get(path)
+        if ids is not None:
+            self._uses[_name(container.number, path)] = _now()
+        return ids
+
+    async def find_current(self, container: Container, path: PropertyPath) -> IndexIds | None:
         """The same, also for an index that another server process created a moment ago."""
-        await self.read()
-        return await self.find(number, path)
+        await self._read(container)
+        return await self.find(container, path)
 
-    async def read(self) -> None:
-        async with pooled_connection(self._pool) as db:
-            self._remember(await _listed(db))
+    def progress(self, container: Container, path: PropertyPath) -> float | None:
+        """The part of the items that an index covers which is being created."""
+        known = self._known.get(container.number)
+        return None if known is None else known.filling.get(path)
 
-    async def make(self, number: int, path: PropertyPath) -> str | None:
+    def forget(self, container: Container) -> None:
+        """The list of indexes has changed."""
+        self._known.pop(container.number, None)
+
+    async def make(self, container: Container, path: PropertyPath) -> IndexIds | None:
         """Creates the index; None if that fails, or takes longer than the query waits."""
-        name = _name(number, path)
+        name = _name(container.number, path)
         failed = self._failed.get(name)
         if failed is not None and _now() - failed < index_limits.RETRY_DELAY:
             return None
-        known = self._known.get(number, {}).values()
-        if (
-            len(known) >= index_limits.MOST_INDEXES
-            and index_limits.replaceable(known, self._uses, _now()) is None
-        ):
+        known = self._known.get(container.number)
+        if known is not None and not self._has_room(container, known.ids):
             return None
-        ready, since = self._building.get(name, (None, _now()))
-        if ready is None:
-            ready = asyncio.get_running_loop().create_future()
-            self._building[name] = ready, since
-            task = asyncio.ensure_future(self._build(number, path, name, ready))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        build = self._building.get(name)
+        if build is None:
+            build = _Build(asyncio.get_running_loop().create_future(), _now())
+            self._building[name] = build
+            self._start(self._build(container, path, name))
         # It goes on if this client disconnects: other queries may wait for it.
-        await asyncio.wait((ready,), timeout=max(0.0, since + _INDEX_WAIT - _now()))
-        return await self.find(number, path) if ready.done() else None
+        remaining = build.since + _INDEX_WAIT - _now()
+        await asyncio.wait((build.ready,), timeout=max(0.0, remaining))
+        return await self.find(container, path) if build.ready.done() else None
 
     async def drop_disallowed(
-        self, number: int, is_allowed: Callable[[PropertyPath], bool]
+        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
     ) -> None:
-        """Drops the indexes over disallowed paths, and invalid ones.
-
-        If another process holds the lock for long, that happens later: an index too many does no
-        harm.
-        """
-        task = asyncio.ensure_future(self._drop(number, is_allowed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Drops the indexes over disallowed paths. That goes on in the background if it takes long:
+        an index too many does no harm."""
+        task = self._start(self._drop_disallowed(container, is_allowed))
         await asyncio.wait((task,), timeout=_INDEX_WAIT)
 
-    async def _drop(self, number: int, is_allowed: Callable[[PropertyPath], bool]) -> None:
-        def is_disallowed(name: str, is_valid: bool, path: str | None) -> bool:
-            is_kept = is_valid and path is not None and is_allowed(_path_of(path))
-            return _container_of(name) == number and not is_kept
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
+    def _has_room(self, container: Container, paths: Iterable[PropertyPath]) -> bool:
+        """True if another index may be created, perhaps instead of one that is not used."""
+        names = [_name(container.number, each) for each in paths]
+        if len(names) < index_limits.MOST_INDEXES:
+            return True
+        return index_limits.replaceable(names, self._uses, _now()) is not None
+
+    async def _read(self, container: Container) -> _KnownIndexes:
+        parts = _parts(container)
         try:
-            async with self._pool.connection() as db:
-                if not any(is_disallowed(*each) for each in await _listed(db)):
-                    return
-            async with self._queue, self._pool.connection() as db, _index_lock(db):
-                for each in await _listed(db):
-                    if is_disallowed(*each):
-                        await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{each[0]}"')
-                self._remember(await _listed(db))
+            rows = await property_indexes.listed(self._pool, parts)
+        except psycopg.Error as exc:
+            raise as_client_error(exc) from exc
+        known = _known(rows, parts)
+        self._known[container.number] = known
+        return known
+
+    async def _drop_disallowed(
+        self, container: Container, is_allowed: Callable[[PropertyPath], bool]
+    ) -> None:
+        try:
+            rows = await property_indexes.listed(self._pool, _parts(container))
+            dropped = [each for each in rows if each.is_dropping or not is_allowed(each.path)]
+            if dropped:
+                async with self._queue:
+                    await self._drop(dropped)
+                await self._read(container)
         except psycopg.Error as exc:
             log.warning("indexes could not be dropped: %s", exc.sqlstate or type(exc).__name__)
 
-    async def _build(
-        self, number: int, path: PropertyPath, name: str, ready: asyncio.Future[None]
-    ) -> None:
+    async def _drop(self, dropped: Sequence[ListedIndex]) -> None:
+        for each in dropped:
+            if not each.is_dropping:
+                await property_indexes.mark_dropping(self._pool, each.part, each.id)
+        for each in dropped:
+            while await property_indexes.remove_step(self._pool, each.part, each.id):
+                pass
+
+    async def _build(self, container: Container, path: PropertyPath, name: str) -> None:
         try:
-            async with self._queue, self._pool.connection() as db, _index_lock(db):
-                await self._create(db, number, path, name)
-                self._remember(await _listed(db))
+            async with self._queue:
+                await self._create(container, path, name)
+                await self._read(container)
         except psycopg.Error as exc:
             self._failed[name] = _now()
             log.warning("an index could not be created: %s", exc.sqlstate or type(exc).__name__)
         finally:
-            self._end(name, ready)
+            self._progress = 1.0
+            self._building.pop(name).ready.set_result(None)
 
-    def _end(self, name: str, ready: asyncio.Future[None]) -> None:
-        """Wakes the queries that wait for the index."""
-        if not ready.done():
-            self._building.pop(name, None)
-            ready.set_result(None)
+    async def _create(self, container: Container, path: PropertyPath, name: str) -> None:
+        parts = _parts(container)
+        if not await self._make_room(container, path):
+            return  # others were created meanwhile
+        indexes = [(part, await property_indexes.add(self._pool, part, path)) for part in parts]
+        for done, (part, index) in enumerate(indexes):
+            if index is None:
+                return  # the container was dropped
+            filled = 0.0
+            while filled < 1.0:
+                filled = await property_indexes.fill_step(self._pool, part, index)
+                self._progress = (done + filled) / len(parts)
+        self._uses[name] = _now()
+        with contextlib.suppress(psycopg.Error):  # the database does it later by itself
+            async with self._pool.connection() as db:
+                await db.execute(_VACUUM)
 
-    async def _create(
-        self, db: DatabaseConnection, number: int, path: PropertyPath, name: str
-    ) -> None:
-        existing = {each: (is_valid, text) for each, is_valid, text in await _listed(db)}
-        is_valid, text = existing.get(name, (False, None))
-        if not is_valid:
-            if name in existing:
-                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
-            ours = [each for each in existing if _container_of(each) == number and each != name]
-            if len(ours) >= index_limits.MOST_INDEXES:
-                unused = index_limits.replaceable(ours, self._uses, _now())
-                if unused is None:  # others were created meanwhile
-                    return
-                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{unused}"')
-            try:
-                await db.execute(
-                    f'CREATE INDEX CONCURRENTLY "{name}" ON items ({index_columns(path)})'
-                    f" WHERE container = {number:d}"
-                )
-            except BaseException:
-                await asyncio.shield(db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"'))
-                raise
-            if not await _is_there(
-                db, number
-            ):  # its items may have been purged before the index existed
-                await db.execute(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
-                return
-            # Without statistics about the container, the database might sort all its items rather
-            # than take the first few from the index.
-            await db.execute("ANALYZE items (container, part, number)")
-            self._uses[name] = _now()
-        if text is None:
-            comment = orjson.dumps(path).decode().replace("'", "''")
-            await db.execute(f"COMMENT ON INDEX \"{name}\" IS '{comment}'")
+    async def _make_room(self, container: Container, path: PropertyPath) -> bool:
+        """Drops an index for another one if there are many; False if all of them are in use."""
+        rows = await property_indexes.listed(self._pool, _parts(container))
+        dropped = [each for each in rows if each.is_dropping]
+        paths = {_name(container.number, each.path): each.path for each in rows}
+        others = [name for name, other in paths.items() if other != path]
+        has_room = True
+        if len(others) >= index_limits.MOST_INDEXES:
+            unused = index_limits.replaceable(others, self._uses, _now())
+            has_room = unused is not None
+            if unused is not None:
+                dropped += [each for each in rows if each.path == paths[unused]]
+        await self._drop(dropped)
+        return has_room
 
-    def _remember(self, listed: list[tuple[Any, ...]]) -> None:
-        known: dict[int, dict[PropertyPath, str]] = {}
-        for name, is_valid, path in listed:
-            if is_valid and path is not None:
-                known.setdefault(_container_of(name), {})[_path_of(path)] = name
-        self._known, self._read_at = known, _now()
+
+def _known(rows: Iterable[ListedIndex], parts: Sequence[str]) -> _KnownIndexes:
+    by_path: dict[PropertyPath, list[ListedIndex]] = {}
+    for each in rows:
+        if not each.is_dropping:
+            by_path.setdefault(each.path, []).append(each)
+    ids: dict[PropertyPath, IndexIds] = {}
+    filling: dict[PropertyPath, float] = {}
+    for path, listed in by_path.items():
+        if len(listed) == len(parts) and all(each.is_ready for each in listed):
+            ids[path] = {each.part: each.id for each in listed}
+        else:
+            filling[path] = sum(each.filled_part for each in listed) / len(parts)
+    return _KnownIndexes(_now(), ids, filling)
+
+
+def _parts(container: Container) -> list[str]:
+    return [range_key(container.number, each.index) for each in container.ranges]
 
 
 def _now() -> float:
@@ -200,57 +239,4 @@ def _now() -> float:
 
 
 def _name(number: int, path: PropertyPath) -> str:
-    """A digest: names are limited to 63 bytes, paths are not."""
-    digest = hashlib.blake2b(orjson.dumps(path), digest_size=12).hexdigest()
-    return f"items_{number}_by_{digest}"
-
-
-def _container_of(name: str) -> int:
-    return int(name.split("_")[1])
-
-
-def _path_of(comment: str) -> PropertyPath:
-    return tuple(orjson.loads(comment))
-
-
-async def _is_there(db: DatabaseConnection, number: int) -> bool:
-    """True unless the container was dropped: then its ranges have no counters."""
-    return await _is_true(db, f"SELECT true FROM positions WHERE part = '{range_key(number, 0)}'")
-
-
-async def _listed(db: DatabaseConnection) -> list[tuple[Any, ...]]:
-    return await (await db.execute(_LIST)).fetchall()
-
-
-@asynccontextmanager
-async def _index_lock(db: DatabaseConnection) -> AsyncIterator[None]:
-    """Keeps other processes from creating or dropping indexes, and lifts the time limit.
-
-    The lock is polled: a statement that waits for it would block the index that is being built. If
-    this process stops between two statements, the database ends the session, and with it the lock.
-    """
-    await db.execute(f"SET idle_session_timeout TO '{_IDLE_WITH_LOCK}'")
-    try:
-        while not await _is_true(db, f"SELECT pg_try_advisory_lock({_LOCK})"):  # noqa: ASYNC110
-            await asyncio.sleep(_LOCK_POLL_INTERVAL)
-        cursor = await db.execute("SELECT current_setting('statement_timeout')")
-        (limit,) = await cursor.fetchone() or ("0",)
-        try:
-            await db.execute("SET statement_timeout TO 0")
-            yield
-        finally:
-            await asyncio.shield(_release_index_lock(db, limit))
-    finally:
-        if not db.closed:
-            await asyncio.shield(db.execute("RESET idle_session_timeout"))
-
-
-async def _release_index_lock(db: DatabaseConnection, limit: str) -> None:
-    if not db.closed:
-        await db.execute("SELECT set_config('statement_timeout', %s, false)", (limit,))
-        await db.execute(f"SELECT pg_advisory_unlock({_LOCK})")
-
-
-async def _is_true(db: DatabaseConnection, sql: str) -> bool:
-    row = await (await db.execute(sql)).fetchone()
-    return row is not None and bool(row[0])
+    return f"{number} {orjson.dumps(path).decode()}"

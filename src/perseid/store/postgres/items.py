@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import NoReturn, TypeVar
 
 from perseid.errors import OwnerNotFound
 from perseid.model import RANGE_SHIFT, Container, ItemKey, Row, StorageUsage
@@ -13,6 +13,8 @@ from perseid.store.postgres.clearing import PartitionClearing
 from perseid.store.postgres.placeholders import positional
 from perseid.store.postgres.pool import Pool, fetch_all, fetch_one
 from perseid.store.postgres.schema import range_key
+from perseid.store.postgres.shared_calls import SharedCalls
+from perseid.store.postgres.shared_reads import SharedReads
 from perseid.store.postgres.writer import PostgresWriter, is_storable_key
 from perseid.store.types import Cleared, Decision, View
 from perseid.ttl import EXPIRING_ITEMS_SQL, LIVE_SQL, Cutoff
@@ -27,47 +29,53 @@ class PostgresItems:
         self,
         pool: Pool,
         catalog_version: CatalogVersion,
+        reads: SharedReads,
         writer: PostgresWriter,
         clearing: PartitionClearing,
     ) -> None:
         self._pool = pool
         self._catalog_version = catalog_version
+        self._reads = reads
         self._writer = writer
         self._clearing = clearing
+        self._lsns: SharedCalls[tuple[int, ...]] = SharedCalls()
 
     async def read(
         self, container: Container, range_index: int, key: ItemKey
     ) -> tuple[Row | None, int]:
         part = range_key(container.number, range_index)
-        # No item has an id that cannot be stored; the LSN of the range is needed all the same.
-        values = (part, *key) if is_storable_key(key) else (part, key.pk, "")
-        return await self._read_row(container, statements.READ, values)
+        if not is_storable_key(key):  # no item has such an id; the LSN of the range is needed
+            key = ItemKey(key.pk, "")
+        result = await self._reads.read(part, key)
+        version, lsn, row = result or await self._missing(container)
+        self._catalog_version.check(version, container)
+        return row, lsn
 
     async def read_number(self, container: Container, number: int) -> Row | None:
         part = range_key(container.number, number >> RANGE_SHIFT)
-        row, _ = await self._read_row(container, statements.READ_NUMBER, (part, number))
-        return row
-
-    async def _read_row(
-        self, container: Container, sql: str, values: tuple[Any, ...]
-    ) -> tuple[Row | None, int]:
-        row = await fetch_one(self._pool, sql, values)
-        if row is None:  # just dropped, by this or another process
-            version = await metadata.version(self._pool)
-            self._catalog_version.check(version, container)
-            raise OwnerNotFound()
-        version, lsn, *columns = row
+        result = await fetch_one(self._pool, statements.READ_NUMBER, (part, number))
+        version, _, *columns = result or await self._missing(container)
         self._catalog_version.check(version, container)
-        return (None if columns[0] is None else Row._make(columns)), lsn
+        return None if columns[0] is None else Row._make(columns)
+
+    async def _missing(self, container: Container) -> NoReturn:
+        """The range was just dropped, by this or another process."""
+        version = await metadata.version(self._pool)
+        self._catalog_version.check(version, container)
+        raise OwnerNotFound()
 
     async def lsns(self, container: Container) -> tuple[int, ...]:
+        key = container.number, len(container.ranges)
+        return await self._lsns.call(key, lambda: self._read_lsns(container))
+
+    async def _read_lsns(self, container: Container) -> tuple[int, ...]:
         parts = [range_key(container.number, each.index) for each in container.ranges]
         rows = await fetch_all(
             self._pool,
-            f"SELECT part, lsn, {VERSION_SQL} FROM positions WHERE part = ANY($1)",
+            "SELECT part, lsn FROM positions WHERE part = ANY($1)",
             (parts,),
         )
-        lsns = {part: lsn for part, lsn, _ in rows}
+        lsns = dict(rows)
         return tuple(lsns.get(part, 0) for part in parts)
 
     async def write(

@@ -160,13 +160,113 @@ async def _store_bounds(db: AsyncConnection[Any]) -> None:
             await db.execute(sql, (changed.decode(), rid))
 
 
+# PostgreSQL moves `doc` of rows above 2 kB to another table, and each look at it is a search there.
+# A row has its item twice, so items of one kilobyte were moved. Now rows up to a page stay whole.
+_WHOLE_ROWS: Final = ("ALTER TABLE items SET (toast_tuple_target = 8160)",)
+
+
+async def _drop_range_statistics(db: AsyncConnection[Any]) -> None:
+    """The planner knows nothing about single ranges: otherwise it takes those that are younger than
+    the last ANALYZE for empty, and reads a whole range where it should look up a key.
+
+    Old statistics stay after SET STATISTICS 0, and ANALYZE does not remove them. Giving the column
+    its own type again does, and rewrites neither the table nor its indexes.
+    """
+    # Citus refuses both statements once it has distributed a table; `schema` sets the target before
+    # that. An older cluster keeps its statistics.
+    cursor = await db.execute("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
+    if (await cursor.fetchall())[0][0]:
+        cursor = await db.execute(
+            "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = 'items'::regclass"
+        )
+        if await cursor.fetchone() is not None:
+            return
+    for table in ("items", "entries", "log"):
+        await db.execute(
+            f"ALTER TABLE {table} ALTER COLUMN part SET STATISTICS 0,"
+            ' ALTER COLUMN part TYPE text COLLATE "C"'
+        )
+
+
+# The values of the properties that queries use, of each item: what an index over `doc` could find,
+# but not return without reading the item. `measure` and `head` are described in `conditions_sql`.
+_PROPERTY_VALUES: Final = (
+    """
+    CREATE TABLE property_indexes (
+        part text COLLATE "C" NOT NULL,
+        id integer NOT NULL,
+        path text NOT NULL,
+        state text NOT NULL,
+        filled bigint NOT NULL,
+        last bigint NOT NULL,
+        PRIMARY KEY (part, id)
+    )
+    """,
+    # Index-only scans need pages that a vacuum has marked. The key begins with the number, so that
+    # the planner does not search by it for anything else.
+    """
+    CREATE TABLE property_values (
+        part text COLLATE "C" NOT NULL,
+        number bigint NOT NULL,
+        property integer NOT NULL,
+        rank smallint NOT NULL,
+        measure numeric NOT NULL,
+        head text COLLATE "C" NOT NULL,
+        ts bigint NOT NULL,
+        ttl bigint,
+        PRIMARY KEY (number, part, property)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05)
+    """,
+    """
+    CREATE INDEX property_values_sorted ON property_values
+        (part, property, rank, measure, head, number) INCLUDE (ts, ttl)
+    """,
+    # The planner would mix the values of all properties and ranges.
+    *(
+        f"ALTER TABLE property_values ALTER COLUMN {column} SET STATISTICS 0"
+        for column in ("part", "number", "property", "rank", "measure", "head", "ts", "ttl")
+    ),
+    "ALTER TABLE property_indexes ALTER COLUMN part SET STATISTICS 0",
+    # Counts the changes of the range's property indexes.
+    "ALTER TABLE positions ADD COLUMN indexes bigint NOT NULL DEFAULT 0",
+)
+
+
+async def _drop_expression_indexes(db: AsyncConnection[Any]) -> None:
+    """Queries create property indexes again when they need them."""
+    cursor = await db.execute(
+        "SELECT class.relname FROM pg_index JOIN pg_class AS class ON class.oid = indexrelid"
+        " WHERE indrelid = 'items'::regclass AND class.relname ~ '^items_[0-9]+_by_'"
+    )
+    for (name,) in await cursor.fetchall():
+        await db.execute(f'DROP INDEX IF EXISTS "{name}"')
+
+
 Step: TypeAlias = str | Callable[[AsyncConnection[Any]], Awaitable[None]]
 
 # MIGRATIONS[n] brings the tables of version n to version n + 1.
-MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (_FIRST, _PLAIN_NAMES, (_store_bounds,))
+MIGRATIONS: Final[tuple[tuple[Step, ...], ...]] = (
+    _FIRST,
+    _PLAIN_NAMES,
+    (_store_bounds,),
+    (_drop_range_statistics, *_WHOLE_ROWS),
+    (*_PROPERTY_VALUES, _drop_expression_indexes),
+)
 
 # By version: the tables that Citus distributes by `part`, colocated, and those it copies to every
 # node. `meta` stays on the node that server processes connect to: the clock limit in it changes
 # every few seconds, and a write to a copied table needs every node.
-DISTRIBUTED: Final[tuple[tuple[str, ...], ...]] = (("items", "entries", "positions", "log"), (), ())
-COPIED: Final[tuple[tuple[str, ...], ...]] = (("shared", "resources", "audit", "dropped"), (), ())
+DISTRIBUTED: Final[tuple[tuple[str, ...], ...]] = (
+    ("items", "entries", "positions", "log"),
+    (),
+    (),
+    (),
+    ("property_indexes", "property_values"),
+)
+COPIED: Final[tuple[tuple[str, ...], ...]] = (
+    ("shared", "resources", "audit", "dropped"),
+    (),
+    (),
+    (),
+    (),
+)

@@ -7,22 +7,24 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg import AsyncRawCursor
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from perseid.store.postgres import schema
+from perseid.store.postgres import arrays, schema
+from perseid.store.postgres.connection import KeptStatement, WaitingConnection
 from perseid.store.postgres.failures import as_client_error, may_have_committed
 from perseid.store.types import StoreError
 
-DatabaseConnection: TypeAlias = AsyncConnection[Any]
+DatabaseConnection: TypeAlias = WaitingConnection
 Pool: TypeAlias = AsyncConnectionPool[DatabaseConnection]
 Cursor: TypeAlias = AsyncRawCursor[Any]
+S = TypeVar("S")
 
 _made: Final[WeakKeyDictionary[Pool, WeakSet[DatabaseConnection]]] = WeakKeyDictionary()
 _CONNECTIONS: Final = 16
@@ -74,8 +76,10 @@ async def connect(dsn: str, durability: str, process_name: str) -> Pool:
     async def configure(db: DatabaseConnection) -> None:
         made.add(db)
         db.adapters.register_dumper(int, Int8BinaryDumper)  # one type, one prepared statement
+        arrays.register(db)
         await db.execute(
-            f"{path} SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
+            f"{path} SET client_encoding TO 'UTF8';"  # kept statements and arrays are in UTF-8
+            f" SET statement_timeout TO '{_STATEMENT_SECONDS}s';"
             f" SET idle_in_transaction_session_timeout TO '{_IDLE_IN_TRANSACTION}';"
             f" {_SESSION_KEEPALIVES}"
             f" SET synchronous_commit TO {_SYNCHRONOUS[durability]};"
@@ -85,6 +89,7 @@ async def connect(dsn: str, durability: str, process_name: str) -> Pool:
     await _prepare(dsn, kwargs, configure)
     pool: Pool = AsyncConnectionPool(
         dsn,
+        connection_class=WaitingConnection,
         kwargs={"autocommit": True, **kwargs},
         configure=configure,
         min_size=2,
@@ -132,7 +137,7 @@ async def connect_once(dsn: str) -> DatabaseConnection:
 
 
 async def _connect_with(dsn: str, kwargs: dict[str, Any]) -> DatabaseConnection:
-    return await AsyncConnection.connect(
+    return await WaitingConnection.connect(
         dsn, autocommit=True, connect_timeout=int(_CONNECT_TIMEOUT), **kwargs
     )
 
@@ -195,27 +200,67 @@ async def fetch_all(pool: Pool, sql: str, values: Sequence[Any] = ()) -> list[tu
     It is run once more if the connection was lost, so it must be one that may run twice.
     """
     try:
-        return await _fetch_all(pool, sql, values)
+        return await fetch_rows(pool, sql, values)
+    except psycopg.Error as exc:
+        raise as_client_error(exc) from exc
+
+
+async def fetch_rows(pool: Pool, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The same; raises the driver's errors as they are."""
+    return await _repeat_if_lost(pool, _fetch_all, sql, values)
+
+
+async def fetch_kept(
+    pool: Pool, statement: KeptStatement, values: Sequence[bytes]
+) -> list[tuple[Any, ...]]:
+    """The same for a kept statement, with values in binary form."""
+    return await _repeat_if_lost(pool, _fetch_kept, statement, values)
+
+
+async def _repeat_if_lost(
+    pool: Pool,
+    fetch: Callable[[Pool, S, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]],
+    statement: S,
+    values: Sequence[Any],
+) -> list[tuple[Any, ...]]:
+    try:
+        return await fetch(pool, statement, values)
     except psycopg.OperationalError as exc:
         if not may_have_committed(exc):
-            raise as_client_error(exc) from exc
-        await pool.check()  # other connections may have been cut with this one
-    except psycopg.Error as exc:
-        raise as_client_error(exc) from exc
+            raise
+    await pool.check()  # other connections may have been cut with this one
+    return await fetch(pool, statement, values)
+
+
+async def _fetch_kept(
+    pool: Pool, statement: KeptStatement, values: Sequence[bytes]
+) -> list[tuple[Any, ...]]:
+    db = await pool.getconn()
     try:
-        return await _fetch_all(pool, sql, values)
-    except psycopg.Error as exc:
-        raise as_client_error(exc) from exc
+        await db.plan_again_sometimes()
+        return await db.fetch_kept(statement, values)
+    finally:
+        await pool.putconn(db)
 
 
 async def _fetch_all(pool: Pool, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     db = await pool.getconn()
     try:
-        cursor: Cursor = AsyncRawCursor(db)
+        await db.plan_again_sometimes()
+        cursor, db.kept_cursor = db.kept_cursor or AsyncRawCursor(db), None
         await cursor.execute(sql, values, binary=True)
-        return await cursor.fetchall() if cursor.description is not None else []
+        rows = await cursor.fetchall() if has_rows(cursor) else []
+        if len(rows) <= 1:  # a cursor keeps its result in memory until it is used again
+            db.kept_cursor = cursor
+        return rows
     finally:
         await pool.putconn(db)
+
+
+def has_rows(cursor: Cursor) -> bool:
+    """True for a statement that returns rows. `description` would be made of all columns first."""
+    result = cursor.pgresult
+    return result is not None and result.nfields > 0
 
 
 async def fetch_one(pool: Pool, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:

@@ -107,6 +107,8 @@ async def _distribute(db: AsyncConnection[Any], step: int) -> None:
         await db.execute("SELECT create_reference_table(%s)", (table,))
     for table in DISTRIBUTED[step]:
         colocate_with = "default" if table == "items" else "items"
+        # Citus copies this to the shards, and refuses to change it later. `migrations` says why.
+        await db.execute(f"ALTER TABLE {table} ALTER COLUMN part SET STATISTICS 0")
         await db.execute(
             "SELECT create_distributed_table(%s, 'part', colocate_with => %s)",
             (table, colocate_with),

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from perseid.model import Row
+from perseid.model import ItemKey, Row
+from perseid.store.postgres.arrays import BytesArray, TextArray
 from perseid.store.postgres.catalog_version import VERSION_SQL
 from perseid.store.postgres.numbers import normalized_json
 from perseid.store.postgres.overlay import LogRow
@@ -30,24 +31,32 @@ READ: Final = (
     " ON items.part = positions.part AND items.pk = $2 AND items.id = $3"
     " WHERE positions.part = $1"
 )
+# The item of each key is looked up by itself. A plain join might read the whole range instead, if
+# the database expects fewer items in it than there are keys.
+_WANTED_ITEMS: Final = (
+    "unnest($2::bytea[], $3::text[]) AS wanted (pk, id) CROSS JOIN LATERAL"
+    f" (SELECT {COLUMNS} FROM items"
+    " WHERE part = $1 AND items.pk = wanted.pk AND items.id = wanted.id LIMIT 1) AS item"
+)
+READ_SEVERAL: Final = (
+    f"SELECT {VERSION_SQL}, positions.lsn, item.* FROM positions"
+    f" LEFT JOIN ({_WANTED_ITEMS}) ON true WHERE positions.part = $1"
+)
 READ_NUMBER: Final = (
     f"SELECT {VERSION_SQL}, positions.lsn, {_QUALIFIED} FROM positions LEFT JOIN items"
     " ON items.part = positions.part AND items.number = $2 WHERE positions.part = $1"
 )
 LOCK: Final = (
     "SELECT lsn, items, bytes, purged_items, purged_bytes, purged_since_change, floor,"
-    " purge_lease_holder, purge_lease_until"
+    " purge_lease_holder, purge_lease_until, indexes"
     " FROM positions WHERE part = $1 FOR UPDATE"
 )
 VERSION: Final = "SELECT version FROM shared"
-FIND: Final = (
-    f"SELECT {_QUALIFIED} FROM unnest($2::bytea[], $3::text[]) AS wanted (pk, id)"
-    " JOIN items ON items.pk = wanted.pk AND items.id = wanted.id WHERE items.part = $1"
-)
+FIND: Final = f"SELECT item.* FROM {_WANTED_ITEMS}"
 FIND_ONE: Final = f"SELECT {COLUMNS} FROM items WHERE part = $1 AND pk = $2 AND id = $3"
 UNIQUE_KEY_OWNERS: Final = (
-    f"SELECT entries.entry, {_QUALIFIED} FROM entries JOIN items"
-    " ON items.part = entries.part AND items.number = entries.number"
+    f"SELECT entries.entry, item.* FROM entries CROSS JOIN LATERAL (SELECT {COLUMNS} FROM items"
+    " WHERE items.part = $1 AND items.number = entries.number LIMIT 1) AS item"
     " WHERE entries.part = $1 AND entries.entry = ANY($2)"
 )
 DELETE: Final = "DELETE FROM items WHERE part = $1 AND number = ANY($2)"
@@ -62,6 +71,10 @@ _UPDATED: Final = ", ".join(
     for name in _WRITTEN
     if name not in ("part", "container", "pk", "id")
 )
+
+
+def key_arrays(keys: Sequence[ItemKey]) -> tuple[BytesArray, TextArray]:
+    return BytesArray.of(key.pk for key in keys), TextArray.of(key.id for key in keys)
 
 
 def update_range_state(part: str, range_state: RangeState) -> tuple[str, tuple[Any, ...]]:

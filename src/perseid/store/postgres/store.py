@@ -26,6 +26,7 @@ from perseid.store.postgres.pool import (
     fetch_all,
 )
 from perseid.store.postgres.queries import PostgresQueries
+from perseid.store.postgres.shared_reads import SharedReads
 from perseid.store.postgres.stale_sessions import StaleSessions
 from perseid.store.postgres.values import PostgresValues
 from perseid.store.postgres.writer import PostgresWriter
@@ -70,20 +71,19 @@ def _stores(
     process_name: str,
     stale_sessions: StaleSessions,
 ) -> Stores:
+    reads = SharedReads(pool)
     writer = PostgresWriter(pool, catalog_version, now)
     queries = PostgresQueries(pool, catalog_version)
-    closing = _Closing(pool, clock, writer, queries, process_name, stale_sessions)
+    closing = _Closing(pool, clock, reads, writer, queries, process_name, stale_sessions)
     return Stores(
         metadata=PostgresMetadata(pool, catalog_version, clock, process_name),
         values=PostgresValues(pool),
         items=PostgresItems(
-            pool, catalog_version, writer, PartitionClearing(pool, catalog_version, now)
+            pool, catalog_version, reads, writer, PartitionClearing(pool, catalog_version, now)
         ),
         queries=queries,
         changes=PostgresChanges(pool, catalog_version),
-        expiry=PostgresExpiry(
-            pool, catalog_version, now, clock.database_time, process_name, queries.drop_container
-        ),
+        expiry=PostgresExpiry(pool, catalog_version, now, clock.database_time, process_name),
         integrity=PostgresIntegrity(),
         closing=closing.close,
     )
@@ -96,6 +96,7 @@ class _Closing:
         self,
         pool: Pool,
         clock: SharedClock,
+        reads: SharedReads,
         writer: PostgresWriter,
         queries: PostgresQueries,
         process_name: str,
@@ -103,6 +104,7 @@ class _Closing:
     ) -> None:
         self._pool = pool
         self._clock = clock
+        self._reads = reads
         self._writer = writer
         self._queries = queries
         self._process_name = process_name
@@ -122,6 +124,7 @@ class _Closing:
             log.warning("the database does not answer; closing its connections")
             abort_connections(self._pool)
         await self._pool.close()
+        await self._reads.close()
         await asyncio.gather(finishing, return_exceptions=True)
 
     async def _finish(self) -> None:

@@ -16,7 +16,7 @@ from perseid.store.postgres.failures import (
     may_have_committed,
     unknown_outcome,
 )
-from perseid.store.postgres.pool import Cursor, DatabaseConnection, Pool
+from perseid.store.postgres.pool import Cursor, DatabaseConnection, Pool, has_rows
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ async def transact_for_client(pool: Pool, work: Callable[[DatabaseConnection], A
 async def _in_transaction(pool: Pool, work: Callable[[DatabaseConnection], Awaitable[T]]) -> T:
     db = await pool.getconn()
     try:
+        await db.plan_again_sometimes()
         return await work(db)
     finally:
         if not db.closed and db.info.transaction_status != TransactionStatus.IDLE:
@@ -75,7 +76,7 @@ async def execute(db: DatabaseConnection, sql: str, values: Sequence[Any] = ()) 
     """The rows of one statement, whose values are written $1, $2, …"""
     cursor: Cursor = AsyncRawCursor(db)
     await cursor.execute(sql, values, binary=True)
-    return [] if cursor.description is None else await cursor.fetchall()
+    return await cursor.fetchall() if has_rows(cursor) else []
 
 
 async def pipelined(db: DatabaseConnection, *sent: Statement) -> list[ResultRows]:
@@ -86,7 +87,7 @@ async def pipelined(db: DatabaseConnection, *sent: Statement) -> list[ResultRows
             cursor: Cursor = AsyncRawCursor(db)
             await cursor.execute(sql, values, binary=True)
             cursors.append(cursor)
-    return [await cursor.fetchall() for cursor in cursors if cursor.description is not None]
+    return [await cursor.fetchall() for cursor in cursors if has_rows(cursor)]
 
 
 async def commit(

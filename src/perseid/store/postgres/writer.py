@@ -17,11 +17,13 @@ import psycopg
 
 from perseid.errors import OwnerNotFound, without_frames
 from perseid.model import Container, ItemKey, Row
-from perseid.store.postgres import statements
+from perseid.store.postgres import property_values, statements
 from perseid.store.postgres.catalog_version import CatalogVersion
 from perseid.store.postgres.failures import as_client_error, is_single_write_error
 from perseid.store.postgres.overlay import Overlay
 from perseid.store.postgres.pool import DatabaseConnection, Pool
+from perseid.store.postgres.property_indexes import kept_indexes
+from perseid.store.postgres.property_values import PropertyIndexSet
 from perseid.store.postgres.schema import range_key
 from perseid.store.postgres.transactions import Statement, commit, execute, pipelined, transact
 from perseid.store.sql.range_state import RangeState
@@ -68,6 +70,8 @@ class PostgresWriter:
         self._now = now
         self._waiting: dict[str, deque[_Job]] = {}  # by range
         self._tasks: set[asyncio.Task[None]] = set()
+        # By range: how often its list of property indexes has changed, and the list.
+        self._indexes: dict[str, tuple[int, PropertyIndexSet]] = {}
 
     def write(
         self,
@@ -149,14 +153,15 @@ class PostgresWriter:
                 job.error = _missing(self._catalog_version, current, job.container)
             await db.execute("ROLLBACK")
             return
-        *counters, floor, _lease_holder, _until = lock[0]
+        *counters, floor, _lease_holder, _until, index_version = lock[0]
+        indexes = await self._kept_indexes(db, part, index_version)
         overlay = Overlay(RangeState._make(counters), map(Row._make, rows))
         unique_key_owners: dict[bytes, Row | None] = {}  # in the database
         for job in group:
             try:
                 self._catalog_version.check(version[0][0], job.container)
                 self._catalog_version.check_write(job.container)
-                decision = await self._decide(db, part, job, overlay, unique_key_owners)
+                decision = await self._decide(db, part, job, overlay, indexes, unique_key_owners)
                 ts = None if floor is None else decision.second(self._now)
                 overlay.add_changes(decision.changes, ts)
                 job.result = decision.result
@@ -164,8 +169,19 @@ class PostgresWriter:
                 raise
             except Exception as exc:
                 job.error = without_frames(exc)
-        sent = _statements(part, group[0].container, overlay)
+        sent = _statements(part, group[0].container, overlay, indexes)
         await commit(db, *sent, is_writing=bool(sent) or overlay.is_sent)
+
+    async def _kept_indexes(
+        self, db: DatabaseConnection, part: str, version: int
+    ) -> PropertyIndexSet:
+        """The property indexes whose entries the writes of a transaction keep."""
+        if not version:
+            return ()
+        known = self._indexes.get(part)
+        if known is None or known[0] != version:
+            self._indexes[part] = known = version, await kept_indexes(db, part)
+        return known[1]
 
     async def _decide(
         self,
@@ -173,6 +189,7 @@ class PostgresWriter:
         part: str,
         job: _Job,
         overlay: Overlay,
+        indexes: PropertyIndexSet,
         unique_key_owners: dict[bytes, Row | None],
     ) -> Decision[Any]:
         rows = {key: overlay.row(key) for key in job.keys}
@@ -189,7 +206,7 @@ class PostgresWriter:
             if partitions:
                 # The size must include the changes of earlier writes of this transaction.
                 if overlay.is_changed:
-                    await pipelined(db, *_statements(part, job.container, overlay))
+                    await pipelined(db, *_statements(part, job.container, overlay, indexes))
                     overlay.sent()
                     unique_key_owners.clear()
                 for each in partitions:
@@ -252,10 +269,12 @@ def _missing(catalog_version: CatalogVersion, version: int, container: Container
 def _find(part: str, keys: Sequence[ItemKey]) -> Statement:
     if len(keys) == 1:
         return statements.FIND_ONE, (part, *keys[0])
-    return statements.FIND, (part, [key.pk for key in keys], [key.id for key in keys])
+    return statements.FIND, (part, *statements.key_arrays(keys))
 
 
-def _statements(part: str, container: Container, overlay: Overlay) -> list[Statement]:
+def _statements(
+    part: str, container: Container, overlay: Overlay, indexes: PropertyIndexSet
+) -> list[Statement]:
     """The statements that apply the changes of the overlay."""
     if not overlay.is_changed:
         return []
@@ -263,10 +282,17 @@ def _statements(part: str, container: Container, overlay: Overlay) -> list[State
     if container.unique_keys and (released := overlay.released()):
         sent.append((statements.RELEASE, (part, released)))
     if gone := overlay.gone():
-        sent.append((statements.DELETE, (part, [row.number for row in gone])))
+        numbers = [row.number for row in gone]
+        sent.append((statements.DELETE, (part, numbers)))
+        if indexes:
+            sent.append((property_values.DELETE, (part, numbers)))
     new, changed = overlay.written()
     sent += statements.inserts(part, container.number, new)
     sent += statements.upserts(part, container.number, changed)
+    if indexes and new:
+        sent.append(property_values.insert_values(part, [row.number for row in new], indexes))
+    if indexes and changed:
+        sent.append(property_values.replace_values(part, [row.number for row in changed], indexes))
     if container.unique_keys:
         sent += statements.reserve_entries(part, overlay.reserved())
     sent += statements.log_inserts(part, overlay.log)

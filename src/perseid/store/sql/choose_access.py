@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from perseid.conditions import Condition, PropertyPath
+from perseid.store.sql import index_limits
 from perseid.store.sql.candidates import IndexCandidate, index_candidates
 from perseid.store.types import AccessPath, Search
 
@@ -32,12 +33,22 @@ class Access(NamedTuple):
         if search.pk_prefix is not None:
             return AccessPath("key", None, examined)
         if self.index_name is None:
-            return AccessPath("scan", None, examined)
+            is_small = examined < index_limits.LEAST_ITEMS
+            return AccessPath("scan", None, examined, _candidate_paths(search), is_small)
         is_order_only = self.is_ordered and self.candidate is None
         return AccessPath("order" if is_order_only else "index", self.path, examined)
 
 
 NO_INDEX: Final = Access()
+
+
+def _candidate_paths(search: Search) -> tuple[PropertyPath, ...]:
+    """The paths on which an index could serve the search, whether or not the policy allows it."""
+    condition = None if search.where is None else search.where.condition
+    paths = [each.path for each in index_candidates(condition)] if condition is not None else []
+    if search.order is not None:
+        paths.append(search.order.path)
+    return tuple(dict.fromkeys(paths))
 
 
 async def choose_access(

@@ -24,7 +24,7 @@ from perseid.store.sqlite.pending_state import PendingState
 from perseid.store.sqlite.readers import Readers
 from perseid.store.sqlite.row_cache import RowCache
 from perseid.store.sqlite.writer import BUSY_TIMEOUT, GroupCommitWriter
-from perseid.store.types import StoreError
+from perseid.store.types import ServerLoad, StoreError
 
 _CACHED_BYTES: Final = 32 * 1024 * 1024
 # Keeps what the connections share in memory instead of a file; locks out other processes.
@@ -41,7 +41,12 @@ class SqliteDatabase:
     """One SQLite file, which this process alone has open."""
 
     def __init__(
-        self, path: Path, durability: str, now: Callable[[], float], reserve: DiskReserve
+        self,
+        path: Path,
+        durability: str,
+        now: Callable[[], float],
+        reserve: DiskReserve,
+        load: ServerLoad,
     ) -> None:
         self.path = path.absolute()  # an embedding program may change the working directory
         self.log_path = log_path(self.path)
@@ -67,6 +72,7 @@ class SqliteDatabase:
             self.write_db,
             self.group,
             self.reserve,
+            load,
             begin=self._before_group,
             before_commit=self.state.store,
             committed=self.state.commit,

@@ -15,7 +15,7 @@ from perseid.store.sqlite import expiry_sql, schema
 from perseid.store.sqlite.clearing import PartitionClearing
 from perseid.store.sqlite.database import SqliteDatabase
 from perseid.store.sqlite.writer import BUSY_TIMEOUT, client_errors
-from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, PurgeResult
+from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, PurgeResult, SpanPosition
 from perseid.ttl import Cutoff, ExpirySpan
 
 # SQLite starts the write-ahead log again whenever no connection reads from it. Under queries that
@@ -136,10 +136,15 @@ class SqliteExpiry:
         )
 
     async def sample(
-        self, container: Container, range_index: int, span: ExpirySpan, limit: int
+        self,
+        container: Container,
+        range_index: int,
+        span: ExpirySpan,
+        limit: int,
+        after: SpanPosition | None = None,
     ) -> list[Row]:
         return await self._database.readers.in_thread(
-            lambda db: expiry_sql.sample(db, container.number, range_index, span, limit)
+            lambda db: expiry_sql.sample(db, container.number, range_index, span, limit, after)
         )
 
     async def count_invalid_ttls(self, container: Container, cutoff: Cutoff) -> int:

@@ -9,8 +9,9 @@ import apsw
 import orjson
 
 from perseid.model import RANGE_SHIFT, Row, StorageUsage
+from perseid.store.sql.span_order import span_order_sql
 from perseid.store.sqlite import tombstones
-from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest
+from perseid.store.types import ExpiryCount, PurgedItem, PurgeRequest, SpanPosition
 from perseid.ttl import (
     EXPIRING_ITEMS_SQL,
     LIVE_SQL,
@@ -98,12 +99,19 @@ def histogram(
 
 
 def sample(
-    db: apsw.Connection, number: int, range_index: int, span: ExpirySpan, limit: int
+    db: apsw.Connection,
+    number: int,
+    range_index: int,
+    span: ExpirySpan,
+    limit: int,
+    after: SpanPosition | None = None,
 ) -> list[Row]:
-    """The first items of a span, without their bodies."""
+    """The first items of a span, without their bodies, in the order of the index."""
     columns = "number, pk, id, epk, ts, ttl, lsn, etag, size, terms, x''"
-    sql = _span_sql(number, span, columns, "ORDER BY {base} LIMIT :limit")
+    sql = _span_sql(number, span, columns, span_order_sql(after))
     values = _span_values(range_index, span) | {"limit": limit}
+    if after is not None:
+        values |= after._asdict()
     return [*map(Row._make, db.execute(sql, values))]
 
 

@@ -63,6 +63,11 @@ class PropertyIndexes:
                 path = path[: path.rindex("]") + 1]
                 self._known.setdefault(number, {})[tuple(orjson.loads(path))] = name
 
+    @property
+    def building(self) -> int:
+        """How many indexes are being created."""
+        return len(self._building)
+
     def find(self, number: int, path: PropertyPath) -> str | None:
         """The name of the index over a path; counts as a use of it."""
         name = self._known.get(number, {}).get(path)

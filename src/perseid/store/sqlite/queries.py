@@ -25,6 +25,7 @@ from perseid.store.types import (
     NOT_ORDERED,
     AccessPath,
     GroupCount,
+    IndexBuilds,
     OnGroups,
     Search,
     SearchPage,
@@ -41,6 +42,8 @@ _MOST_ORDERS: Final = 4096
 
 class SqliteQueries:
     """See `store.protocol.QueryStore`."""
+
+    is_remote = False
 
     def __init__(
         self,
@@ -59,6 +62,11 @@ class SqliteQueries:
         self._damaged = damaged
         # Orders without arrays and objects among their values, and the LSN for which that is true.
         self._sortable_at_lsn: dict[tuple[int, Order], int] = {}
+
+    @property
+    def index_builds(self) -> IndexBuilds:
+        running = self._indexes.building  # each is one statement, which does not tell how far it is
+        return IndexBuilds(running, 0.0 if running else 1.0)
 
     async def drop_disallowed_indexes(self, container: Container) -> None:
         await self._indexes.drop_disallowed(container)

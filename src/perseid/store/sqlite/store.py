@@ -18,7 +18,7 @@ from perseid.store.sqlite.integrity import SqliteIntegrity
 from perseid.store.sqlite.items import SqliteItems
 from perseid.store.sqlite.metadata import SqliteMetadata, SqliteValues
 from perseid.store.sqlite.queries import SqliteQueries
-from perseid.store.types import StoreError
+from perseid.store.types import ServerLoad, StoreError
 
 
 def open_stores(
@@ -36,7 +36,8 @@ def open_stores(
     """
     try:
         reserve = DiskReserve(path.resolve(), reserve_size, reserve_from)
-        database = SqliteDatabase(path, durability, now or SystemClock().now, reserve)
+        load = ServerLoad()
+        database = SqliteDatabase(path, durability, now or SystemClock().now, reserve, load)
     except (apsw.CorruptError, apsw.NotADBError, ValueError) as exc:
         raise StoreError(f"{path} is not a usable database file: {exc}") from exc
     except apsw.Error as exc:
@@ -58,4 +59,5 @@ def open_stores(
         expiry=SqliteExpiry(database, clearing),
         integrity=SqliteIntegrity(database),
         closing=database.close,
+        load=load,
     )

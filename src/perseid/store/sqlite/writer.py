@@ -2,9 +2,11 @@
 
 So a durable write costs a fraction of a disk flush. Jobs run on the event loop, microseconds each,
 and only the commit runs in a thread: with each statement in a thread, two threads would compete for
-the interpreter lock. Heavy jobs run in that thread, alone. A failed job does not affect the others
-of its group: items are written after all decisions (`group.py`), and other jobs have a savepoint.
-While the disk is full every job runs alone, in the room that is kept for it (`disk_reserve.py`).
+the interpreter lock. While the server answers a single request and the disk is fast, no other
+request would gain from that: its group starts at once and is committed on the event loop. Heavy
+jobs run in the thread, alone. A failed job does not affect the others of its group: items are
+written after all decisions (`group.py`), and other jobs have a savepoint. While the disk is full
+every job runs alone, in the room that is kept for it (`disk_reserve.py`).
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import logging
 import queue
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import Any, Final, NoReturn, TypeVar
 
 import apsw
@@ -25,6 +29,7 @@ import apsw
 from perseid.errors import InsufficientStorage, OwnerNotFound, ServiceUnavailable, without_frames
 from perseid.store.sqlite.disk_reserve import FULL_MESSAGE, DiskReserve, is_disk_full
 from perseid.store.sqlite.group import DRIVER_ERRORS, Group, NeededKeys
+from perseid.store.types import ServerLoad
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +42,7 @@ BUSY_TIMEOUT: Final = 10_000  # milliseconds to wait for a lock
 _LOG_WAIT: Final = 100  # milliseconds to wait for readers of the log on a full disk
 _MOST_TRIES: Final = 2  # of a job on a full disk, after the first
 _LOOP_TURNS: Final = 4  # turns of the event loop before a group starts
+_SHORT_COMMIT: Final = 0.001  # seconds that the event loop may wait for the disk
 _SINGLE_ITEM_ERRORS: Final = (apsw.ConstraintError, apsw.SQLError, apsw.TooBigError)
 
 
@@ -87,6 +93,7 @@ class GroupCommitWriter:
         db: apsw.Connection,
         group: Group,
         reserve: DiskReserve,
+        load: ServerLoad,
         *,
         begin: Callable[[], None],
         before_commit: Callable[[], None],
@@ -97,6 +104,8 @@ class GroupCommitWriter:
         self._db = db
         self._group = group
         self._reserve = reserve
+        self._load = load
+        self._commit_seconds = inf  # of the last commit
         self._begin = begin
         self._before_commit = before_commit
         self._committed = committed
@@ -132,7 +141,7 @@ class GroupCommitWriter:
         )
         if not self._is_busy:
             self._is_busy = True
-            loop.call_soon(self._gather, _LOOP_TURNS)
+            loop.call_soon(self._gather, 0 if self._load.is_single_request else _LOOP_TURNS)
         return future
 
     async def recover_from_full_disk(self) -> None:
@@ -172,9 +181,10 @@ class GroupCommitWriter:
         before = self._db.total_changes()
         try:
             self._run(group)
-            has_changed = self._db.total_changes() != before
-            if not has_changed:  # all were rejected: nothing to flush
-                self._db.execute("COMMIT")
+            is_short = self._db.total_changes() == before  # all were rejected: nothing to flush
+            is_short = is_short or self._may_commit_here()
+            if is_short:
+                self._commit()
         except BaseException as exc:
             if is_disk_full(exc, self._db):
                 self._hand_over(group, partial(_raise, exc))
@@ -185,10 +195,18 @@ class GroupCommitWriter:
             else:
                 self._finish(group, exc)
         else:
-            if has_changed:
-                self._hand_over(group, lambda: self._db.execute("COMMIT"))
-            else:
+            if is_short:
                 self._finish(group, None)
+            else:
+                self._hand_over(group, self._commit)
+
+    def _may_commit_here(self) -> bool:
+        """True if no other request waits for the event loop, and the disk is fast."""
+        return (
+            self._commit_seconds < _SHORT_COMMIT
+            and self._load.is_single_request
+            and not self._reserve.is_tight
+        )
 
     def _next_group(self) -> list[_Job]:
         jobs = self._jobs
@@ -275,7 +293,12 @@ class GroupCommitWriter:
             group[0].result = group[0].run()
             return
         self._run(group)
+        self._commit()
+
+    def _commit(self) -> None:
+        started = time.perf_counter()
         self._db.execute("COMMIT")
+        self._commit_seconds = time.perf_counter() - started
 
     def _run(self, group: list[_Job]) -> None:
         self._db.execute("BEGIN IMMEDIATE")

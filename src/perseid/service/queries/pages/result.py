@@ -30,6 +30,7 @@ class QueryResultPage(NamedTuple):
     continuation: str | None
     times: PageTimings
     ranges: set[int]  # physical ranges the items are from, if the container has several
+    lsn: int | None = None  # of the only range of the container, if it was read with the items
 
     @property
     def charge(self) -> float:

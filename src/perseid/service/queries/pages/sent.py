@@ -49,7 +49,7 @@ class SentPage(NamedTuple):
 
 def pack(page: SearchPage) -> AnswerWithParts:
     """The fields of a `SentPage`, and the bodies."""
-    rows, has_more, position, is_ordered = page
+    rows, has_more, position, is_ordered, _ = page
     numbers = [row[_NUMBER] for row in rows]
     plain_position = position and tuple(position)
     fields = numbers, [*map(size_of, rows)], has_more, plain_position, is_ordered
