@@ -206,6 +206,11 @@ def expires_at(ts: int, item_ttl: int | None, policy: Policy) -> int | None:
     return None if lifetime == NEVER else ts + lifetime
 
 
+def expiry_base(ts: int, item_ttl: int | None) -> int:
+    """The base of an item that may expire: see Cutoff."""
+    return ts if item_ttl is None else ts + item_ttl
+
+
 def ttl_source(item_ttl: int | None, policy: Policy) -> str:
     """Where the item's lifetime comes from: `item`, `container`, or `none` if it never expires."""
     if policy.default_ttl is None:

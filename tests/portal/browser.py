@@ -35,17 +35,18 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def tab(
-    of: Browser, *, size: dict[str, int] | None = None, is_dark: bool = False
+    of: Browser, *, size: dict[str, int] | None = None, is_dark: bool = False, scale: float = 1
 ) -> Iterator[tuple[Page, list[str]]]:
     """A page with its own storage, and the list of its exceptions and console errors."""
     context = of.new_context(
         viewport=size or DESKTOP,  # type: ignore[arg-type]
+        device_scale_factor=scale,
         color_scheme="dark" if is_dark else "light",
         timezone_id="UTC",
         locale="en-GB",
         reduced_motion="reduce",
     )
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     context.add_init_script(_INTERCEPT)
     page = context.new_page()
     errors: list[str] = []

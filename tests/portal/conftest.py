@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from perseid.clock import MovableClock
 from perseid.config import Settings
-from tests.portal.browser import browser, find_chromium, tab
-from tests.portal.screens import sign_in
+from tests.portal.browser import DESKTOP, PHONE, browser, find_chromium, tab
+from tests.portal.screens import create_shop, sign_in
+from tests.support.raw import RawClient
 from tests.support.running import running
 
 HERE = Path(__file__).parent
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=60_000)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the hook of xdist, which reads the marks
@@ -72,7 +74,7 @@ def fresh(shared: tuple[Page, list[str]], endpoint: str) -> Iterator[Page]:
     """A tab before signing in; the test fails if the page logs an error."""
     page, errors = shared
     page.goto(f"{endpoint}_explorer/meteor.svg")
-    page.evaluate("sessionStorage.clear()")
+    page.evaluate("sessionStorage.clear(); localStorage.clear()")
     errors.clear()
     yield page
     assert not errors, errors
@@ -83,3 +85,31 @@ def page(fresh: Page, endpoint: str, key: str) -> Page:
     """A tab that is signed in."""
     sign_in(fresh, endpoint, key)
     return fresh
+
+
+@pytest.fixture(params=["desktop", "phone"])
+def any_look(page: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The same tab on a desktop with the light theme, and on a phone with the dark one."""
+    if request.param == "phone":
+        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme="dark")
+    yield page
+    page.set_viewport_size(DESKTOP)  # type: ignore[arg-type]
+    page.emulate_media(color_scheme="light")
+
+
+@pytest.fixture
+def any_page(any_look: Page) -> Iterator[Page]:
+    """The same; the page must not be wider than the window at the end."""
+    yield any_look
+    assert any_look.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Settings]:
+    """A server with the example data of the screens."""
+    time = MovableClock()
+    with running(Settings(memory=True), time) as server:
+        with closing(RawClient(server.endpoint, server.key)) as raw:
+            create_shop(raw, time)
+        yield server

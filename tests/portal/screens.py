@@ -33,7 +33,7 @@ def create_shop(raw: RawClient, clock: MovableClock) -> None:
     _create(raw, "/dbs", {"id": "shop"})
     _create(raw, "/dbs", {"id": "telemetry"}, throughput="1000")
     _container(raw, "shop", "orders", "/customerId", 7_776_000)
-    _container(raw, "shop", "carts", "/user", -1)
+    _container(raw, "shop", "carts", "/user", -1, changeFeedPolicy={"retentionDuration": 120})
     _container(raw, "shop", "products", "/sku", None)
     _container(raw, "shop", "sessions", "/user", 3600)
     for number in range(40):
@@ -50,6 +50,7 @@ def create_shop(raw: RawClient, clock: MovableClock) -> None:
         if number % 13 == 12:
             body["ttl"] = -1
         _item(raw, "shop/sessions", body, user)
+    _fill_carts(raw, clock)
     clock.set(NOON - 20)
     body = {"id": "otp-4711", "user": "ada", "device": "phone", "code": 4711, "ttl": 45}
     _item(raw, "shop/sessions", body, "ada")
@@ -63,8 +64,23 @@ def _create(raw: RawClient, path: str, body: Any, **headers: str) -> None:
     assert raw.post(path, body, **headers).status == 201
 
 
-def _container(raw: RawClient, database: str, name: str, path: str, ttl: int | None) -> None:
-    body: dict[str, Any] = {"id": name, "partitionKey": {"paths": [path], "kind": "Hash"}}
+def _fill_carts(raw: RawClient, clock: MovableClock) -> None:
+    """Items with several versions; one is deleted."""
+    for count in range(4):
+        for user in ("ada", "bela", "hiro")[: 4 - count]:
+            clock.advance(2)
+            cart = {"id": f"cart-{user}", "user": user, "books": count + 1}
+            headers = {"pk": json.dumps([user]), "upsert": "true"}
+            assert raw.post("/dbs/shop/colls/carts/docs", cart, **headers).status in (200, 201)
+    clock.advance(2)
+    path = "/dbs/shop/colls/carts/docs/cart-bela"
+    assert raw.delete(path, pk='["bela"]').status == 204
+
+
+def _container(
+    raw: RawClient, database: str, name: str, path: str, ttl: int | None, **rest: Any
+) -> None:
+    body: dict[str, Any] = {"id": name, "partitionKey": {"paths": [path], "kind": "Hash"}, **rest}
     if ttl is not None:
         body["defaultTtl"] = ttl
     _create(raw, f"/dbs/{database}/colls", body)
@@ -89,8 +105,13 @@ def database(page: Page) -> None:
 
 def items(page: Page) -> None:
     visit(page, "shop/sessions/items")
+    expect(page.get_by_role("row", name="session-039")).to_be_visible()
+    page.get_by_role("button", name="Columns").click()
+    for name in ("device", "pages"):
+        page.get_by_role("dialog").get_by_label(name, exact=True).check()
+    page.get_by_role("button", name="Show").click()
     page.get_by_role("button", name="Expires in").click()
-    expect(page.get_by_role("row", name="otp-4711")).to_be_visible()
+    expect(page.get_by_role("row").nth(1)).to_contain_text("otp-4711")  # the soonest
 
 
 def item(page: Page) -> None:
@@ -108,15 +129,38 @@ def query(page: Page) -> None:
 
 
 def plan(page: Page) -> None:
-    query(page)
+    visit(page, "shop/sessions/query")
+    page.get_by_label("Query", exact=True).fill(
+        "SELECT c.id, c.user, c.pages\nFROM c\nWHERE UPPER(c.device) = 'PHONE'"
+    )
+    page.get_by_role("button", name="Run").click()
     page.get_by_role("tab", name="Plan").click()
     expect(page.get_by_text("Metrics of each page")).to_be_visible()
     expect(page.get_by_text("Loading the plan")).to_have_count(0)
 
 
+def chart(page: Page) -> None:
+    visit(page, "shop/sessions/query")
+    page.get_by_label("Query", exact=True).fill(
+        "SELECT c.user, COUNT(1) AS sessions, SUM(c.pages) AS pages\nFROM c\nGROUP BY c.user"
+    )
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("tab", name="Chart").click()
+    page.get_by_role("group", name="Bar chart of pages by user").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_text("user bela: pages")).to_be_visible()
+
+
 def changes(page: Page) -> None:
     visit(page, "shop/sessions/changes")
     expect(page.get_by_role("row", name="otp-4711")).to_be_visible()
+
+
+def versions(page: Page) -> None:
+    visit(page, "shop/carts/changes?versions=all")
+    page.get_by_label("Start of the feed").select_option("beginning")
+    expect(page.get_by_role("row", name="delete")).to_be_visible()
 
 
 def settings(page: Page) -> None:
@@ -176,7 +220,9 @@ SCREENS: Final[tuple[Callable[[Page], None], ...]] = (
     item,
     query,
     plan,
+    chart,
     changes,
+    versions,
     settings,
     lifetimes,
     clock,
@@ -188,6 +234,20 @@ SCREENS: Final[tuple[Callable[[Page], None], ...]] = (
 
 def visit(page: Page, path: str) -> None:
     page.evaluate("hash => { location.hash = hash }", f"#/{path}")
+
+
+def return_to_overview(page: Page) -> None:
+    """Opens the first page again; unsaved text of the previous one is discarded."""
+    menu = page.get_by_role("button", name="Databases", exact=True, expanded=True)
+    if menu.is_visible():
+        menu.click()
+    visit(page, "")
+    overview_head = page.get_by_role("heading", name="Overview")
+    discard = page.get_by_role("button", name="Discard changes")
+    expect(overview_head.or_(discard)).to_be_visible()
+    if discard.is_visible():
+        discard.click()
+    expect(overview_head).to_be_visible()
 
 
 def path_of(container: str) -> str:
@@ -207,6 +267,8 @@ def sign_in(page: Page, endpoint: str, key: str) -> None:
 
 
 def main(target: Path) -> None:
+    from tests.portal.expiry import write_expiry  # it uses this module
+
     target.mkdir(parents=True, exist_ok=True)
     # The plan shows an index; by default such a small container would be scanned.
     setattr(index_limits, "LEAST_ITEMS", 20)  # noqa: B010
@@ -226,6 +288,7 @@ def main(target: Path) -> None:
                         path=target / f"portal-{screen.__name__.replace('_', '-')}{suffix}.png"
                     )
                     assert not errors, errors
+        write_expiry(started, target / "portal-expiry.png")
 
 
 if __name__ == "__main__":

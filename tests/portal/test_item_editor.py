@@ -120,8 +120,11 @@ def test_a_conflict_shows_both_versions_and_asks(
     put_item(raw, container, "a", name="theirs")
     page.get_by_role("button", name="Save").click()
     dialog = page.get_by_role("dialog", name="Another client has changed this item")
+    expect(dialog.get_by_role("row", name="name")).to_have_text(re.compile('name"theirs""mine"'))
+    expect(dialog.get_by_role("row")).to_have_count(2)
+    dialog.get_by_text("Show line by line").click()
     expect(dialog).to_contain_text('-   "name": "theirs"')
-    expect(dialog).to_contain_text('"name": "mine"')
+    expect(dialog).to_contain_text('+   "name": "mine"')
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     assert read_item(raw, container, "a")["name"] == "theirs"  # unchanged until the user decides

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from perseid.clock import MovableClock
 from perseid.config import Settings
 from tests.portal.browser import DESKTOP, PHONE, tab
-from tests.portal.screens import SCREENS, create_shop, items, sign_in, visit
+from tests.portal.screens import (
+    SCREENS,
+    items,
+    return_to_overview,
+    sign_in,
+    visit,
+)
 from tests.support.raw import RawClient
-from tests.support.running import running
 
 NAMELESS = """() => [...document.querySelectorAll("button, a, input, select, textarea")]
     .filter((node) => node.checkVisibility())
@@ -57,23 +60,13 @@ CONTRASTS = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def shop() -> Iterator[Settings]:
-    time = MovableClock()
-    with running(Settings(memory=True), time) as server:
-        with closing(RawClient(server.endpoint, server.key)) as raw:
-            create_shop(raw, time)
-        yield server
-
-
 @pytest.mark.parametrize("look", ["desktop", "phone", "dark"])
 def test_every_page_fits_and_is_readable(shop: Settings, chromium: Browser, look: str) -> None:
     size = PHONE if look == "phone" else DESKTOP
     with tab(chromium, size=size, is_dark=look == "dark") as (page, errors):
         sign_in(page, shop.endpoint, shop.key)
         for screen in SCREENS:
-            visit(page, "")
-            leave(page)
+            return_to_overview(page)
             screen(page)
             for check in (NAMELESS, TOO_WIDE, CONTRASTS):
                 assert page.evaluate(check) == [], (screen.__name__, look)
@@ -124,14 +117,14 @@ def test_equal_ids_in_two_partitions_are_distinguishable_on_a_phone(
         closing(RawClient(shop.endpoint, shop.key)) as raw,
         tab(chromium, size=PHONE) as (page, _),
     ):
-        for user in ("ada", "bela"):
-            path, pk = "/dbs/shop/colls/carts/docs", json.dumps([user])
-            assert raw.post(path, {"id": "cart", "user": user}, pk=pk).status == 201
+        for sku in ("ada", "bela"):
+            path, pk = "/dbs/shop/colls/products/docs", json.dumps([sku])
+            assert raw.post(path, {"id": "book", "sku": sku}, pk=pk).status == 201
         sign_in(page, shop.endpoint, shop.key)
-        visit(page, "shop/carts/items")
+        visit(page, "shop/products/items")
         rows = page.get_by_role("rowheader")
         expect(rows).to_have_count(2)
-        assert sorted(rows.all_inner_texts()) == ["cart\nada", "cart\nbela"]
+        assert sorted(rows.all_inner_texts()) == ["book\nada", "book\nbela"]
 
 
 @pytest.mark.parametrize("width", [768, 1060, 1061])
@@ -150,17 +143,6 @@ def test_ids_are_readable_on_a_tablet_and_in_half_a_window(
         else:
             page.get_by_role("button", name="Back to the list").click()
             expect(link).to_be_visible()
-
-
-def leave(page: Page) -> None:
-    """Discards the unsaved text of the previous screen."""
-    expect(page.get_by_role("heading", name="Overview").or_(question(page))).to_be_visible()
-    if question(page).is_visible():
-        question(page).click()
-
-
-def question(page: Page) -> Locator:
-    return page.get_by_role("button", name="Discard changes")
 
 
 def test_the_drawer_on_a_phone(shop: Settings, chromium: Browser) -> None:
@@ -190,6 +172,11 @@ def test_an_item_is_opened_and_saved_with_the_keyboard(shop: Settings, chromium:
         editor = page.get_by_label("Item as JSON")
         expect(editor).to_be_visible()
         press_until(page, "Tab", "Item as JSON")
+        page.keyboard.press("Control+s")
+        expect(page.get_by_text("No changes to save")).to_be_visible()
+        page.keyboard.press("Control+End")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.type(', "n": 1')
         page.keyboard.press("Control+s")
         expect(page.get_by_text("Saved")).to_be_visible()
         assert not errors

@@ -13,6 +13,7 @@ from perseid.commands.cli import main
 from perseid.config import Settings
 from perseid.store.sql import index_limits
 from tests.portal.browser import Network
+from tests.portal.queries import RECORD_COPY, create_numbered_items, downloaded, run_query
 from tests.portal.screens import path_of, visit_tab
 from tests.support.raw import RawClient
 
@@ -20,18 +21,9 @@ from tests.support.raw import RawClient
 @pytest.fixture
 def query_page(page: Page, raw: RawClient, container: str) -> Page:
     """The query page of a container with thirty items in three partitions."""
-    for number in range(30):
-        body = {"id": f"i{number:02d}", "pk": f"p{number % 3}", "n": number}
-        if number == 7:
-            body["big"] = 12345678901234567890
-        assert raw.post(f"{container}/docs", body, pk=json.dumps([body["pk"]])).status == 201
+    create_numbered_items(raw, container)
     visit_tab(page, container, "query")
     return page
-
-
-def run_query(page: Page, text: str) -> None:
-    page.get_by_label("Query", exact=True).fill(text)
-    page.keyboard.press("Control+Enter")
 
 
 def test_rows_as_a_table_and_as_json(query_page: Page) -> None:
@@ -94,13 +86,79 @@ def test_loading_more_rows_keeps_the_scroll_position(query_page: Page) -> None:
 
 def test_parameters_and_a_partition(query_page: Page) -> None:
     query_page.get_by_text("Options").click()
-    query_page.get_by_label("Parameters").fill('{"@least": 20}')
     query_page.get_by_label("Partition key").fill('"p1"')
-    run_query(query_page, "SELECT VALUE c.id FROM c WHERE c.n >= @least")
+    query_page.get_by_label("Query", exact=True).fill(
+        "SELECT VALUE c.id FROM c WHERE c.n >= @least"
+    )
+    query_page.get_by_label("@least").fill("20")
+    query_page.keyboard.press("Control+Enter")
     expect(query_page.get_by_role("cell")).to_have_text(["i22", "i25", "i28"])
-    query_page.get_by_label("Parameters").fill("{")
-    run_query(query_page, "SELECT 1")
-    expect(query_page.get_by_role("alert")).to_contain_text("The parameters must be JSON")
+
+
+def test_a_partition_key_may_be_plain_text(query_page: Page) -> None:
+    query_page.get_by_text("Options").click()
+    key = query_page.get_by_label("Partition key")
+    expect(key).to_have_accessible_description(re.compile(r"c\.pk"))
+    expect(key).to_have_attribute("placeholder", "value of c.pk")
+    key.fill("p1")
+    run_query(query_page, "SELECT VALUE COUNT(1) FROM c")
+    expect(query_page.get_by_role("cell")).to_have_text("10")
+    query_page.reload()  # the page keeps it as JSON
+    query_page.get_by_text("Options").click()
+    expect(key).to_have_value('"p1"')
+
+
+def test_the_closed_options_show_what_is_set(query_page: Page) -> None:
+    summary = query_page.locator(".options > summary")
+    expect(summary).to_have_text("Options")
+    summary.click()
+    query_page.get_by_label("Partition key").fill("p1")
+    expect(summary).to_have_text('Options · partition key "p1"')
+    query_page.get_by_label("Page size").select_option("25")
+    query_page.get_by_label("Partition key").fill("[1, ")
+    expect(summary).to_have_text("Options · partition key not valid · 25 rows per page")
+    query_page.get_by_label("Partition key").fill("")
+    query_page.keyboard.press("Escape")
+    expect(summary).to_have_text("Options · 25 rows per page")
+
+
+def test_the_options_fit_on_the_page(any_look: Page, container: str) -> None:
+    visit_tab(any_look, container, "query")
+    summary = any_look.locator(".options > summary")
+    for key in ("", "a", "a" * 100):
+        summary.click()
+        any_look.get_by_label("Partition key").fill(key)
+        any_look.keyboard.press("Escape")
+        summary.click()
+        box = any_look.locator(".options-body").bounding_box()
+        size = any_look.viewport_size
+        assert box
+        assert size
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size["width"]
+        any_look.keyboard.press("Escape")
+
+
+def test_a_query_that_is_not_sent_leaves_no_older_result(query_page: Page) -> None:
+    alert = query_page.get_by_role("alert")
+    run_query(query_page, "SELECT VALUE c.n FROM c WHERE c.n < 5")
+    expect(query_page.get_by_role("cell")).to_have_count(5)
+    run_query(query_page, "SELECT VALUE c.n FROM c WHERE c.n < @most")
+    expect(alert).to_contain_text("@most has no value")
+    expect(query_page.get_by_role("cell")).to_have_count(0)
+    expect(query_page.get_by_role("tab")).to_have_count(0)
+    expect(query_page.get_by_text("5 rows")).to_have_count(0)
+    query_page.get_by_label("@most").fill("3")
+    query_page.keyboard.press("Control+Enter")
+    expect(query_page.get_by_role("cell")).to_have_count(3)
+    query_page.get_by_text("Options").click()
+    query_page.get_by_label("Partition key").fill('"p')
+    query_page.keyboard.press("Escape")
+    query_page.get_by_role("button", name="Run").click()
+    expect(alert).to_contain_text("The partition key is not valid JSON")
+    expect(alert).to_contain_text("put it in double quotes")
+    expect(query_page.get_by_label("Partition key")).to_be_focused()  # in the box that was closed
+    expect(query_page.get_by_role("cell")).to_have_count(0)
 
 
 def test_an_error_shows_its_position(query_page: Page) -> None:
@@ -122,7 +180,25 @@ def test_the_plan_the_index_and_the_metrics(
     query_page.get_by_role("tab", name="Plan").click()
     expect(query_page.get_by_role("definition")).to_have_text([index, examined, "10"])
     expect(query_page.get_by_label("Plan", exact=True)).to_contain_text("c.n < 10")
-    expect(query_page.get_by_role("table", name="Metrics of each page")).to_contain_text("RU")
+    metrics = query_page.get_by_role("table", name="Metrics of each page")
+    expect(metrics).to_contain_text("RU")
+    expect(metrics).to_contain_text("Items from the database")
+    expect(metrics).not_to_contain_text("loaded")
+
+
+@pytest.mark.parametrize(("milliseconds", "count"), [(900, 1), (3, 0)])
+def test_a_run_that_created_the_index_is_explained(
+    query_page: Page, monkeypatch: pytest.MonkeyPatch, milliseconds: int, count: int
+) -> None:
+    monkeypatch.setattr(index_limits, "LEAST_ITEMS", 20)
+    metrics = {"x-ms-documentdb-query-metrics": f"totalExecutionTimeInMs={milliseconds}.00"}
+    rows = json.dumps({"Documents": [{"n": 1}], "_count": 1})
+    Network(query_page).answer("/docs$", 200, rows, headers=metrics)
+    run_query(query_page, "SELECT c.n FROM c WHERE c.n = 1")
+    query_page.get_by_role("tab", name="Plan").click()
+    expect(query_page.get_by_role("definition")).to_have_text(["/n/?", "1", "1"])
+    shown = query_page.get_by_text(re.compile(r"took 900 ms .* creates it; the next ones are"))
+    expect(shown).to_have_count(count)
 
 
 def test_the_text_is_kept_when_the_tab_changes(query_page: Page) -> None:
@@ -205,9 +281,13 @@ def test_numbers_of_many_digits_are_sent_as_typed(
     body = {"id": "big", "pk": big, "n": big}
     assert raw.post(f"{container}/docs", body, pk=f"[{big}]").status == 201
     query_page.get_by_text("Options").click()
-    query_page.get_by_label("Parameters").fill(f'{{"@n": {big}, "list": [1, {big}]}}')
     query_page.get_by_label("Partition key").fill(str(big))
-    run_query(query_page, "SELECT c.id, c.n FROM c WHERE c.n = @n AND ARRAY_CONTAINS(@list, c.n)")
+    query_page.get_by_label("Query", exact=True).fill(
+        "SELECT c.id, c.n FROM c WHERE c.n = @n AND ARRAY_CONTAINS(@list, c.n)"
+    )
+    query_page.get_by_label("@n").fill(str(big))
+    query_page.get_by_label("@list").fill(f"[1, {big}]")
+    query_page.keyboard.press("Control+Enter")
     expect(query_page.get_by_role("row", name=f"big {big}")).to_be_visible()
     query_page.get_by_text("Options").click()
     query_page.get_by_role("tab", name="Plan").click()
@@ -232,8 +312,8 @@ def test_the_number_of_omitted_columns_is_shown(query_page: Page) -> None:
 
 def test_escape_closes_the_options(query_page: Page) -> None:
     query_page.get_by_text("Options").click()
-    query_page.get_by_label("Parameters").press("Escape")
-    expect(query_page.get_by_label("Parameters")).to_be_hidden()
+    query_page.get_by_label("Partition key").press("Escape")
+    expect(query_page.get_by_label("Partition key")).to_be_hidden()
     expect(query_page.get_by_text("Options")).to_be_focused()
 
 
@@ -257,27 +337,11 @@ def test_rows_are_downloaded_and_copied(query_page: Page, raw: RawClient, contai
     ] == rows
     for has_clipboard in (True, False):
         query_page.evaluate(RECORD_COPY, has_clipboard)
-        query_page.get_by_role("button", name="Copy").click()
+        query_page.get_by_role("button", name="Copy", exact=True).click()
         expect(query_page.get_by_text("2 rows copied").last).to_be_visible()
         assert json.loads(query_page.evaluate("window.copied")) == rows
     query_page.get_by_role("tab", name="Plan").click()
-    expect(query_page.get_by_role("button", name="Copy")).to_be_hidden()
-
-
-# Records what is copied, with the clipboard of secure pages and with the one of others.
-RECORD_COPY = """(hasClipboard) => {
-    const writeText = async (text) => { window.copied = text; };
-    const clipboard = hasClipboard ? { writeText } : undefined;
-    Object.defineProperty(navigator, "clipboard", { configurable: true, value: clipboard });
-    document.addEventListener("copy", (event) => { window.copied = event.target.value; });
-}"""
-
-
-def downloaded(page: Page, button: str, name: str) -> str:
-    with page.expect_download() as result:
-        page.get_by_role("button", name=button, exact=True).click()
-    assert result.value.suggested_filename == name
-    return result.value.path().read_text()
+    expect(query_page.get_by_role("button", name="Copy", exact=True)).to_be_hidden()
 
 
 def test_downloaded_json_lines_equal_an_export(

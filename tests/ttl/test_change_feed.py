@@ -12,11 +12,12 @@ import pytest
 
 from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.change_feed import ALL_VERSIONS, LATEST, operations_of
-from tests.support.purging import DatedItem, backlog, container_at, process, store_items, until
+from tests.support.purging import DatedItem, backlog, container_at, process, store_items
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place
 from tests.support.ttl_containers import TtlContainer, TtlContainers
+from tests.support.waiting import until
 
 KEPT: dict[str, Any] = {"changeFeedPolicy": {"retentionDuration": 60}}
 

@@ -1,8 +1,6 @@
-"""The one test that waits: a second of real life, on the system's own clock."""
+"""The one test that waits: a second or more of real life, on the system's own clock."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -10,9 +8,10 @@ from perseid.clock import MovableClock
 from tests.support.raw import RawClient
 from tests.support.servers import RunningServer, Servers
 from tests.support.ttl_containers import TtlContainers, assert_gone
+from tests.support.waiting import until
 
-LIFETIME = 1
-TIME_LIMIT = 10.0  # seconds of wall time until the test gives up
+# One or two seconds are enough unless the machine is so busy that the first read comes too late.
+LIFETIMES = (1, 2, 4, 8, 16, 32)
 
 
 @pytest.fixture(scope="session")
@@ -21,26 +20,32 @@ def server(servers: Servers) -> RunningServer:
     return servers("system")
 
 
-def test_an_item_is_gone_after_its_second(raw: RawClient, database: str) -> None:
+def test_an_item_is_gone_after_its_lifetime(raw: RawClient, database: str) -> None:
     container = TtlContainers(raw, MovableClock(), database).make(-1)
     assert raw.get("/_perseid/clock").json["movable"] is False
     container.create("b")
-    deadline = time.monotonic() + TIME_LIMIT
 
-    # Written late in a second, an item has little of it left: try until one was seen alive.
-    status = 404
-    while status == 404 and time.monotonic() < deadline:
-        ts = container.post(container.body("a", LIFETIME), upsert="true").json["_ts"]
+    # Written late in a second, an item has little of it left: try until one was seen live.
+    for lifetime in LIFETIMES:
+        ts = container.post(container.body("a", lifetime), upsert="true").json["_ts"]
         status = container.read("a").status
+        if status == 200:
+            break
     assert status == 200
 
-    while status == 200 and time.monotonic() < deadline:
-        asked_at = time.time()
+    def now() -> float:
+        """By the server, which on PostgreSQL follows the clock of the database."""
+        shown: float = raw.get("/_perseid/clock").json["now"]
+        return shown
+
+    def is_gone() -> bool:
+        asked_at = now()
         status = container.read("a").status
-        answered_at = time.time()
-        if status == 200:
-            assert asked_at < ts + LIFETIME
-    assert status == 404
-    assert answered_at >= ts + LIFETIME
+        assert status in (200, 404)
+        assert status == 404 or asked_at < ts + lifetime
+        return status == 404
+
+    until(is_gone)
+    assert now() >= ts + lifetime
     assert_gone(container.read("a"))
     assert container.seen("a", "b") == {"b"}

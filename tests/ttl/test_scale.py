@@ -18,10 +18,11 @@ from perseid.clock import MovableClock
 from perseid.config import Settings
 from perseid.store.sqlite.files import DATABASE_FILE
 from tests.support.figures import container_metrics, resource_usage
-from tests.support.purging import DatedItem, container_at, process, store_items, until
+from tests.support.purging import DatedItem, container_at, process, store_items
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.ttl_containers import TtlContainer, TtlContainers, drain
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,6 +7,7 @@ import { confirm, errorToast } from "./dialogs.js";
 import { fill, h, iconButton } from "./elements.js";
 import { failure, loading } from "./placeholders.js";
 import { link, parse, TABS } from "./routes.js";
+import { onShortcut, showShortcuts } from "./shortcuts.js";
 import { Tree } from "./tree.js";
 import { ChangesView } from "./views/changes.js";
 import { DatabaseView } from "./views/database.js";
@@ -24,6 +25,7 @@ const KEY_IN_ADDRESS = /^#key=([^&]*)/;
 let view = null; // the current view; its methods dispose, canLeave, update and refresh are optional
 let shownHash = null; // the address of the current view
 let shownEntry = null; // its entry in the history, where the browser supports that
+let isAsking = false; // whether unsaved changes are to be discarded
 let isAskingForKey = false;
 let isLockedOut = false; // the user did not enter another key, in order to keep unsaved text
 
@@ -105,7 +107,10 @@ function openPortal() {
     topBar(drawer.button, breadcrumb),
     tree.node, drawer.backdrop, main);
   clock.start();
-  const show = () => showRoute({ tree, main, breadcrumb });
+  const show = () => {
+    drawer.close();
+    showRoute({ tree, main, breadcrumb });
+  };
   window.onhashchange = () => onAddressChange(show);
   window.onbeforeunload = (event) => {
     if (isUnsaved()) event.preventDefault();
@@ -122,12 +127,13 @@ function topBar(menuButton, breadcrumb) {
     breadcrumb,
     h("div", { class: "grow" }),
     clockButton(),
+    iconButton("help", "Keyboard shortcuts", showShortcuts, { class: "icon-button help" }),
     api.isSignedIn()
       ? iconButton("signOut", "Sign out", signOut)
       : h("span", { class: "chip", title: "The server was started with --no-auth" }, "no key needed"));
 }
 
-/** On a phone the tree is a drawer: {button, backdrop}. */
+/** On a phone the tree is a drawer: {button, backdrop, close()}. */
 function treeDrawer(tree) {
   const isOpen = () => app.classList.contains("drawer-open");
   const setOpen = (open) => {
@@ -146,25 +152,45 @@ function treeDrawer(tree) {
     setOpen(false);
     menuButton.focus();
   };
-  return { button: menuButton, backdrop: h("div", { class: "drawer-backdrop", onclick: () => setOpen(false) }) };
+  const close = () => setOpen(false);
+  return { button: menuButton, backdrop: h("div", { class: "drawer-backdrop", onclick: close }), close };
 }
 
 // Navigation
 
 /** Asks before unsaved changes are lost. Meanwhile the address and the history stay as they were. */
 async function onAddressChange(show) {
-  if (location.hash === shownHash) return;
+  if (location.hash === shownHash || isAsking) return;
   if (!isUnsaved()) return show();
   const nextHash = location.hash;
   const nextEntry = historyEntry();
-  const isOtherEntry = nextEntry !== shownEntry;
-  if (isOtherEntry) await navigation.traverseTo(shownEntry).finished.catch(() => {});
-  else history.replaceState(null, "", shownHash || location.pathname);
-  if (!(await confirmDiscard())) return;
+  const isElsewhere = nextEntry !== shownEntry && !isAfterShown(); // in the history: other entries must stay
+  isAsking = true;
+  await restoreAddress();
+  const isConfirmed = await confirmDiscard();
+  if (!isConfirmed) await restoreAddress();
+  isAsking = false;
+  if (!isConfirmed) return;
   leaveView();
-  if (isOtherEntry) return void navigation.traverseTo(nextEntry).finished.catch(show);
-  history.pushState(null, "", nextHash);
-  show();
+  if (location.hash !== shownHash) return show(); // a later navigation wins
+  if (!isElsewhere) {
+    history.pushState(null, "", nextHash);
+    return show();
+  }
+  await traverse(nextEntry);
+  if (!view) show(); // otherwise the event of a navigation has shown it
+}
+
+async function restoreAddress() {
+  if (location.hash === shownHash) return;
+  if (historyEntry() === shownEntry) history.replaceState(null, "", shownHash || location.pathname);
+  else await traverse(shownEntry);
+}
+
+/** Goes to an entry of the history, unless it no longer exists or a later navigation wins. */
+async function traverse(entry) {
+  const { committed, finished } = navigation.traverseTo(entry);
+  await Promise.allSettled([committed, finished]); // both fail
 }
 
 function showRoute({ tree, main, breadcrumb }) {
@@ -188,7 +214,8 @@ function showRoute({ tree, main, breadcrumb }) {
 
 function openView(main, route) {
   const body = h("div", { class: "view" });
-  fill(main, route.container && tabLinks(route), body);
+  const heading = route.container && h("h1", { class: "visually-hidden" }, `${route.container}: ${TABS[route.tab]}`); // other views show theirs
+  fill(main, heading, route.container && tabLinks(route), body);
   currentTab(main)?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all tabs fit
   if (route.container) view = new VIEWS[route.tab](body, route);
   else view = route.database ? new DatabaseView(body, route) : new OverviewView(body);
@@ -200,6 +227,7 @@ function leaveView() {
 }
 
 const currentTab = (main) => main.querySelector(".tabs [aria-current]");
+const isAfterShown = () => navigation.entries().slice(-2).map(({ key }) => key).join() === [shownEntry, historyEntry()].join();
 const historyEntry = () => globalThis.navigation?.currentEntry?.key ?? null;
 const isUnsaved = () => Boolean(view?.canLeave) && !view.canLeave();
 const hasUnsavedText = () => isUnsaved() || document.querySelector("dialog[open]") !== null;
@@ -216,10 +244,12 @@ function breadcrumbLinks({ database, container }) {
 function tabLinks(route) {
   return h("nav", { class: "tabs", "aria-label": "Container" },
     Object.entries(TABS).map(([tab, label]) =>
-      h("a", { href: link({ ...route, tab, rest: [] }), "aria-current": tab === route.tab ? "page" : null }, label)));
+      h("a", { href: link({ ...route, tab, rest: [], options: {} }), "aria-current": tab === route.tab ? "page" : null }, label)));
 }
 
 document.addEventListener("unauthorized", onUnauthorized);
+document.addEventListener("address", () => (shownHash = location.hash));
+document.addEventListener("keydown", onShortcut);
 
 // The address may also pass a key to a page that is already open; no other listener may see it.
 window.addEventListener("hashchange", (event) => {

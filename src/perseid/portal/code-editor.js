@@ -22,6 +22,7 @@ export class CodeEditor {
   #after = ""; // the text after it
   #lines = []; // of the text in the area
   #painted = { first: 0, last: 0 };
+  #isWrapped = false; // on a phone lines wrap, so they have different heights
 
   constructor(spans, { label, value = "", rows = 12, describedby = null } = {}) {
     this.#spans = spans;
@@ -46,7 +47,7 @@ export class CodeEditor {
     });
     this.node = h("div", { class: "code" },
       h("pre", { class: "code-backdrop", "aria-hidden": "true" }, this.#coloured), this.area, this.#parts.node);
-    new ResizeObserver(() => this.#alignColours()).observe(this.area); // it has no height before it is on the page
+    new ResizeObserver(() => this.#sizeChanged()).observe(this.area); // it has no height before it is on the page
     this.#show(value);
   }
 
@@ -123,7 +124,7 @@ export class CodeEditor {
     const { area } = this;
     area.focus();
     area.setSelectionRange(from, to);
-    const top = lineBreaks(area.value.slice(0, from)) * this.#lineHeight();
+    const top = this.#isWrapped ? this.#heightOf(area.value.slice(0, from)) : lineBreaks(area.value.slice(0, from)) * this.#lineHeight();
     const isVisible = top >= area.scrollTop && top <= area.scrollTop + area.clientHeight - 3 * this.#lineHeight();
     if (!isVisible) area.scrollTop = top - area.clientHeight / 2;
     this.#alignColours();
@@ -151,6 +152,25 @@ export class CodeEditor {
     return (area.scrollHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom)) / this.#lines.length;
   }
 
+  /** The height of a text in lines that wrap. */
+  #heightOf(text) {
+    const probe = h("div", { class: "code-coloured" }, text);
+    probe.style.width = this.#coloured.style.width;
+    this.#coloured.parentElement.append(probe);
+    const height = probe.offsetHeight;
+    probe.remove();
+    return height;
+  }
+
+  #sizeChanged() {
+    const isWrapped = getComputedStyle(this.area).whiteSpace === "pre-wrap";
+    if (isWrapped !== this.#isWrapped) {
+      this.#isWrapped = isWrapped;
+      this.#paint();
+    }
+    this.#alignColours();
+  }
+
   #visibleLines() {
     const height = this.#lineHeight();
     const first = Math.floor(this.area.scrollTop / height);
@@ -160,7 +180,7 @@ export class CodeEditor {
   #paint() {
     const count = this.#lines.length;
     this.#painted = { first: 0, last: count };
-    if (this.area.value.length > MAX_FULLY_COLOURED) {
+    if (this.area.value.length > MAX_FULLY_COLOURED && !this.#isWrapped) {
       const { first, last } = this.#visibleLines();
       this.#painted = { first: Math.max(0, first - MARGIN), last: Math.min(count, last + MARGIN) };
     }
@@ -178,6 +198,9 @@ export class CodeEditor {
     }
     const top = this.#painted.first ? this.#painted.first * this.#lineHeight() : 0;
     this.#coloured.style.top = `${top - this.area.scrollTop}px`;
+    const { paddingLeft, paddingRight } = getComputedStyle(this.area);
+    const width = this.area.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight); // without the scroll bar
+    this.#coloured.style.width = this.#isWrapped ? `${width}px` : "";
     this.#coloured.style.left = `${-this.area.scrollLeft}px`;
   }
 }

@@ -5,9 +5,13 @@ import { button, field, form, h, iconButton, newId, textInput } from "./elements
 const MESSAGE_TIME = 5_000; // milliseconds
 const MESSAGE_TIME_WITH_ACTION = 12_000;
 
-/** A message that disappears after some seconds; `action` is {label, run}. */
+/**
+ * A message below the page, which becomes shorter meanwhile, so that the message covers nothing.
+ * It disappears after some seconds, but not while it has the pointer or the focus.
+ * `action` is {label, run}.
+ */
 export function toast(text, { kind = "", action = null } = {}) {
-  const node = h("div", { class: `toast ${kind}` }, h("span", {}, text));
+  const node = h("div", { class: `toast ${kind}`, onkeydown: (event) => event.key === "Escape" && node.remove() }, h("span", {}, text));
   if (action) {
     node.append(button(action.label, () => {
       node.remove();
@@ -16,7 +20,14 @@ export function toast(text, { kind = "", action = null } = {}) {
   }
   node.append(iconButton("close", "Dismiss", () => node.remove()));
   document.getElementById("toasts").append(node);
-  setTimeout(() => node.remove(), action ? MESSAGE_TIME_WITH_ACTION : MESSAGE_TIME);
+  let timer = 0;
+  const restart = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => node.remove(), action ? MESSAGE_TIME_WITH_ACTION : MESSAGE_TIME);
+  };
+  for (const name of ["pointerenter", "focusin"]) node.addEventListener(name, () => clearTimeout(timer));
+  for (const name of ["pointerleave", "focusout"]) node.addEventListener(name, restart);
+  restart();
 }
 
 export const errorToast = (error) => toast(error.message, { kind: "bad" });

@@ -83,6 +83,7 @@ const ICONS = {
   clock: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 4.800V8l2.200 1.600",
   signOut: "M9.500 3H3.500v10h6M7 8h7M11.500 5.500 14 8l-2.500 2.500",
   freeze: "M8 2v12M2.800 5l10.400 6M13.200 5 2.800 11",
+  help: "M5.800 6a2.200 2.200 0 1 1 3.300 1.900C8.300 8.400 8 8.800 8 9.600M8 12.200v.1",
   play: "M5 3.500 12.500 8 5 12.500z",
 };
 
@@ -123,11 +124,23 @@ export function form(submit, ...children) {
       await submit();
     } catch (failed) {
       error.show(failed.message);
+      error.node.scrollIntoView({ block: "nearest" });
     } finally {
-      submitter.disabled = false;
+      submitter.disabled = node.isUnchanged?.() ?? false;
       if (node.isConnected && document.activeElement === document.body) focused.focus();
     }
   });
+  return node;
+}
+
+/** Enables the submit button of a form only while `isChanged()`; returns the form. */
+export function savesChanges(node, isChanged) {
+  const update = () => (node.querySelector("[type=submit]").disabled = !isChanged());
+  node.isUnchanged = () => !isChanged();
+  node.addEventListener("input", update);
+  node.addEventListener("change", update);
+  node.addEventListener("click", update); // of a button that resets the form
+  update();
   return node;
 }
 
@@ -140,10 +153,15 @@ export function table(columns, body, { wrapper = "", caption = null, ...rest } =
     const [name, kind] = [column].flat();
     return h("th", { scope: "col", class: kind ?? null }, name);
   });
-  return h("div", { class: `table-wrap ${wrapper}` }, h("table", rest,
+  const node = h("div", { class: `table-wrap ${wrapper}` }, h("table", rest,
     caption && h("caption", {}, caption),
     h("thead", {}, h("tr", {}, heads)),
     body instanceof Node ? body : h("tbody", {}, body)));
+  // The keyboard scrolls a table only from inside it: without a link or button it needs the focus itself.
+  if (node.querySelector("td") && !node.querySelector("a, button, input")) {
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "group", "aria-label": caption ?? "Table" })) node.setAttribute(name, value);
+  }
+  return node;
 }
 
 export function card(title, ...content) {

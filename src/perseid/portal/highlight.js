@@ -1,6 +1,7 @@
 // Syntax colours: splits JSON and SQL texts into [class, text] spans that cover the whole text.
 
 import { tokenMatches } from "./json.js";
+import { tokensOf as sqlTokens } from "./query-language.js";
 
 const JSON_WORDS = /^(?:true|false|null)$/;
 
@@ -10,19 +11,14 @@ export const jsonSpans = (text) => spans(text, tokenMatches(text), (token, end) 
   return JSON_WORDS.test(token) ? "keyword" : "number";
 });
 
-const SQL_TOKENS = /--[^\n]*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|@\w+|\b\d+(?:\.\d+)?\b|\b[a-z_]\w*\b/gi;
-const SQL_KEYWORDS = new Set(
-  ("select top distinct value as from in join where order by group asc desc offset limit and or not"
-    + " between like escape exists array null true false undefined rank").split(" "),
-);
+const SQL_CLASSES = { comment: "punctuation", string: "string", parameter: "name", number: "number", keyword: "keyword" };
 
-export const sqlSpans = (text) => spans(text, text.matchAll(SQL_TOKENS), (token) => {
-  if (token.startsWith("--")) return "punctuation";
-  if (token[0] === "'" || token[0] === '"') return "string";
-  if (token[0] === "@") return "name";
-  if (/^\d/.test(token)) return "number";
-  return SQL_KEYWORDS.has(token.toLowerCase()) ? "keyword" : "";
-});
+export const sqlSpans = (text) => {
+  const tokens = sqlTokens(text);
+  const kinds = tokens.map(({ kind }) => kind).values();
+  const matches = tokens.map(({ text: token, start }) => ({ 0: token, index: start }));
+  return spans(text, matches, () => SQL_CLASSES[kinds.next().value] ?? "");
+};
 
 export const plainSpans = (text) => [["", text]];
 

@@ -72,6 +72,11 @@ export const documents = (text) => members(members(text).find(([name]) => name =
 /** The same JSON without white space between its tokens. */
 export const compact = (text) => tokensOf(text).join("");
 
+/** Whether two texts are equal but for white space between the tokens of JSON. */
+export function isSameText(a, b) {
+  return a === b || (!jsonError(a) && !jsonError(b) && compact(a) === compact(b));
+}
+
 /** The same JSON on one line for display, without \u escapes. */
 export const singleLine = (text) => tokensOf(text).map(withoutEscapes).join("");
 

@@ -2,9 +2,10 @@
 // texts, because a number may have more digits than JavaScript can represent.
 
 import { members } from "./json.js";
+import { stepText } from "./query-language.js";
 
 /** The property names in a path like /a/"b c". */
-function namesOf(path) {
+export function namesOf(path) {
   return [...path.matchAll(/\/(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^/]+))/g)].map(
     ([, double, single, plain]) => plain ?? (double ?? single).replace(/\\(.)/g, "$1"));
 }
@@ -13,6 +14,9 @@ const isScalar = (value) => value === null || ["string", "number", "boolean"].in
 
 /** The paths of a key; a container that was created without a partition key has none. */
 const pathsOf = (definition) => (definition.systemKey ? [] : definition.paths);
+
+/** The paths as a query names them, like c.tenant. */
+export const keyPaths = (definition) => pathsOf(definition).map((path) => `c${namesOf(path).map(stepText).join("")}`);
 
 /** The key of an item; `text()` returns the item's JSON, {} stands for an absent value. */
 export function keyOf(item, definition, text) {

@@ -1,5 +1,6 @@
 // Copies rows to the clipboard, or downloads them as a file.
 
+import { csvText } from "./csv.js";
 import { toast } from "./dialogs.js";
 import { button, h } from "./elements.js";
 import { plural } from "./formats.js";
@@ -11,6 +12,9 @@ const asArray = (rows) => `${pretty(`[${rows.join(",")}]`)}\n`;
 /** Rows as JSON Lines; whole items as `perseid export` writes them, for `perseid import`. */
 const asJsonLines = (rows) => rows.map((row) => `${compact(exported(row))}\n`).join("");
 
+/** Rows as CSV; whole items as `perseid export` writes them. */
+const asCsv = (rows) => csvText(rows.map(exported));
+
 function exported(row) {
   if (!row.startsWith("{")) return row;
   const all = members(row);
@@ -21,18 +25,24 @@ function exported(row) {
 
 /** Buttons that copy or download what `rows()` returns; files are named after `name`. */
 export function exportButtons(name, rows) {
+  const save = (label, ending, write, title) => button(label, () => download(`${name}.${ending}`, write(rows())), { kind: "small", title });
   return h("div", { class: "row wrap", role: "group", "aria-label": "Copy or download the rows shown" },
-    button("Copy", () => copy(rows()), { kind: "small", title: "Copy the rows shown as JSON" }),
-    button("Download as JSON", () => download(`${name}.json`, asArray(rows())), { kind: "small", title: "Download the rows shown as one JSON array" }),
-    button("Download as JSON Lines", () => download(`${name}.jsonl`, asJsonLines(rows())), { kind: "small", title: "Download the rows shown, one per line, in the format of perseid export" }));
+    button("Copy", () => copy(rows(), asArray), { kind: "small", title: "Copy the rows shown as JSON" }),
+    button("Copy as CSV", () => copy(rows(), asCsv), { kind: "small", title: "Copy the rows shown as CSV, for a spreadsheet" }),
+    save("Download as JSON", "json", asArray, "Download the rows shown as one JSON array"),
+    save("Download as JSON Lines", "jsonl", asJsonLines, "Download the rows shown, one per line, in the format of perseid export"),
+    save("Download as CSV", "csv", asCsv, "Download the rows shown as CSV, in the format of perseid export"));
 }
 
-async function copy(rows) {
+const copy = (rows, write) => copyText(write(rows), `${plural(rows.length, "row")} copied`, "Download the rows instead.");
+
+/** Puts a text on the clipboard and says so; `otherwise` is what to do if the browser refuses. */
+export async function copyText(text, done, otherwise) {
   try {
-    await writeClipboard(asArray(rows));
-    toast(`${plural(rows.length, "row")} copied`);
+    await writeClipboard(text);
+    toast(done);
   } catch {
-    toast("The browser does not allow copying. Download the rows instead.", { kind: "bad" });
+    toast(`The browser does not allow copying. ${otherwise}`, { kind: "bad" });
   }
 }
 
@@ -50,7 +60,8 @@ async function writeClipboard(text) {
 }
 
 function download(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const type = name.endsWith(".csv") ? "text/csv" : "application/json";
+  const address = URL.createObjectURL(new Blob([text], { type }));
   h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser may ask for a file name first
 }

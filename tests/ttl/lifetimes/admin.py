@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.support.raw import Reply
 from tests.support.ttl_containers import TtlContainer, TtlContainers
+from tests.support.waiting import until
 
 Figures = dict[str, Any]
 
@@ -44,12 +45,13 @@ def audit(container: TtlContainer) -> list[Figures]:
 
 def audit_with_counts(container: TtlContainer) -> list[Figures]:
     """The log once each change has been counted: that happens after its answer."""
-    for _ in range(2000):
-        entries = audit(container)
-        events = [entry["event"] for entry in entries]
-        if 0 < events.count("policy") == events.count("counts"):
-            return entries
-    raise AssertionError("a change was never counted")
+
+    def is_counted() -> bool:
+        events = [entry["event"] for entry in audit(container)]
+        return 0 < events.count("policy") == events.count("counts")
+
+    until(is_counted)
+    return audit(container)
 
 
 def ask(container: TtlContainer, path_and_query: str) -> Reply:

@@ -19,12 +19,12 @@ from tests.support.purging import (
     examine,
     process,
     store_items,
-    until,
 )
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock
 from tests.support.stores import Place
 from tests.support.ttl_containers import TtlContainer, assert_gone
+from tests.support.waiting import until
 
 UNIQUE = {"uniqueKeys": [{"paths": ["/mark"]}]}
 # T-136, T-137: kill -9

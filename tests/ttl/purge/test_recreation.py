@@ -15,11 +15,12 @@ from perseid.documents import parse
 from perseid.service.items import point_operations
 from perseid.service.operation import begin
 from perseid.store.types import PurgeRequest
-from tests.support.purging import TIME_LIMIT, DatedItem, backlog, container_at, on_disk, store_items
+from tests.support.purging import DatedItem, backlog, container_at, on_disk, store_items
 from tests.support.raw import RawClient
 from tests.support.servers import frozen_clock, serving
 from tests.support.stores import Place, sqlite_database
 from tests.support.ttl_containers import TtlContainer, TtlContainers, drain
+from tests.support.waiting import TIME_LIMIT
 
 # T-138, T-139: re-creation
 

@@ -18,6 +18,7 @@ from perseid.http.request import Exchange, Request, Response
 from perseid.model import Container
 from perseid.service.items import point_operations
 from perseid.service.lifetimes.audit import audit_entries
+from perseid.service.lifetimes.expiring_items import MOST_ITEMS, expiring_items
 from perseid.service.lifetimes.forecast import BUCKET_SECONDS, MOST_BUCKETS
 from perseid.service.lifetimes.forecast import forecast as forecast_expiry
 from perseid.service.lifetimes.item_explanation import explain_item
@@ -55,6 +56,23 @@ async def forecast(context: AdminContext, request: Request, exchange: Exchange) 
     body = await forecast_expiry(context.account, container, width, count, request.now)
     seconds = context.sweeper.drain_seconds(body["pendingPurge"]["items"])
     return json_response(body | {"drainSeconds": seconds})
+
+
+async def expiring(context: AdminContext, request: Request, exchange: Exchange) -> Response:
+    """?count=100&continuation=…: the live items that will expire, soonest first."""
+    options = query_options(request, count="100", continuation="")
+    count = integer_option(options, "count", MOST_ITEMS)
+    container = container_of(context, exchange)
+    items, continuation = await expiring_items(
+        context.account, container, count, options["continuation"], request.now
+    )
+    body = {
+        "container": container.path,
+        "asOf": int(request.now),
+        "items": [wire.expiring_item(item, container.policy) for item in items],
+        "continuation": continuation,
+    }
+    return json_response(body)
 
 
 async def explain(context: AdminContext, request: Request, exchange: Exchange) -> Response:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from perseid import __version__
-from perseid.errors import NotFound
 from perseid.http.admin.context import AdminContext, json_response
+from perseid.http.certificate_file import certificate_response
 from perseid.http.metrics import exposition
 from perseid.http.request import Exchange, Request, Response
 from perseid.service.lifetimes.metrics import collect
-
-_CERTIFICATE: Final = re.compile(
-    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\s*", re.DOTALL
-)
 
 
 async def health(_context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
@@ -30,12 +23,7 @@ async def ready(context: AdminContext, _request: Request, _exchange: Exchange) -
 
 async def certificate(context: AdminContext, _request: Request, _exchange: Exchange) -> Response:
     """The certificate that clients have to trust, if the server uses HTTPS."""
-    trusted, path = context.account.trusted_certificate, context.account.settings.cert
-    if path is None:
-        raise NotFound("This server uses plain HTTP; there is no certificate.")
-    # The file may contain the private key, too.
-    content = trusted or b"".join(_CERTIFICATE.findall(path.read_bytes()))
-    return Response(200, [], content, "application/x-pem-file")
+    return certificate_response(context.account)
 
 
 async def read_metrics(context: AdminContext, request: Request, _exchange: Exchange) -> Response:

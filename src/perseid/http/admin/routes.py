@@ -33,6 +33,7 @@ ROUTES: Final[dict[str, dict[str, AdminHandler]]] = {
     "ttl/*/*": {"GET": lifetimes.read_lifetimes, "PUT": lifetimes.configure},
     "ttl/*/*/preview": {"POST": lifetimes.preview},
     "ttl/*/*/forecast": {"GET": lifetimes.forecast},
+    "ttl/*/*/expiring": {"GET": lifetimes.expiring},
     "ttl/*/*/explain": {"POST": lifetimes.explain},
     "ttl/*/*/undo": {"POST": lifetimes.undo},
     "ttl/*/*/drain": {"POST": lifetimes.drain},

@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { toast } from "../dialogs.js";
-import { card, form, h, submitButton } from "../elements.js";
+import { card, form, h, savesChanges, submitButton } from "../elements.js";
 import { throughputChoice } from "../throughput-choice.js";
 
 /** {node, isChanged()}; `onsaved` is called after a save. */
@@ -10,7 +10,8 @@ export function throughputCard(offer, title, onsaved) {
   const { offerAutopilotSettings: autopilot, offerThroughput } = offer.content;
   const choice = throughputChoice({ manual: autopilot ? null : offerThroughput, autoscale: autopilot?.maxThroughput ?? null });
   const original = JSON.stringify(choice.value);
-  const node = card(title, form(async () => {
+  const isChanged = () => JSON.stringify(choice.value) !== original;
+  const node = card(title, savesChanges(form(async () => {
     try {
       await api.changeOffer(offer, choice.value);
     } catch (error) {
@@ -20,6 +21,6 @@ export function throughputCard(offer, title, onsaved) {
     }
     await onsaved();
     toast("Throughput saved");
-  }, choice.node, h("footer", {}, submitButton("Save"))));
-  return { node, isChanged: () => JSON.stringify(choice.value) !== original };
+  }, choice.node, h("footer", {}, submitButton("Save"))), isChanged));
+  return { node, isChanged };
 }

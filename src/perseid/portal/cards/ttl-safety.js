@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { toast } from "../dialogs.js";
-import { card, field, form, h, submitButton, textInput } from "../elements.js";
+import { card, field, form, h, savesChanges, submitButton, textInput } from "../elements.js";
 
 /** {node, isChanged()}. */
 export function ttlSafetyCard({ database, container }, status) {
@@ -10,7 +10,8 @@ export function ttlSafetyCard({ database, container }, status) {
   const hold = h("input", { type: "number", min: "0", class: "number-input", value: String(status.purgeHoldSeconds), required: true });
   const typed = () => ({ guard: guard.value.trim() || null, purgeHoldSeconds: Number(hold.value) });
   let saved = JSON.stringify(typed());
-  const node = card("Safety", form(async () => {
+  const isChanged = () => JSON.stringify(typed()) !== saved;
+  const node = card("Safety", savesChanges(form(async () => {
     const body = typed();
     await api.admin("PUT", api.ttl(database, container), { body });
     saved = JSON.stringify(body);
@@ -18,6 +19,6 @@ export function ttlSafetyCard({ database, container }, status) {
   },
   field("Expiry guard", guard, "A change that would expire more items than this immediately needs a confirmation. Enter a number of items or a percentage like 10%. Empty: the server's setting."),
   field("Purge hold (seconds)", hold, "Expired items stay on disk for this long, so that an undo can restore them."),
-  h("footer", {}, submitButton("Save"))));
-  return { node, isChanged: () => JSON.stringify(typed()) !== saved };
+  h("footer", {}, submitButton("Save"))), isChanged));
+  return { node, isChanged };
 }

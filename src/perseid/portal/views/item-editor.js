@@ -8,7 +8,8 @@ import { diffView } from "../diff.js";
 import { button, errorBox, factList, fill, h, iconButton } from "../elements.js";
 import { dateTime, number } from "../formats.js";
 import { jsonSpans } from "../highlight.js";
-import { compact, isUserProperty, jsonError, members, objectText, pretty, SYSTEM_PROPERTIES } from "../json.js";
+import { differences, differenceTable } from "../json-differences.js";
+import { compact, isSameText, isUserProperty, jsonError, members, objectText, pretty, SYSTEM_PROPERTIES } from "../json.js";
 import { emptyItem, keyJson, keyOf, keyText } from "../partition-key.js";
 import { empty, failure, loading } from "../placeholders.js";
 import { LifetimePanel } from "./lifetime-panel.js";
@@ -20,6 +21,12 @@ const userText = (text) => pretty(objectText(members(text).filter(isUserProperty
 function expiresAtOf(response) {
   const expiresAt = response.headers.get("x-perseid-expires-at");
   return expiresAt === null ? null : Number(expiresAt);
+}
+
+/** The same line by line, drawn when it is opened: it takes longer for large items. */
+function lineDifferences(stored, mine) {
+  const node = h("details", { ontoggle: () => node.childElementCount === 1 && node.append(diffView(stored, mine)) }, h("summary", {}, "Show line by line"));
+  return node;
 }
 
 export class ItemEditor {
@@ -38,6 +45,8 @@ export class ItemEditor {
   #jsonNote = h("p", { class: "hint json-note", id: "json-note" });
   #facts = h("div", {});
   #lifetime;
+  #saveButton = button("Save", () => this.#save(), { kind: "primary", title: "Ctrl+S" });
+  #formatButton = button("Format", () => this.#format(), { title: "One line for each member; numbers stay as they are" });
 
   /** `onnamed(key, id)` is called when the item has a new id. */
   constructor(pane, { database, container, definition, target, ...events }) {
@@ -49,7 +58,7 @@ export class ItemEditor {
     this.#events = events;
     this.#lifetime = new LifetimePanel({ database, container }, definition.defaultTtl ?? null, (ttl) => this.#setTtl(ttl));
     pane.onkeydown = (event) => this.#onKey(event);
-    clock.addEventListener("tick", () => this.#lifetime.drawRemaining(), { signal: this.#aborter.signal });
+    clock.addEventListener("tick", () => this.#tick(), { signal: this.#aborter.signal });
     if (target) this.#load();
     else this.#startNew();
   }
@@ -58,8 +67,19 @@ export class ItemEditor {
     this.#aborter.abort();
   }
 
+  #tick() {
+    this.#lifetime.drawRemaining();
+    if (this.#lifetime.isMissing) this.#saveButton.disabled = false;
+  }
+
+  /** White space between the tokens of JSON is not a change. */
   isDirty() {
-    return this.#editor !== null && this.#editor.value !== this.#savedText;
+    return this.#editor !== null && !isSameText(this.#editor.value, this.#savedText);
+  }
+
+  /** A new item can be saved as it is, and an item that no longer exists can be saved again. */
+  #canSave() {
+    return !this.#stored || this.#lifetime.isMissing || this.isDirty();
   }
 
   // Requests
@@ -134,7 +154,8 @@ export class ItemEditor {
         this.#target && h("p", { class: "muted" }, keyText(this.#target.key))),
       h("div", { class: "grow" }),
       this.#stored && button("Delete", () => this.#delete(), { kind: "danger quiet" }),
-      this.#editor && button("Save", () => this.#save(), { kind: "primary", title: "Ctrl+S" }),
+      this.#editor && this.#formatButton,
+      this.#editor && this.#saveButton,
       iconButton("close", "Close", onclose, { class: "icon-button front" }));
   }
 
@@ -167,7 +188,17 @@ export class ItemEditor {
     const invalid = jsonError(this.#editor.value);
     this.#jsonNote.classList.toggle("bad", Boolean(invalid));
     this.#jsonNote.textContent = invalid ? `Invalid JSON: ${invalid.reason} (line ${number(invalid.line)}, column ${number(invalid.column)})` : "";
+    this.#saveButton.disabled = !this.#canSave();
+    this.#formatButton.disabled = Boolean(invalid);
     this.#lifetime.showEffect(invalid || !this.isDirty() ? null : JSON.parse(this.#editor.value));
+  }
+
+  /** One line for each member; numbers keep all their digits. */
+  #format() {
+    if (jsonError(this.#editor.value)) return;
+    this.#editor.rewrite(pretty(this.#editor.value));
+    this.#editor.area.focus();
+    this.#drawEffect();
   }
 
   /** Sets the ttl in the text; null removes it. */
@@ -192,6 +223,7 @@ export class ItemEditor {
 
   async #save() {
     if (this.#isSaving) return;
+    if (!this.#canSave()) return toast("No changes to save");
     this.#isSaving = true;
     this.#error.hide();
     try {
@@ -251,9 +283,18 @@ export class ItemEditor {
     } catch (error) {
       return error.status === 404 ? this.#offerCreate() : this.#error.show(error.message);
     }
+    const stored = userText(response.text);
+    const list = differences(stored, this.#editor.value);
+    if (!list.length) { // another client has saved the same content
+      this.#accept(response);
+      this.#drawStored();
+      toast("Another client has already saved the same content");
+      return this.#events.onchange();
+    }
     const choice = await dialog("Another client has changed this item", (close) => [
       h("p", {}, `It was written at ${dateTime(response.json._ts)}, after you opened it. Your changes are not saved yet.`),
-      diffView(userText(response.text), this.#editor.value),
+      differenceTable(list, ["Stored", "Yours"]),
+      lineDifferences(stored, pretty(this.#editor.value)),
       h("footer", {},
         button("Keep editing", () => close("")),
         button("Use the stored version", () => close("stored")),

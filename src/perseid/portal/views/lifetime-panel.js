@@ -46,6 +46,10 @@ export class LifetimePanel {
     this.#isMissing = false;
   }
 
+  get isMissing() {
+    return this.#isMissing || (this.#stored !== null && this.#expiresAt !== null && this.#expiresAt <= clock.now());
+  }
+
   setMissing() {
     this.#isMissing = true;
   }

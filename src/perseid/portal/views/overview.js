@@ -52,7 +52,7 @@ export class OverviewView {
 
   #draw(databases, metrics) {
     if (!databases.length) {
-      fill(this.#body, empty("No databases", "A database holds containers, and containers hold items.",
+      fill(this.#body, h("h1", { class: "visually-hidden" }, "Overview"), empty("No databases", "A database holds containers, and containers hold items.",
         button("New database", createDatabase, { kind: "primary" })), connectionCard());
       return;
     }

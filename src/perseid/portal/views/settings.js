@@ -1,6 +1,7 @@
 // Scale & Settings of a container. Each save replaces the container and keeps all other settings.
 
 import * as api from "../api.js";
+import { changeFeedCard } from "../cards/change-feed.js";
 import { indexingPolicyCard } from "../cards/indexing-policy.js";
 import { throughputCard } from "../cards/throughput.js";
 import { TtlPolicyCard } from "../cards/ttl-policy.js";
@@ -25,6 +26,7 @@ export class SettingsView {
       ? throughputCard(offer, "Throughput", () => this.#reload("throughput"))
       : { node: card("Throughput", h("p", { class: "muted" }, "This container shares the throughput of its database.")) }),
     indexing: ({ definition }) => indexingPolicyCard(this.#route, definition, () => this.#reload("indexing")),
+    changeFeed: ({ definition }) => changeFeedCard(this.#route, definition, () => this.#reload("changeFeed")),
     facts: ({ definition }) => ({ node: factsCard(definition) }),
   };
 
@@ -58,10 +60,10 @@ export class SettingsView {
     try {
       const settings = await this.#read();
       this.#cards = Object.fromEntries(Object.entries(this.#builders).map(([name, build]) => [name, build(settings)]));
-      const { ttl, safety, throughput, indexing, facts } = this.#cards;
+      const { ttl, safety, throughput, indexing, changeFeed, facts } = this.#cards;
       fill(this.#body, h("div", { class: "cards" },
         h("div", { class: "stack" }, ttl.node, safety.node),
-        h("div", { class: "stack" }, throughput.node, indexing.node, facts.node,
+        h("div", { class: "stack" }, throughput.node, indexing.node, changeFeed.node, facts.node,
           card("Delete this container", h("p", { class: "muted" }, "All its items are deleted, too."),
             h("footer", {}, button("Delete container", () => this.#delete(), { kind: "danger quiet" }))))));
     } catch (error) {

@@ -51,6 +51,7 @@ async def preview(
         "invalidTtl": await account.stores.expiry.count_invalid_ttls(container, before),
         "sample": [item_summary(row) for row in samples[:_SAMPLES]],
         "histogram": await _histogram(account, container, new, before.later(after), int(now)),
+        "guard": _guard_of(account, container),
         "confirmationToken": tokens.seal(account.secret, _confirmation(container, default_ttl)),
     }
 
@@ -63,7 +64,7 @@ async def check_guard(
     now: float,
 ) -> None:
     """412 with the preview if an unconfirmed change would expire more than the guard allows."""
-    limit = container.guard or account.settings.expiry_guard
+    limit = _guard_of(account, container)
     if limit is None:
         return
     if confirmation is not None:
@@ -79,6 +80,11 @@ async def check_guard(
             " the header x-perseid-confirm.",
             details={"preview": effect},
         )
+
+
+def _guard_of(account: Account, container: Container) -> str | None:
+    """The guard that applies: the container's own, or that of the server."""
+    return container.guard or account.settings.expiry_guard
 
 
 def parse_guard(text: str, live: int) -> float:
