@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
-from tests.portal.browser import browser, find_chromium, tab
+from tests.portal.browser import DESKTOP, PHONE, browser, find_chromium, tab
+from tests.support.accessibility import add_axe, violations
 from tests.support.pages import DOCS, PAGES, ROOT
 
 pytestmark = pytest.mark.xdist_group("site")  # one worker builds it
@@ -200,3 +201,28 @@ def test_a_browser_needs_no_other_site(address: str) -> None:
         assert requested
         assert [url for url in requested if not url.startswith((address, "data:", "blob:"))] == []
         assert errors == []
+
+
+# Only a script of the theme could mend this one: it wraps the tables when the page is shown.
+OF_THE_THEME: Final = ("scrollable-region-focusable",)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_pages_have_no_serious_accessibility_problem(address: str, size: dict[str, int]) -> None:
+    """In light and dark colours. Nothing but colours depends on them."""
+    if find_chromium() is None:
+        pytest.skip("no Chromium: install one with your package manager, or set PERSEID_CHROMIUM")
+    rules = {name: {"enabled": False} for name in OF_THE_THEME}
+    problems: list[str] = []
+    with browser() as started, tab(started, size=size) as (page, _):
+        add_axe(page)
+        for name in ("start.html", "portal.html", "clients/python.html"):
+            page.goto(f"{address}{name}")
+            page.locator("body[data-md-color-scheme=default]").wait_for()
+            problems += violations(page, name, rules=rules)
+            page.emulate_media(color_scheme="dark")
+            page.locator("body[data-md-color-scheme=slate]").wait_for()
+            problems += violations(page, f"{name}, dark", runOnly=["color-contrast"])
+            page.emulate_media(color_scheme="light")
+    serious = [each for each in problems if re.search("^[^:]+: (serious|critical): ", each)]
+    assert not serious, "\n".join(serious)

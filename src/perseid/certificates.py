@@ -1,87 +1,177 @@
-"""Certificates for --tls without --cert, created once and stored.
+"""The certificate of a server: where it is stored, whether it can be used, when it is created.
 
-Clients trust a certificate authority, and some trust it for the whole system. So it may sign only
-for the names of this server, and its key is never stored: it signs one certificate and is
-forgotten. The server's own certificate is not an authority, because some clients refuse that.
+Most starts find a stored certificate, and need only the standard library to check it.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import contextlib
 import logging
-import secrets
+import re
 import ssl
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from perseid import clock, private_files
+from perseid.config import Settings
 from perseid.errors import StartError
 
 log = logging.getLogger(__name__)
 
 TRUSTED_FILE: Final = "certificate.pem"
 SERVER_FILE: Final = "certificate-key.pem"
-_LIFETIME: Final = timedelta(days=825)  # the longest that macOS trusts
 _OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
-_PEM: Final = serialization.Encoding.PEM
-_NO_USAGE: Final = dict.fromkeys(
-    (
-        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-        "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-    ),
-    False,
-)  # fmt: skip
+_DAY: Final = 86_400
+_HANDSHAKE_STEPS: Final = 4
+_CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\s*", re.DOTALL
+)
 
 
 class ServerCertificate(NamedTuple):
-    """What a server needs, in one file so that it is always consistent; what clients trust."""
+    """What a server needs, and what clients trust."""
 
-    file: Path  # the private key, the server's certificate, and the authority's
-    trusted: bytes  # the authority's certificate
+    file: Path  # the server's certificate and the authority's; of our own also the private key
+    key: Path
+    trusted: bytes  # what clients trust, in PEM
+
+
+def certificates_in(content: bytes) -> list[bytes]:
+    """The certificates of a PEM file, which may contain the private key, too."""
+    return _CERTIFICATE.findall(content)
+
+
+def certificate_directory(settings: Settings) -> Path:
+    """Where the server of these settings stores the certificate that it creates.
+
+    RuntimeError if that is in the home directory of a user who has none.
+    """
+    return settings.data if has_data_directory(settings) else private_files.user_path()
+
+
+def has_data_directory(settings: Settings) -> bool:
+    """False for servers that store nothing, or everything in a database elsewhere."""
+    if settings.memory:
+        return False
+    return settings.store is None or settings.data != Settings().data
+
+
+@contextlib.contextmanager
+def server_certificate(settings: Settings) -> Iterator[ServerCertificate | None]:
+    """The certificate of the server with these settings; None if it does not use HTTPS.
+
+    The files are needed until the listeners have started.
+    """
+    if not settings.has_https:
+        yield None
+    elif settings.cert is not None and settings.key_file is not None:
+        trusted = b"".join(certificates_in(settings.cert.read_bytes()))
+        yield ServerCertificate(settings.cert, settings.key_file, trusted)
+    else:
+        host = settings.host or _OWN_NAMES[0]
+        if has_data_directory(settings):
+            yield _certificate_with_data(settings, host)
+        elif (of_user := _user_certificate(host)) is not None:
+            yield of_user
+        else:
+            level = logging.WARNING if settings.tls else logging.INFO
+            log.log(
+                level,
+                "the certificate cannot be stored; clients must trust a new one after each start",
+            )
+            with TemporaryDirectory(prefix="perseid-certificate-") as directory:
+                yield ensure_certificate(Path(directory), host)
+
+
+def _certificate_with_data(settings: Settings, host: str) -> ServerCertificate:
+    if settings.store is None:  # the server holds the directory
+        return ensure_certificate(settings.data, host)
+    try:
+        private_files.make_directory(settings.data)
+        with private_files.locked(settings.data):
+            return ensure_certificate(settings.data, host)
+    except OSError as exc:
+        raise _not_stored(settings.data, exc) from exc
+
+
+def _user_certificate(host: str) -> ServerCertificate | None:
+    """The certificate of servers without a data directory, one for each user of the system.
+
+    So trust need not be renewed with each start. None if the user has no directory of their own.
+    """
+    directory = private_files.user_directory()
+    if directory is None:
+        return None
+    try:
+        with private_files.locked(directory):
+            return ensure_certificate(directory, host)
+    except (OSError, StartError) as exc:
+        log.warning("%s cannot be used: %s", directory, exc)
+        return None
 
 
 def ensure_certificate(directory: Path, host: str) -> ServerCertificate:
     """The certificate in `directory`, created if missing, unusable or about to expire."""
     server, trusted = directory / SERVER_FILE, directory / TRUSTED_FILE
-    now = datetime.fromtimestamp(clock.wall(), UTC)
+    now = clock.wall()
     try:
-        if (problem := _problem(server, trusted, host, now)) is not None:
-            names = _names_of(server) | dict.fromkeys(map(_name, (*_OWN_NAMES, host)))
-            private_files.replace_file(server, _make(list(names), now))
-            if trusted.exists():
-                log.warning(
-                    "%s was replaced: %s. Clients must trust the new one.", trusted, problem
-                )
+        if not _is_usable(server, trusted, host, now):
+            _renew(server, trusted, host, now)
         private_files.restrict_file(server)
-        authority = _certificates(server)[-1].public_bytes(_PEM)
-        if not trusted.exists() or trusted.read_bytes() != authority:
-            private_files.replace_file(trusted, authority)
+        return ServerCertificate(server, server, trusted.read_bytes())
     except OSError as exc:
-        raise StartError(f"cannot store a certificate in {directory}: {exc.strerror}") from exc
-    return ServerCertificate(server, authority)
+        raise _not_stored(directory, exc) from exc
 
 
-def user_certificate(host: str, fallback: Path) -> ServerCertificate:
-    """The certificate of servers without a data directory, one for each user of the system.
+def _not_stored(directory: Path, exc: OSError) -> StartError:
+    return StartError(
+        f"cannot store a certificate in {directory}: {exc.strerror}; make it writable, give a"
+        " certificate with --cert and --key-file, or turn HTTPS off with --https-port 0"
+    )
 
-    So trust need not be renewed with each start. If the user has no directory of their own, the
-    certificate is stored in `fallback`.
+
+def _renew(server: Path, trusted: Path, host: str, now: float) -> None:
+    """Creates what is missing or cannot be used any more."""
+    from perseid import certificate_creation  # imported here because it is slow
+
+    is_pair = server.exists() and pair_problem(server, server) is None
+    problem = certificate_creation.stored_problem(server, trusted, host, now, is_pair=is_pair)
+    if problem is not None:
+        content = certificate_creation.create(server, (*_OWN_NAMES, host), now)
+        private_files.replace_file(server, content)
+        if trusted.exists():
+            log.warning("%s was replaced: %s. Clients must trust the new one.", trusted, problem)
+    authority = certificates_in(server.read_bytes())[-1]
+    if not trusted.exists() or trusted.read_bytes() != authority:
+        private_files.replace_file(trusted, authority)
+
+
+def _is_usable(server: Path, trusted: Path, host: str, now: float) -> bool:
+    """True if clients that trust the stored authority can connect to `host` for another day.
+
+    A client and a server in this process shake hands: that checks key, names, constraints and dates
+    as clients check them, and takes two milliseconds.
     """
-    directory = private_files.user_directory()
-    if directory is not None:
-        try:
-            with private_files.locked(directory):
-                return ensure_certificate(directory, host)
-        except (OSError, StartError) as exc:
-            log.warning("%s cannot be used: %s", directory, exc)
-    log.warning("the certificate cannot be stored; clients must trust a new one after each start")
-    return ensure_certificate(fallback, host)
+    try:
+        chain, authority = certificates_in(server.read_bytes()), trusted.read_bytes()
+        if len(chain) != 2 or chain[1] != authority:  # the server and its authority
+            return False
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(server, password="")
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.load_verify_locations(cadata=authority.decode())
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trusting.wrap_bio(to_client, to_server, server_hostname=host)
+        sides = client, serving.wrap_bio(to_server, to_client, server_side=True)
+        for side in sides * _HANDSHAKE_STEPS:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        expires = str((client.getpeercert() or {})["notAfter"])
+        return ssl.cert_time_to_seconds(expires) > now + _DAY
+    except (OSError, ValueError, KeyError):  # also of TLS and of text
+        return False
 
 
 def pair_problem(certificate: Path, key: Path) -> str | None:
@@ -101,119 +191,3 @@ def pair_problem(certificate: Path, key: Path) -> str | None:
             return "the key belongs to another certificate"
         return "they are not a certificate and its private key in PEM"
     return None
-
-
-def _problem(server: Path, trusted: Path, host: str, now: datetime) -> str | None:
-    """Why the stored certificate cannot be used any more; None if it can."""
-    for certificate in _certificates(trusted)[:1]:
-        if _is_unlimited(certificate):
-            fingerprint = certificate.fingerprint(hashes.SHA256()).hex(":").upper()
-            return (
-                "it was a certificate authority for every name. Remove it from all trust stores"
-                f" (subject {certificate.subject.rfc4514_string()}, SHA-256 {fingerprint})"
-            )
-    chain = _certificates(server)
-    if len(chain) != 2 or pair_problem(server, server) is not None:  # the server and its authority
-        return "it was damaged"
-    if min(certificate.not_valid_after_utc for certificate in chain) <= now + timedelta(days=1):
-        return "it was about to expire"
-    return None if _name(host) in _names_of(server) else f"it was not for {host}"
-
-
-def _is_unlimited(certificate: x509.Certificate) -> bool:
-    """True for certificates of early releases, which could sign for every name."""
-    extensions = certificate.extensions
-    try:
-        if not extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            return False
-        extensions.get_extension_for_class(x509.NameConstraints)
-    except x509.ExtensionNotFound:
-        return True
-    return False
-
-
-def _certificates(file: Path) -> list[x509.Certificate]:
-    try:
-        return x509.load_pem_x509_certificates(file.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return []
-
-
-def _names_of(server: Path) -> dict[x509.GeneralName, None]:
-    """The names of the stored certificate. They stay: other servers of this user may need them."""
-    for certificate in _certificates(server)[:1]:
-        try:
-            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        except (ValueError, x509.ExtensionNotFound):
-            break
-        return dict.fromkeys(names.value)
-    return {}
-
-
-def _name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-def _constraint(name: x509.GeneralName) -> x509.GeneralName:
-    """The name as a constraint, where an address is a network of one address."""
-    address = name.value
-    if not isinstance(address, ipaddress.IPv4Address | ipaddress.IPv6Address):
-        return name
-    return x509.IPAddress(ipaddress.ip_network(address.packed))
-
-
-def _make(names: list[x509.GeneralName], now: datetime) -> bytes:
-    """The private key of the server, its certificate, and that of an authority without a key."""
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    # A name of its own: some clients confuse authorities that have the same.
-    authority_name = _subject(f"Perseid {secrets.token_hex(4)}")
-    authority_id = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
-    authority = (
-        _builder(authority_name, authority_name, authority_key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
-        .add_extension(x509.NameConstraints([*map(_constraint, names)], None), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    server = (
-        _builder(_subject("localhost"), authority_name, key.public_key(), now)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage("digital_signature"), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority_id),
-            critical=False,
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return secret + server.public_bytes(_PEM) + authority.public_bytes(_PEM)
-
-
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _usage(*purposes: str) -> x509.KeyUsage:
-    return x509.KeyUsage(**{**_NO_USAGE, **dict.fromkeys(purposes, True)})
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )

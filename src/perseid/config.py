@@ -12,6 +12,7 @@ WELL_KNOWN_KEY: Final = (
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 )
 
+DEFAULT_HTTPS_PORT: Final = 8443
 DURABILITIES: Final = ("full", "normal", "off")
 CONSISTENCY_LEVELS: Final = (
     "Strong",
@@ -30,8 +31,16 @@ def _setting(default: Any, text: str, **extra: Any) -> Any:
 class Settings:
     """All settings of a server. The flag of a field has dashes instead of underscores."""
 
-    host: str = _setting("127.0.0.1", "Address to listen on.")
+    host: str | None = _setting(
+        None, "Address to listen on. Default: 127.0.0.1 and, where it exists, ::1."
+    )
     port: int = _setting(8081, "Port to listen on.", minimum=1, maximum=65535)
+    https_port: int = _setting(
+        DEFAULT_HTTPS_PORT,
+        "Port to listen on for HTTPS, next to HTTP. 0: no HTTPS, unless --tls is given.",
+        minimum=0,
+        maximum=65535,
+    )
     data: Path = _setting(Path("perseid-data"), "Directory that holds the database file.")
     memory: bool = _setting(False, "Keep data in memory only; it is lost on exit.")
     store: str | None = _setting(
@@ -67,8 +76,12 @@ class Settings:
     max_connections: int = _setting(
         1024, "Maximum number of open connections; further ones wait.", minimum=8
     )
-    tls: bool = _setting(False, "Serve HTTPS. Creates a certificate if --cert is not given.")
-    cert: Path | None = _setting(None, "Certificate file (PEM) for --tls.")
+    tls: bool = _setting(
+        False, "Serve HTTPS instead of HTTP on --port, and do not listen on --https-port."
+    )
+    cert: Path | None = _setting(
+        None, "Certificate file (PEM) for HTTPS. Default: a certificate that the server creates."
+    )
     key_file: Path | None = _setting(None, "Private key file (PEM) for --cert.")
     consistency: str = _setting(
         "Session", "Default consistency level of the account.", choices=CONSISTENCY_LEVELS
@@ -154,7 +167,7 @@ class Settings:
 
     @property
     def is_loopback(self) -> bool:
-        if self.host == "localhost":
+        if self.host is None or self.host == "localhost":
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -167,11 +180,23 @@ class Settings:
         return WELL_KNOWN_KEY in keys
 
     @property
-    def scheme(self) -> str:
-        return "https" if self.tls else "http"
+    def has_https(self) -> bool:
+        return self.tls or self.https_port != 0
 
     @property
     def endpoint(self) -> str:
         """The address of the server for clients on this machine."""
-        host = "localhost" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
-        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
+        return self._address("https" if self.tls else "http", self.port)
+
+    @property
+    def https_endpoint(self) -> str | None:
+        """The address for HTTPS of a server that serves both; None of other servers."""
+        if self.tls or self.https_port == 0:
+            return None
+        return self._address("https", self.https_port)
+
+    def _address(self, scheme: str, port: int) -> str:
+        host = self.host or "127.0.0.1"
+        if host in ("0.0.0.0", "::"):  # noqa: S104
+            host = "localhost"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"

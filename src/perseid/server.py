@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
-import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.http import HTTP1Settings, HTTP2Settings
-from granian.server.embed import Server as Listener
-
-from perseid import private_files
+from perseid import certificates, private_files
 from perseid.clock import (
     Clock,
     FollowingClock,
@@ -28,11 +20,11 @@ from perseid.clock import (
     SystemClock,
     readings,
 )
-from perseid.config import Settings
+from perseid.config import DEFAULT_HTTPS_PORT, Settings
 from perseid.errors import BadRequest, CosmosError, StartError
-from perseid.http import wire_limits
 from perseid.http.app import App
 from perseid.http.signatures import decode_key
+from perseid.listeners import ListenAddress, Listeners, connection_limit, reserved
 from perseid.service.account import Account, open_account
 from perseid.service.lifetimes.preview import parse_guard
 from perseid.service.lifetimes.sweeper import Sweeper
@@ -43,13 +35,11 @@ from perseid.store.sqlite.files import DataDirectory, memory_directory
 from perseid.store.types import StoreError
 
 if TYPE_CHECKING:
-    from perseid.certificates import ServerCertificate
     from perseid.start_file import Declaration
 
 log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 10.0
-_OTHER_DESCRIPTORS: Final = 128  # of database files, logs and libraries
 MEMORY_AND_DATA_CONFLICT: Final = (
     "--memory and --data are mutually exclusive: --memory does not use a data directory"
 )
@@ -70,8 +60,18 @@ def check_settings(settings: Settings) -> None:
                 raise StartError(f"--{flag} must be base64, like all Cosmos DB keys") from None
     if (settings.cert is None) != (settings.key_file is None):
         raise StartError("--cert and --key-file must be used together: give both or neither")
-    if settings.cert is not None and not settings.tls:
-        raise StartError("--cert requires HTTPS: add --tls")
+    if settings.cert is not None and not settings.has_https:
+        raise StartError("--cert requires HTTPS: remove --https-port 0, or add --tls")
+    if settings.tls and settings.https_port not in (0, DEFAULT_HTTPS_PORT):
+        raise StartError(
+            "--tls and --https-port are mutually exclusive: --tls serves HTTPS on --port instead of"
+            " HTTP. Remove --tls to serve HTTP on --port and HTTPS on --https-port"
+        )
+    if settings.https_port == settings.port and not settings.tls:
+        raise StartError(
+            f"--port and --https-port are both {settings.port}: choose another --https-port, or"
+            " --tls to serve HTTPS alone"
+        )
     if settings.cert is not None and settings.key_file is not None:
         _check_certificate(settings.cert, settings.key_file)
     if settings.expiry_guard is not None:
@@ -117,8 +117,6 @@ def _check_certificate(cert: Path, key_file: Path) -> None:
             path.read_bytes()
         except OSError as exc:
             raise StartError(f"{flag} {path}: {exc.strerror}") from exc
-    from perseid import certificates  # imported here because it is slow
-
     private_files.warn_if_open(key_file)
     if (problem := certificates.pair_problem(cert, key_file)) is not None:
         raise StartError(f"--cert {cert} and --key-file {key_file} cannot be used: {problem}")
@@ -137,9 +135,8 @@ def _check_store(settings: Settings, dsn: str) -> None:
 @asynccontextmanager
 async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Account]:
     """Opens the account of a data directory, which stays locked, or of a shared database."""
-    needs_certificate = settings.tls and settings.cert is None
     with ExitStack() as resources:
-        if settings.store is None or needs_certificate:
+        if settings.store is None:
             directory = memory_directory() if settings.memory else DataDirectory(settings.data)
             resources.enter_context(directory)
         if settings.store is not None:
@@ -156,13 +153,8 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
                 reserve_from=FROM_SIZE_IN_MEMORY if settings.memory else 0,
             )
         try:
-            if needs_certificate:
-                certificate = _certificate(settings, directory.path)
-                settings = replace(settings, cert=certificate.file, key_file=certificate.file)
             try:
                 account = await open_account(settings, stores, clock)
-                if needs_certificate:
-                    account.trusted_certificate = certificate.trusted
             except CosmosError as exc:
                 raise StoreError(exc.message) from exc
             if isinstance(clock, SharedClock | FollowingClock):
@@ -173,14 +165,6 @@ async def opened(settings: Settings, clock: Clock | None = None) -> AsyncIterato
                 await account.close_workers()
         finally:
             await stores.close()
-
-
-def _certificate(settings: Settings, directory: Path) -> ServerCertificate:
-    from perseid import certificates  # imported here because it is slow
-
-    if settings.memory:
-        return certificates.user_certificate(settings.host, fallback=directory)
-    return certificates.ensure_certificate(directory, settings.host)
 
 
 async def _open_database(settings: Settings, dsn: str, clock: Clock | None) -> tuple[Stores, Clock]:
@@ -212,48 +196,35 @@ class Server:
     async def run(self, on_ready: asyncio.Event | None = None) -> None:
         """Serves until `stop` is called, then finishes the requests in progress."""
         self._loop = asyncio.get_running_loop()
-        with reserve_port(self.settings):
-            await self._run(on_ready)
+        with reserved(self.settings) as addresses:
+            await self._run(addresses, on_ready)
 
-    async def _run(self, on_ready: asyncio.Event | None) -> None:
+    async def _run(self, addresses: list[ListenAddress], on_ready: asyncio.Event | None) -> None:
         declaration = _read_start_file(self.settings)
         async with opened(self.settings, self._clock) as account:
-            self.held_until = account.clock.held_until()
-            clock = account.clock
-            sweeper = Sweeper(
-                account,
-                clock.readings if isinstance(clock, SharedClock | FollowingClock) else readings,
-                is_paused=account.settings.no_sweeper,
-            )
-            await sweeper.load_alarm()
-            if declaration is not None:
-                await _apply_start_file(account, declaration)
-            app = App(account, sweeper, connection_limit(account.settings))
-            sweeping = asyncio.create_task(sweeper.run())
-            listener = _listener(app, account.settings)
-            serving = asyncio.create_task(listener.serve())
-            try:
-                await wait_listening(self.settings, serving)
-                if on_ready is not None:
-                    on_ready.set()
-                stopping = asyncio.create_task(self._stop.wait())
-                await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
-            finally:
-                listener.stop()  # type: ignore[no-untyped-call]
-                # Clients that send or read too slowly must not delay the shutdown.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE_SECONDS):
-                        await app.idle()
-                        await asyncio.shield(serving)
-                sweeping.cancel()
-                await _wait_for_tasks(sweeping, seconds=_GRACE_SECONDS / 2)
-                await _wait_for_tasks(*account.background, seconds=_GRACE_SECONDS * 3)
-                await sweeper.free_disk_space(_GRACE_SECONDS / 5)
+            with ExitStack() as files:  # which the listeners need until they have started
+                certificate = files.enter_context(certificates.server_certificate(self.settings))
+                account.trusted_certificate = certificate and certificate.trusted
+                self.held_until = account.clock.held_until()
+                sweeper = await _sweeper(account)
+                if declaration is not None:
+                    await _apply_start_file(account, declaration)
+                limit = connection_limit(account.settings, len(addresses))
+                schemes = {address.port: address.scheme for address in addresses}
+                app = App(account, sweeper, limit, schemes)
+                listeners = Listeners(app, addresses, certificate)
+                sweeping = asyncio.create_task(sweeper.run())
                 try:
-                    await account.persist_clock(account.clock.now(), ahead=0)
-                except CosmosError as exc:  # the durable clock limit stored earlier is sufficient
-                    log.warning("the clock could not be persisted: %s", exc.message)
+                    await listeners.start()
+                    files.close()
+                    if on_ready is not None:
+                        on_ready.set()
+                    await listeners.wait_until(self._stop)
+                finally:
+                    await listeners.stop(_GRACE_SECONDS)
+                    sweeping.cancel()
+                    await _wait_for_tasks(sweeping, seconds=_GRACE_SECONDS / 2)
+                    await _finish(account, sweeper)
 
     def stop(self) -> None:
         if self._loop is None:
@@ -261,6 +232,27 @@ class Server:
         else:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped
                 self._loop.call_soon_threadsafe(self._stop.set)
+
+
+async def _sweeper(account: Account) -> Sweeper:
+    clock = account.clock
+    sweeper = Sweeper(
+        account,
+        clock.readings if isinstance(clock, SharedClock | FollowingClock) else readings,
+        is_paused=account.settings.no_sweeper,
+    )
+    await sweeper.load_alarm()
+    return sweeper
+
+
+async def _finish(account: Account, sweeper: Sweeper) -> None:
+    """The last work of a server before its store is closed."""
+    await _wait_for_tasks(*account.background, seconds=_GRACE_SECONDS * 3)
+    await sweeper.free_disk_space(_GRACE_SECONDS / 5)
+    try:
+        await account.persist_clock(account.clock.now(), ahead=0)
+    except CosmosError as exc:  # the durable clock limit stored earlier is sufficient
+        log.warning("the clock could not be persisted: %s", exc.message)
 
 
 async def _wait_for_tasks(*tasks: asyncio.Task[None], seconds: float) -> None:
@@ -287,121 +279,3 @@ def _read_start_file(settings: Settings) -> Declaration | None:
 
     root = start_file.read(settings.init)
     return start_file.declare(settings.init, root, is_lenient=settings.relaxed)
-
-
-def _listener(app: App, settings: Settings) -> Listener:
-    limits = wire_limits.LIMITS
-    return Listener(
-        app,
-        address=resolve(settings.host),
-        port=settings.port,
-        interface=Interfaces.RSGI,
-        http=HTTPModes.auto,
-        websockets=False,
-        backlog=1024,
-        backpressure=app.max_connections,
-        log_enabled=False,
-        http1_settings=HTTP1Settings(
-            header_read_timeout=int(limits.header_seconds * 1000),
-            # Large enough that the application refuses headers that are slightly too long, small
-            # enough that all connections together cannot fill the memory with headers.
-            max_buffer_size=128 * 1024,
-        ),
-        http2_settings=_http2_settings(limits),
-        ssl_cert=settings.cert,
-        ssl_key=settings.key_file,
-        ssl_protocol_min=SSLProtocols.tls12,
-    )
-
-
-def _http2_settings(limits: wire_limits.WireLimits) -> HTTP2Settings:
-    """A connection of HTTP/2 holds little more than one of HTTP/1.1, although it has streams."""
-    return HTTP2Settings(
-        # What a client may send before the application reads it, on all streams together.
-        initial_connection_window_size=128 * 1024,
-        initial_stream_window_size=128 * 1024,
-        # As the application allows, and a little more: it refuses with a sentence.
-        max_headers_size=72 * 1024,
-        max_concurrent_streams=32,
-        max_send_buffer_size=64 * 1024,
-        # A client that does not respond within ten seconds is gone.
-        keep_alive_interval=int(limits.header_seconds * 1000 * 2 / 3),
-        keep_alive_timeout=10,
-    )
-
-
-def connection_limit(settings: Settings) -> int:
-    """The setting, or less if the process may not open as many files and sockets."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
-        return settings.max_connections
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if descriptors == resource.RLIM_INFINITY:
-        return settings.max_connections
-    return max(1, min(settings.max_connections, descriptors - _OTHER_DESCRIPTORS))
-
-
-def resolve(host: str) -> str:
-    """The IP address of a host name; StartError if it has none."""
-    try:
-        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as exc:
-        raise StartError(f"cannot listen on '{host}': {exc.strerror}") from exc
-    except UnicodeError as exc:  # a label of the name is empty or too long
-        raise StartError(f"cannot listen on '{host}': not a valid host name") from exc
-    # IPv4 first: most clients resolve "localhost" to it.
-    return str(min(addresses, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
-
-
-class PortInUse(StartError):
-    """Another process listens on the port or has reserved it."""
-
-
-def reserve_port(settings: Settings) -> socket.socket:
-    """Reserves the port until the listener has opened it; StartError if it is not available.
-
-    On Linux the listener shares its port with any other listener that allows it, and Perseid does.
-    Without the reservation two servers that start at the same time would share the requests.
-    """
-    address = resolve(settings.host)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    reservation = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reservation.bind((address, settings.port))
-        if sys.platform == "linux":  # lets the listener share the port, but no other reservation
-            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        else:  # elsewhere the listener could not share the port with this socket
-            reservation.close()
-    except OSError as exc:
-        reservation.close()
-        failure = f"cannot listen on {settings.host}:{settings.port}"
-        if exc.errno == errno.EADDRNOTAVAIL:
-            raise StartError(
-                f"{failure}: this machine does not have this address; choose another --host"
-            ) from exc
-        if exc.errno == errno.EACCES:
-            raise StartError(
-                f"{failure}: permission denied; ports below 1024 often need special rights, so"
-                " choose another --port"
-            ) from exc
-        reason = f"{exc.strerror}; choose another --port, or stop the program that uses it"
-        raise PortInUse(f"{failure}: {reason}") from exc
-    return reservation
-
-
-async def wait_listening(settings: Settings, serving: asyncio.Task[None]) -> None:
-    """Waits until the listener accepts connections; raises the error of a listener that failed."""
-    address = resolve(settings.host)
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
-    while not serving.done():
-        try:
-            _, writer = await asyncio.open_connection(host, settings.port)
-        except OSError:
-            await asyncio.sleep(0.005)
-        else:
-            writer.close()
-            return
-    await serving

@@ -53,7 +53,7 @@ def python(_temporary: Path) -> list[str]:
 def javascript(temporary: Path) -> list[str]:
     """Node looks for packages next to the program, so it is copied there."""
     node = tool("node", "JavaScript")
-    packages = test_javascript._packages()
+    packages = test_javascript.packages()
     (temporary / "node_modules").symlink_to(packages, target_is_directory=True)
     return [node, str(shutil.copy(HERE / "javascript" / "program.mjs", temporary))]
 
@@ -81,12 +81,16 @@ def java(_temporary: Path) -> list[str]:
 
 
 def rust(_temporary: Path) -> list[str]:
-    """CARGO_TARGET_DIR names another folder for what is compiled."""
+    return [str(build_rust(HERE / "rust") / "perseid-rust-client")]
+
+
+def build_rust(project: Path, *options: str) -> Path:
+    """The folder of what was compiled. CARGO_TARGET_DIR names another one than the cache."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "rust")
-    manifest = str(HERE / "rust" / "Cargo.toml")
-    cargo = [tool("cargo", "Rust"), "build", "--quiet", "--manifest-path", manifest]
+    manifest = str(project / "Cargo.toml")
+    cargo = [tool("cargo", "Rust"), "build", "--quiet", "--manifest-path", manifest, *options]
     run([*cargo, "--target-dir", str(target)], seconds=SECONDS_TO_COMPILE)
-    return [str(target / "debug" / "perseid-rust-client")]
+    return target / "debug"
 
 
 def dotnet(temporary: Path) -> list[str]:

@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from perseid.commands.connection_string import parse_connection_string
 from perseid.config import Settings
 from tests.install import smoke
 from tests.support.pages import DOCS, blocks
@@ -84,12 +87,13 @@ def test_yaml_blocks_are_yaml(page: str) -> None:
 
 def test_compose_files_are_complete() -> None:
     files = compose_files()
-    assert len(files) == 3
+    assert len(files) == 5
     for file in files:
         assert file.keys() <= {"services", "volumes"}
         for service in file["services"].values():
             assert ("image" in service) != ("build" in service)
             assert all(isinstance(value, str) for value in service["environment"].values())
+            assert service.get("image") != "perseid" or "healthcheck" not in service
             for name, needed in service.get("depends_on", {}).items():
                 assert name in file["services"]
                 assert needed == {"condition": "service_healthy"}
@@ -107,6 +111,46 @@ def test_the_first_compose_file_starts_a_server_with_the_name_of_its_service(
             reply = raw.request("GET", "/", headers={"host": urlsplit(endpoint).netloc})
         (location,) = reply.json["writableLocations"]
         assert location["databaseAccountEndpoint"] == endpoint
+
+
+def test_a_file_for_microsofts_image_and_the_one_that_replaces_it(tmp_path: Path) -> None:
+    """The new connection string leads to the server; a health check of one's own would fail."""
+    before, after = (file["services"] for file in compose_files()[1:3])
+    assert "microsoft" in before["cosmos"]["image"]
+    assert before["app"].keys() == after["app"].keys()
+    old, new = (each["app"]["environment"] for each in (before, after))
+    assert old.keys() == new.keys() == {"ConnectionStrings__cosmos"}
+    string = parse_connection_string(new["ConnectionStrings__cosmos"])
+    assert string.endpoint == "http://cosmos:8081/"
+    with served(tmp_path, after["cosmos"]["environment"]) as port:
+        host = {"host": urlsplit(string.endpoint).netloc}
+        with closing(RawClient(f"http://127.0.0.1:{port}/", string.key)) as raw:
+            assert raw.request("GET", "/", headers=host).status == 200
+            assert raw.request("GET", "/", headers=host, sign_with=None).status == 401
+            assert raw.request("GET", "/_perseid/ready", sign_with=None).status == 200
+
+
+def test_a_certificate_for_the_name_of_a_container(tmp_path: Path) -> None:
+    (script,) = (text for text in texts("docker", "sh") if "openssl req" in text)
+    commands = [line for line in script.splitlines() if not line.startswith("sudo chown")]
+    subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=tmp_path, check=True)
+    variables = {
+        "PERSEID_TLS": "1",
+        "PERSEID_CERT": "certificates/cert.pem",
+        "PERSEID_KEY_FILE": "certificates/key.pem",
+        "PERSEID_MEMORY": "1",
+        "PERSEID_ALLOW_WELL_KNOWN_KEY": "1",
+    }
+    text = (DOCS / "docker.md").read_text()
+    assert all(f"`{name}=/{variables[name]}`" in text for name in [*variables][1:3])
+    trusted = ssl.create_default_context(cafile=tmp_path / "certificates" / "cert.pem")
+    with (
+        served(tmp_path, variables) as port,
+        socket.create_connection(("127.0.0.1", port), 10) as plain,
+        trusted.wrap_socket(plain, server_hostname="cosmos") as secure,
+    ):
+        secure.sendall(b"GET /_perseid/ready HTTP/1.1\r\nhost: cosmos\r\n\r\n")
+        assert secure.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
 def test_the_derived_image_starts_a_server_with_its_start_file(tmp_path: Path) -> None:

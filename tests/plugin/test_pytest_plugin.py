@@ -62,7 +62,7 @@ def test_the_demonstration() -> None:
     code, output = run_pytest(ROOT / "examples" / "session_store")
     assert code == 0, output
     print(output.splitlines()[-1])
-    assert re.search(r"9 passed in", output)
+    assert re.search(r"10 passed in", output)
     sources = [path.read_text() for path in (ROOT / "examples" / "session_store").glob("*.py")]
     assert not any("sleep" in text.replace("no sleep", "") for text in sources)
 
@@ -70,7 +70,7 @@ def test_the_demonstration() -> None:
 def test_the_demonstration_under_xdist() -> None:
     code, output = run_pytest(ROOT / "examples" / "session_store", "-n", "2", with_all=True)
     assert code == 0, output
-    assert "9 passed" in output
+    assert "10 passed" in output
 
 
 def test_asynchronous_fixtures_say_what_they_need(tmp_path: Path) -> None:
@@ -227,6 +227,16 @@ RUNS_COROUTINES = '''
 '''
 
 
+def documented_files() -> dict[str, str]:
+    """The blocks of the page: a comment in the first line names the file, as in the text."""
+    files: dict[str, str] = {}
+    for block in re.findall(r"```python\n(.*?)```", PYTEST, re.DOTALL):
+        named = re.match(r"# (\w+\.py)\n", block)
+        name = "test_documented.py" if named is None else named[1]
+        files[name] = f"{files.get(name, '')}\n{block}"
+    return files
+
+
 def test_the_fixtures(tmp_path: Path) -> None:
     """One session for all of them: each test inside says what it is about."""
     files = {
@@ -234,15 +244,13 @@ def test_the_fixtures(tmp_path: Path) -> None:
         "test_containers.py": CONTAINERS,
         "test_clock.py": CLOCK,
         "test_async.py": ASYNCHRONOUS,
-        "test_documented.py": "\n".join(
-            re.findall(r"```python\n(.*?)```", PYTEST, re.DOTALL),
-        ),
+        **documented_files(),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(textwrap.dedent(text))
     code, output = run_pytest(tmp_path)
     assert code == 0, output
-    assert "19 passed" in output
+    assert "22 passed" in output
 
 
 def test_options_for_the_server(tmp_path: Path) -> None:

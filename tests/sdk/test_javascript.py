@@ -1,21 +1,16 @@
-"""The official JavaScript SDK against the server: each js/*.test.mjs file is one test.
-
-The packages are installed once, outside the source tree, into a cache that is keyed by
-package.json. PERSEID_NODE_MODULES names a ready node_modules directory instead.
-"""
+"""The official JavaScript SDK against the server: each js/*.test.mjs file is one test."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from perseid.config import Settings
-from tests.support.kept import kept
+from tests.support.node import node_modules, program, run
 from tests.support.running import running
 
 SOURCES = Path(__file__).parent / "js"
@@ -31,13 +26,13 @@ SERVERS = {
     "throttling.test.mjs": Settings(memory=True, enforce_throughput=True),
 }
 pytestmark = pytest.mark.xdist_group("javascript")  # one process installs the packages
-INSTALL = ("install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+PURPOSE = "the JavaScript SDK"
 
 
 @pytest.fixture(scope="session")
 def node() -> str:
     """The path of node."""
-    return _program("node")
+    return program("node", PURPOSE)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +44,7 @@ def workspace(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("js")
     for source in (*SOURCES.glob("*.mjs"), SOURCES / "package.json"):
         shutil.copy(source, place)
-    (place / "node_modules").symlink_to(_packages(), target_is_directory=True)
+    (place / "node_modules").symlink_to(packages(), target_is_directory=True)
     return place
 
 
@@ -65,48 +60,9 @@ def test_javascript(file: str, node: str, workspace: Path, request: pytest.Fixtu
             "PERSEID_KEY": settings.key,
             "PERSEID_GOLDEN": str(GOLDEN),
         }
-        _run([node, "--test-reporter=spec", file], workspace, variables, seconds=120)
+        run([node, "--test-reporter=spec", file], workspace, variables, seconds=600)
 
 
-def _packages() -> Path:
-    """A node_modules directory with what package.json asks for."""
-    given = os.environ.get("PERSEID_NODE_MODULES")
-    if given:
-        return Path(given).resolve()
-    manifest = SOURCES / "package.json"
-
-    def install(place: Path) -> None:
-        shutil.copy(manifest, place)
-        _run([_program("npm"), *INSTALL], place, os.environ, seconds=300)
-
-    return kept("js", [manifest.read_bytes()], install) / "node_modules"
-
-
-def _program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed; the JavaScript SDK needs node and npm")
-    return path
-
-
-def _run(
-    command: list[str], place: Path, variables: os._Environ[str] | dict[str, str], seconds: int
-) -> None:
-    """Runs a program to its end; its output is the failure's text."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=place,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        output = (late.output or b"").decode(errors="replace")
-        pytest.fail(f"{command} took more than {seconds} s\n{output}", pytrace=False)
-    if done.returncode != 0:
-        output = done.stdout.decode(errors="replace")
-        pytest.fail(f"{command} ended with {done.returncode}\n{output}", pytrace=False)
+def packages() -> Path:
+    """A node_modules directory with the official client."""
+    return node_modules(SOURCES / "package.json", "js", PURPOSE)

@@ -36,15 +36,25 @@ LEAVES: Final[dict[str, set[str]]] = {
 ABOVE_LEAVES: Final[dict[str, set[str]]] = {
     "__init__": set(),
     "__main__": {"commands"},
-    "certificates": set(),
-    "commands": {"http.signatures", "server", "service", "store"},
+    "certificate_creation": set(),
+    "certificates": {"certificate_creation"},
+    "commands": {
+        "certificate_creation",
+        "certificates",
+        "http.signatures",
+        "listeners",
+        "server",
+        "service",
+        "store",
+    },
     "http": {"service"},
+    "listeners": {"certificates", "http"},
     "portal": set(),  # files that http serves, no Python
-    "server": {"certificates", "http", "service", "start_file", "store"},
+    "server": {"certificates", "http", "listeners", "service", "start_file", "store"},
     "service": {"store.protocol", "store.types", "workers"},
     "start_file": {"service"},
     "store": set(),
-    "testing": {"commands", "http", "server"},
+    "testing": {"commands", "http", "listeners", "server"},
     "workers": set(),
 }
 NOT_FOR: Final = {"store": {"query"}}  # a leaf that the store has no use for: it gets conditions

@@ -190,7 +190,7 @@ def send(
     endpoint: str, method: str, path: str, headers: Mapping[str, str], body: Any = None
 ) -> Reply:
     """One request with exactly these headers and the ones HTTP needs."""
-    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
     content = None if body is None else json.dumps(body).encode()
     connection.request(method, quote(path, safe="/"), content, dict(headers))
     response = connection.getresponse()

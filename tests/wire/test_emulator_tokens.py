@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -95,7 +96,7 @@ def test_a_token_is_as_good_as_its_key(raw: RawClient, name: str, is_encoded: bo
 
 def test_no_date_is_needed(endpoint: str) -> None:
     address = urlsplit(endpoint).netloc
-    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(address, timeout=60)) as connection:
         connection.request("GET", "/dbs", headers=authorization(token_of()))
         assert connection.getresponse().status == 200
 
@@ -192,9 +193,9 @@ def status_at(settings: Settings, token: str, **headers: str) -> int:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection: http.client.HTTPConnection = (
-        http.client.HTTPSConnection("127.0.0.1", settings.port, context=context, timeout=10)
+        http.client.HTTPSConnection("127.0.0.1", settings.port, context=context, timeout=60)
         if settings.tls
-        else http.client.HTTPConnection("127.0.0.1", settings.port, timeout=10)
+        else http.client.HTTPConnection("127.0.0.1", settings.port, timeout=60)
     )
     sent = authorization(token) | {name.replace("_", "-"): text for name, text in headers.items()}
     with closing(connection):
@@ -217,6 +218,15 @@ def test_other_addresses_without_tls(public: Settings) -> None:
     """The token is the key: it must not cross a network in the open."""
     assert status_at(public, token_of()) == 401
     assert status_at(public, token_of(), x_forwarded_proto="https") == 401
+
+
+def test_other_addresses_with_a_port_for_https() -> None:
+    """What counts is the port that the request has used."""
+    public = Settings(memory=True, host=EVERYWHERE, key=OWN_KEY)
+    with running(public, as_served=True) as settings:
+        assert status_at(settings, token_of()) == 401
+        secure = replace(settings, port=settings.https_port, https_port=0, tls=True)
+        assert status_at(secure, token_of()) == 200
 
 
 def test_other_addresses_with_tls() -> None:

@@ -44,6 +44,9 @@ class AdminClient:
     def post(self, *names: str, body: dict[str, Any] | None = None) -> Answer:
         return self._call("POST", names, {}, body)
 
+    def put(self, *names: str, body: dict[str, Any]) -> Answer:
+        return self._call("PUT", names, {}, body)
+
     def _call(
         self,
         method: str,

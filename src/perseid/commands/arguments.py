@@ -6,7 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -40,6 +40,16 @@ class NegativeArguments(click.Command):
         if negative and "--" not in args:
             args = [*(each for each in args if each not in negative), "--", *negative]
         return super().parse_args(ctx, args)
+
+
+parameter_option: Final = click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="@NAME=VALUE",
+    help="Value of the parameter @NAME: JSON, otherwise a string. May be repeated.",
+)
 
 
 def parse_key(text: str) -> list[Any]:

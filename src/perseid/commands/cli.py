@@ -24,12 +24,14 @@ _COMMANDS: Final = {
     "completion": "completion",
     "container": "container",
     "db": "db",
+    "delete": "delete_items",
     "doctor": "doctor",
     "export": "export_items",
     "import": "import_items",
     "portal": "portal",
     "query": "query",
     "serve": "serve",
+    "trust": "trust",
     "ttl": "ttl",
 }
 

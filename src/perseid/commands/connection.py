@@ -156,7 +156,7 @@ class Connection:
             self.close()
             raise click.ClickException(
                 f"HTTPS with {self.endpoint} failed: {exc.reason or exc}."
-                " If the server runs without --tls, use http:// in the endpoint."
+                " If this is the server's port for HTTP, use http:// in the endpoint."
             ) from exc
         except http.client.HTTPException as exc:
             self.close()
@@ -179,7 +179,7 @@ class Connection:
             )
         return click.ClickException(
             f"{self.endpoint} did not send an HTTP response."
-            " If the server runs with --tls, use https:// in the endpoint."
+            " If this is the server's port for HTTPS, use https:// in the endpoint."
         )
 
     def _not_perseid(self, reply: Reply) -> Refused:
@@ -267,7 +267,7 @@ def ssl_context_for(host: str) -> ssl.SSLContext:
     """Accepts any certificate from this machine, from others only what the system trusts."""
     context = ssl.create_default_context()
     if Settings(host=host).is_loopback:
-        # `--tls` uses a self-signed certificate, and loopback traffic cannot be intercepted.
+        # The server's certificate is its own, and loopback traffic cannot be intercepted.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -1,4 +1,4 @@
-"""The Cosmos DB routes for commands that read items: queries and feeds."""
+"""The Cosmos DB routes for commands that read or delete items."""
 
 from __future__ import annotations
 
@@ -75,6 +75,22 @@ def feed_page(
         connection.checked_body(reply)
     reply_headers = reply.headers
     return FeedPage(reply.body, reply_headers.get("x-ms-continuation"), reply_headers.get(SESSION))
+
+
+def delete_item(
+    connection: Connection,
+    container: tuple[str, str],
+    item_id: str,
+    partition_key: list[Any],
+    etag: str,
+) -> int:
+    """The status of the response: 204, 404 if there is no such item, 412 if its etag differs."""
+    names = ("dbs", container[0], "colls", container[1], "docs", item_id)
+    headers = {"if-match": etag, "x-ms-documentdb-partitionkey": json.dumps(partition_key)}
+    reply = connection.request("DELETE", names, ("docs", "/".join(names)), headers=headers)
+    if reply.status not in (204, 404, 412):
+        connection.checked_body(reply)
+    return reply.status
 
 
 def check_session(

@@ -17,7 +17,7 @@ from perseid.commands.ttl_output import policy_text
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_TTL_HELP: Final = (
-    "Seconds, or 15m, 2h, 3d. none or -1: items never expire by default, only by their own ttl."
+    "Seconds, or 15m, 2h, 3d, 1w. none or -1: items never expire by default, only by their own ttl."
     " off: no item expires."
 )
 PARTITION_KEY_HELP: Final = (

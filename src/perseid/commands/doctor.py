@@ -27,8 +27,10 @@ from perseid.commands.admin_client import AdminClient, server_options
 from perseid.commands.connection import Reply, error_message, open_connection, split
 from perseid.commands.output import plural, print_json, printable
 from perseid.commands.time_text import duration_text, instant_text
+from perseid.config import Settings
 from perseid.limits import MAX_CLOCK_SKEW
 
+_DEFAULT_HTTPS_PORT: Final = Settings().https_port
 Verdict = Literal["ok", "warning", "failed"]
 _SECONDS: Final = 5.0
 _MARKS: Final = {"ok": "ok", "warning": "note", "failed": "FAILED"}
@@ -128,15 +130,16 @@ def _tls(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
     if diagnosis.target.scheme == "http":
         if speaks_tls:
             raise ConnectionCheckFailed(
-                "TLS", "the server uses HTTPS, but the endpoint starts with http:",
-                f"Use {diagnosis.other_scheme()} as endpoint, or start the server without --tls.",
+                "TLS", "this port serves HTTPS, but the endpoint starts with http:",
+                f"Use {diagnosis.other_scheme()} as endpoint, or the server's port for HTTP.",
             )  # fmt: skip
         yield ConnectionCheck("TLS", "ok", "server and endpoint both use HTTP")
         return
     if not speaks_tls:
         raise ConnectionCheckFailed(
-            "TLS", "the server uses HTTP, but the endpoint starts with https:",
-            f"Use {diagnosis.other_scheme()} as endpoint, or start the server with --tls.",
+            "TLS", "this port serves HTTP, but the endpoint starts with https:",
+            f"Use {diagnosis.other_scheme()} as endpoint, or the server's port for HTTPS, which it"
+            f" prints when it starts: {_DEFAULT_HTTPS_PORT} unless --https-port says otherwise.",
         )  # fmt: skip
     problem = _handshake(diagnosis, ssl.create_default_context())
     if problem is None:
@@ -144,7 +147,8 @@ def _tls(diagnosis: Diagnosis) -> Iterator[ConnectionCheck]:
         return
     yield ConnectionCheck(
         "TLS", "warning", f"this system does not trust the certificate: {problem}",
-        f"Download {diagnosis.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
+        "Run `perseid trust` on the machine of the server, with its --data or --memory. Or download"
+        f" {diagnosis.client.endpoint.rstrip('/')}/_perseid/certificate.pem and trust it:"
         " REQUESTS_CA_BUNDLE for the Python SDK (SSL_CERT_FILE for its asynchronous client),"
         " NODE_EXTRA_CA_CERTS for JavaScript, the system's certificate store for .NET and Java.",
     )  # fmt: skip
@@ -348,7 +352,7 @@ def doctor(client: AdminClient, *, as_json: bool) -> None:
 
     \b
     Example:
-      perseid doctor --endpoint https://localhost:8081/ --key "$COSMOS_KEY"
+      perseid doctor --endpoint https://localhost:8443/ --key "$COSMOS_KEY"
     """
     checks = diagnose(client)
     is_ok = all(each.verdict != "failed" for each in checks)

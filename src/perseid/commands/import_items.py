@@ -25,6 +25,7 @@ from perseid.commands.connection import Connection, Refused
 from perseid.commands.csv_files import csv_records
 from perseid.commands.data_client import check_session
 from perseid.commands.import_creation import Creation, creation_options
+from perseid.commands.import_dates import check_property, dated
 from perseid.commands.import_worker import BATCH_ITEMS, ImportProgress, ImportWorker
 from perseid.commands.interruption import INTERRUPTED, interruptible
 from perseid.commands.item_files import ItemFile, ItemReader, Record, json_records
@@ -46,16 +47,21 @@ class ImportSource(NamedTuple):
     # A pipe such as `<(zcat items.gz)` can be read only once; so can standard input.
     is_rereadable: bool
     read_items: ItemReader
+    date_property: str | None  # of --age-from
 
     @classmethod
-    def of(cls, file: Path, file_format: str | None) -> ImportSource:
+    def of(cls, file: Path, file_format: str | None, date_property: str | None) -> ImportSource:
         """What the arguments name; the format follows from the file name if it is not given."""
         path = None if str(file) == "-" else file
         if file_format is None:
             is_csv = file.name.lower().removesuffix(".gz").endswith(".csv")
             file_format = "csv" if is_csv else "json"
         is_rereadable = path is not None and not path.is_fifo()
-        return cls(path, is_rereadable, _READERS[file_format])
+        return cls(path, is_rereadable, _READERS[file_format], date_property)
+
+    def records(self, item_file: ItemFile) -> Iterator[Record]:
+        records = item_file.records(self.read_items)
+        return records if self.date_property is None else dated(records, self.date_property)
 
     def check_exists(self) -> None:
         """FileNotFoundError for a missing file, before a container is created for it."""
@@ -95,7 +101,14 @@ class ImportSource(NamedTuple):
     type=parse_duration,
     default="0",
     metavar="SECONDS",
-    help="Store items as if written that long ago: seconds, or 90s, 15m, 2h, 3d.",
+    help="Store items as if written that long ago: seconds, or 90s, 15m, 2h, 3d, 1w.",
+)
+@click.option(
+    "--age-from",
+    metavar="PROPERTY",
+    callback=check_property,
+    help="Store each item as if written at the date in this property: a text such as 2025-11-18 or"
+    " 2025-11-18T12:00:00Z, or seconds since 1970. Implies --lifetimes keep.",
 )
 @click.option(
     "--connections",
@@ -124,6 +137,7 @@ def import_items(
     existing: str,
     lifetimes: str,
     age: float,
+    age_from: str | None,
     connections: int,
     max_errors: int,
     checkpoint: Path | None,
@@ -141,15 +155,13 @@ def import_items(
       perseid import shop orders orders.jsonl.gz
       perseid import shop users users.csv --create --partition-key /id
     """
-    if age and lifetimes == "keep":
-        raise click.UsageError("Use --lifetimes keep or --age, not both.")
-    source = ImportSource.of(file, file_format)
+    options = {"existing": existing, **_lifetime_options(lifetimes, age, age_from)}
+    source = ImportSource.of(file, file_format, age_from)
     with client.connect() as connection:
         if creation is not None:
             source.check_exists()
             creation.create_if_missing(connection, database, container)
         target_identity = _target_identity(connection, database, container)
-    options = {"existing": existing, "lifetimes": lifetimes, "age": int(age)}
     target = ("_perseid", "import", database, container)
     with closing(ItemFile(source.path)) as item_file:
         checkpoint_file = _checkpoint(source, checkpoint, target_identity)
@@ -163,6 +175,14 @@ def import_items(
     )
 
 
+def _lifetime_options(lifetimes: str, age: float, age_from: str | None) -> dict[str, object]:
+    """What the request says about lifetimes; UsageError if the options contradict each other."""
+    if age and (lifetimes == "keep" or age_from is not None):
+        other = "--lifetimes keep" if age_from is None else "--age-from"
+        raise click.UsageError(f"Use {other} or --age, not both.")
+    return {"lifetimes": lifetimes if age_from is None else "keep", "age": int(age)}
+
+
 def _transfer(
     source: ImportSource,
     item_file: ItemFile,
@@ -173,7 +193,7 @@ def _transfer(
 ) -> bool:
     """Sends the items and records how far it came. True if it came to the end of the file."""
     earlier_items = progress.last
-    records = item_file.records(source.read_items)
+    records = source.records(item_file)
     try:
         with interruptible(source.is_rereadable) as stop:
             return _send(

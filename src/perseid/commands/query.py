@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Final
 import click
 
 from perseid.commands.admin_client import AdminClient, server_options
-from perseid.commands.arguments import check_utf8, parse_key, parse_parameter
+from perseid.commands.arguments import check_utf8, parameter_option, parse_key, parse_parameter
 from perseid.commands.connection import Connection, Refused
 from perseid.commands.data_client import QueryPage, query_page
 from perseid.commands.output import json_text, plural, print_json, printable, show
@@ -20,6 +21,12 @@ from perseid.documents import SYSTEM_PROPERTIES
 FORMATS: Final = ("table", "json", "lines")
 _WIDEST_TABLE: Final = 12  # columns; more are unreadable
 _LONGEST_CELL: Final = 200
+_WRITES: Final = re.compile(r"\s*(delete|insert|update)\b", re.IGNORECASE)
+_HINTS: Final = {  # for statements of SQL that write
+    "delete": "Queries only read; delete items with `perseid delete`.",
+    "insert": "Queries only read; store items with `perseid import`.",
+    "update": "Queries only read; change items with an SDK, or in the portal.",
+}
 _SYSTEM_COLUMNS: Final = SYSTEM_PROPERTIES - {"_ts"}  # _ts is useful to readers
 
 
@@ -60,7 +67,15 @@ class QuerySession:
         self._warn_missing_parameters(text)
         token: str | None = None
         while True:
-            page = query_page(
+            page = self._page(text, token)
+            yield page
+            token = page.continuation
+            if token is None:
+                return
+
+    def _page(self, text: str, token: str | None) -> QueryPage:
+        try:
+            return query_page(
                 self.connection,
                 *self.container_path,
                 text,
@@ -69,10 +84,10 @@ class QuerySession:
                 page_size=self.page_size,
                 continuation=token,
             )
-            yield page
-            token = page.continuation
-            if token is None:
-                return
+        except Refused as exc:
+            if exc.status == 400 and (verb := _WRITES.match(text)) is not None:
+                raise Refused(400, f"{exc.message} {_HINTS[verb[1].lower()]}") from exc
+            raise
 
     def listed_parameters(self) -> list[dict[str, Any]]:
         return [{"name": name, "value": value} for name, value in self.parameters.items()]
@@ -109,14 +124,7 @@ class QuerySession:
 @click.argument("database", type=NAME, required=False)
 @click.argument("container", type=NAME, required=False)
 @click.argument("text", metavar="[QUERY]", required=False)
-@click.option(
-    "-p",
-    "--parameter",
-    "parameters",
-    multiple=True,
-    metavar="@NAME=VALUE",
-    help="Value of the parameter @NAME: JSON, otherwise a string. May be repeated.",
-)
+@parameter_option
 @click.option(
     "--partition-key",
     metavar="JSON",

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import logging
 import math
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -92,6 +93,7 @@ def serve(ctx: click.Context, /, **options: Any) -> None:
 
 
 async def _serve(settings: Settings, *, is_data_named: bool) -> None:
+    from perseid.listeners import allow_open_files
     from perseid.server import MEMORY_AND_DATA_CONFLICT, Server
 
     if settings.memory and is_data_named:  # even if --data names the default directory
@@ -103,6 +105,7 @@ async def _serve(settings: Settings, *, is_data_named: bool) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     server = Server(settings)
+    allow_open_files(settings)
     _stop_on_signals(server.stop)
     ready = asyncio.Event()
     running = asyncio.create_task(server.run(ready))
@@ -134,15 +137,32 @@ def _banner(settings: Settings, held_until: float | None) -> str:
 
         location = dsn_without_secrets(settings.store)
     key = settings.key if settings.key == WELL_KNOWN_KEY else "<your key>"
+    endpoints = "".join(
+        f"  {name:<17}  {endpoint}\n"
+        f"  connection string  AccountEndpoint={endpoint};AccountKey={key};\n"
+        for name, endpoint in (("endpoint", settings.endpoint), ("HTTPS", settings.https_endpoint))
+        if endpoint is not None
+    )
     return (
         f"Perseid {__version__} is ready.\n"
-        f"  endpoint           {settings.endpoint}\n"
-        f"  connection string  AccountEndpoint={settings.endpoint};AccountKey={key};\n"
+        f"{endpoints}"
         f"  portal             {settings.endpoint}_explorer/\n"
+        f"{_certificate_text(settings)}"
         f"  data               {location}\n"
         f"{_held_text(held_until)}"
         "Press Ctrl-C to stop."
     )
+
+
+def _certificate_text(settings: Settings) -> str:
+    """How to trust the certificate that the server has created; empty if it has not."""
+    if not settings.has_https or settings.cert is not None:
+        return ""
+    from perseid.certificates import has_data_directory
+
+    option = f"--data {shlex.quote(str(settings.data))}"
+    option = option if has_data_directory(settings) else "--memory"
+    return f"  trust for HTTPS    perseid trust {option}\n"
 
 
 def _held_text(held_until: float | None) -> str:

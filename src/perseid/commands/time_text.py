@@ -11,7 +11,7 @@ import click
 from perseid.durations import NUMBER, UNITS, as_int_if_whole, seconds_of
 
 _NUMBER: Final = re.compile(NUMBER, re.ASCII)
-_DURATIONS: Final = "90, 90s, 15m, 2h or 3d"
+_DURATIONS: Final = "90, 90s, 15m, 2h, 3d or 1w"
 
 
 def parse_duration(text: str) -> float:

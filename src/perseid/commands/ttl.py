@@ -6,31 +6,28 @@ from typing import Any, Final
 
 import click
 
-from perseid.commands.admin_client import AdminClient, admin_options, server_options
-from perseid.commands.arguments import NegativeArguments, parse_key
+from perseid.commands.admin_client import AdminClient, admin_options
+from perseid.commands.arguments import parse_key
 from perseid.commands.connection import Refused
 from perseid.commands.output import (
     json_text,
     print_if_json,
-    print_json,
     printable,
     show,
     show_table,
 )
-from perseid.commands.resource_client import ResourcePath, read_resource, replace_resource
 from perseid.commands.resource_names import NAME
 from perseid.commands.time_text import (
     duration_text,
     instant_text,
-    parse_default_ttl,
     parse_lifetime,
 )
+from perseid.commands.ttl_changes import preview, set_, undo
 from perseid.commands.ttl_output import (
     container_name,
     count_text,
     entry_text,
     policy_text,
-    sample_text,
     show_histogram,
 )
 
@@ -44,6 +41,10 @@ def ttl() -> None:
       perseid ttl status shop sessions
       perseid ttl set shop sessions 30m
     """
+
+
+for _command in (preview, set_, undo):
+    ttl.add_command(_command)
 
 
 @ttl.command()
@@ -83,119 +84,6 @@ def status(client: AdminClient, *, as_json: bool, database: str, container: str)
             ("policy changes", value["policyChanges"]),
         ],
     )
-
-
-@ttl.command()
-@click.argument("database", type=NAME)
-@click.argument("container", type=NAME)
-@click.option(
-    "--default-ttl",
-    metavar="SECONDS|none|off",
-    required=True,
-    help="Seconds (or 15m, 2h, 3d). none or -1: on, only items with a ttl expire. off: TTL is off.",
-)
-@admin_options
-def preview(
-    client: AdminClient, *, as_json: bool, database: str, container: str, default_ttl: str
-) -> None:
-    """Show what another default ttl would change.
-
-    The container itself is not changed.
-
-    \b
-    Examples:
-      perseid ttl preview shop sessions --default-ttl 30m
-      perseid ttl preview shop sessions --default-ttl off
-    """
-    proposed = parse_default_ttl(default_ttl)
-    answer = client.post("ttl", database, container, "preview", body={"defaultTtl": proposed})
-    if print_if_json(answer, as_json):
-        return
-    value = answer.value
-    expires_now = value["expiresNow"]
-    show_table(
-        f"{container_name(value)} at {instant_text(value['asOf'])}",
-        [
-            (
-                "default ttl",
-                f"{policy_text(value['defaultTtl'])} -> {policy_text(proposed)}",
-            ),
-            ("would expire immediately", count_text(expires_now)),
-            *(
-                [
-                    ("  oldest", instant_text(expires_now["oldestTs"])),
-                    ("  newest", instant_text(expires_now["newestTs"])),
-                    ("  examples", sample_text(value["sample"])),
-                ]
-                if expires_now["items"]
-                else []
-            ),
-            ("would gain an expiry", value["gainsExpiry"]),
-            ("would lose their expiry", value["losesExpiry"]),
-            ("pending purge", count_text(value["pendingPurge"])),
-            ("invalid ttl values", value["invalidTtl"]),
-        ],
-    )
-    if value["histogram"]:
-        show_histogram("Expirations of live items under the new policy", value["histogram"])
-    # Not in the table, which would wrap it: users copy this line.
-    click.echo(f"Header to confirm the change: x-perseid-confirm: {value['confirmationToken']}")
-
-
-@ttl.command("set", cls=NegativeArguments)
-@click.argument("database", type=NAME)
-@click.argument("container", type=NAME)
-@click.argument("default_ttl", metavar="SECONDS|none|off")
-@click.option(
-    "--confirm",
-    metavar="TOKEN",
-    help="Make a change that the expiry guard refuses; ttl preview prints the token.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the new definition as JSON.")
-@server_options
-def set_(
-    client: AdminClient,
-    *,
-    database: str,
-    container: str,
-    default_ttl: str,
-    confirm: str | None,
-    as_json: bool,
-) -> None:
-    """Change the default ttl of a container.
-
-    SECONDS may also be 15m, 2h or 3d. With none or -1 items never expire by default, only by their
-    own ttl. With off no item expires. Items may expire immediately: ttl preview shows how many, and
-    ttl undo restores them until they are purged.
-
-    \b
-    Examples:
-      perseid ttl set shop sessions 30m
-      perseid ttl set shop sessions none
-    """
-    seconds = parse_default_ttl(default_ttl, "SECONDS")
-    path = ResourcePath(database, container)
-    headers = {} if confirm is None else {"x-perseid-confirm": confirm}
-    with client.connect() as connection:
-        old = read_resource(connection, path)
-        changed = old | {"defaultTtl": seconds}
-        try:
-            new = replace_resource(connection, path, changed, headers)
-        except Refused as exc:
-            raise _with_hint(exc) from exc
-    if as_json:
-        print_json(new)
-        return
-    texts = [policy_text(each.get("defaultTtl")) for each in (old, new)]
-    show_table(f"{database}/{container}", [("default ttl", " -> ".join(texts))])
-
-
-def _with_hint(refused: Refused) -> Refused:
-    """The same refusal; for one of the expiry guard, how to confirm the change."""
-    reason, is_guard, _ = refused.message.partition(" To confirm the change")
-    if refused.status != 412 or not is_guard:
-        return refused
-    return Refused(412, f"{reason} To confirm, give --confirm with the token of ttl preview.")
 
 
 @ttl.command()
@@ -306,34 +194,6 @@ def explain(
             (f"with ttl {value['proposed']['ttl']}, written now", f"expires at {expires_at}")
         )
     show_table(f"{value['id']} at {instant_text(value['asOf'])}", rows)
-
-
-@ttl.command()
-@click.argument("database", type=NAME)
-@click.argument("container", type=NAME)
-@admin_options
-def undo(client: AdminClient, *, as_json: bool, database: str, container: str) -> None:
-    """Undo the last change of the default ttl.
-
-    Items that expired by that change and are not purged yet become live again.
-
-    \b
-    Example:
-      perseid ttl undo shop sessions
-    """
-    answer = client.post("ttl", database, container, "undo")
-    if print_if_json(answer, as_json):
-        return
-    value = answer.value
-    purged = value["alreadyPurged"]
-    show_table(
-        container_name(value),
-        [
-            ("default ttl", policy_text(value["defaultTtl"])),
-            ("restored", count_text(value["restored"])),
-            ("already purged", "unknown" if purged is None else purged),
-        ],
-    )
 
 
 @ttl.command()

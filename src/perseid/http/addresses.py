@@ -21,7 +21,8 @@ def host_of(request: Request, settings: Settings) -> str:
     """Host and port that the client used; the server's own if it named none."""
     host = request.header(HOST)
     if not host or len(host) > _LONGEST_HOST:
-        return urlsplit(settings.endpoint).netloc
+        https = settings.https_endpoint if request.scheme == "https" else None
+        return urlsplit(https or settings.endpoint).netloc
     return host
 
 
@@ -69,4 +70,4 @@ def _items_url(scheme: str, host: str, container_path: str) -> str:
 
 
 def _is_ipv6_only(settings: Settings) -> bool:
-    return ":" in settings.host and settings.host != "::"
+    return settings.host is not None and ":" in settings.host and settings.host != "::"

@@ -13,6 +13,7 @@ import re
 import secrets
 import time
 import uuid
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
@@ -39,6 +40,7 @@ from perseid.http.bodies import (
 )
 from perseid.http.browsers import browser_rules
 from perseid.http.bytes_in_flight import BytesInFlight, too_many_streams
+from perseid.http.certificate_file import EMULATOR_PATH, certificate_response
 from perseid.http.error_responses import (
     LONGEST_METHOD,
     error_response,
@@ -106,7 +108,14 @@ class RsgiScope(Protocol):
 class App:
     """The callable that the server calls for each request; one for each account."""
 
-    def __init__(self, account: Account, sweeper: Sweeper, max_connections: int) -> None:
+    def __init__(
+        self,
+        account: Account,
+        sweeper: Sweeper,
+        max_connections: int,
+        schemes: Mapping[int, str],
+    ) -> None:
+        """`schemes`: what each port of the server speaks, http or https."""
         self._account = account
         self._sweeper = sweeper
         self._verifier = SignatureVerifier(account.settings)
@@ -115,21 +124,21 @@ class App:
         self._in_flight = BytesInFlight(limits.bytes_in_flight)
         self._body_rules = BodyRules(limits, self._in_flight)
         self._small_bodies = SmallBodies(limits)
-        port = account.settings.port
-        self._unread = UnreadResponses(limits, self._in_flight, self._body_rules.timer, port)
-        self._running: set[RsgiScope] = set()
+        self._unread = UnreadResponses(limits, self._in_flight, self._body_rules.timer, schemes)
+        self._running: set[RsgiScope] = account.running_requests
         self.max_connections = max_connections
-        self._idle_connections = IdleConnections(limits, max_connections, port, self._running)
+        self._idle_connections = IdleConnections(limits, max_connections, schemes, self._running)
         self._idle: asyncio.Event | None = None
         # Activity ids must be unique, not secret: a random prefix and a counter suffice.
         self._activity = str(uuid.uuid4())[:24]
         self._counter = itertools.count(secrets.randbits(40))
 
-    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called once, and not by each listener."""
         self._idle_connections.start(loop)
         self._small_bodies.start(loop)
 
-    def __rsgi_del__(self, _loop: asyncio.AbstractEventLoop) -> None:
+    def stop(self) -> None:
         self._idle_connections.stop()
         self._small_bodies.stop()
 
@@ -288,6 +297,8 @@ class App:
         """The response to a path that Perseid adds to the service's; None for other paths."""
         if request.path.startswith(admin_routes.PREFIX):
             return await self._administer(request, exchange, body)
+        if request.path == EMULATOR_PATH and request.method in ("GET", "HEAD"):
+            return certificate_response(self._account)
         return portal_files.serve(request) if portal_files.is_portal(request.path) else None
 
     async def _check_token(
@@ -385,11 +396,11 @@ class App:
         )
         if body and response.status not in _STATUSES_WITHOUT_BODY:
             if len(body) > LARGE_STREAM and scope.http_version == HTTP_2:
-                self._unread.stream(scope.client, response, protocol)
+                self._unread.stream(scope, response, protocol)
                 return
             protocol.response_bytes(response.status, headers, body)
             if len(body) > LARGE_RESPONSE:
-                self._unread.add(scope.client, len(body))
+                self._unread.add(scope, len(body))
         else:
             protocol.response_empty(response.status, headers)
         if log.isEnabledFor(logging.INFO):

@@ -11,8 +11,9 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 _DESCRIPTORS: Final = "/proc/self/fd"
 _IS_SUPPORTED: Final = sys.platform == "linux"
@@ -21,6 +22,11 @@ _INFO_BYTES: Final = 148
 _MS_SINCE_RECEIVED: Final = 52
 _BYTES_ACKNOWLEDGED: Final = 120
 _BYTES_NOT_SENT: Final = 144
+
+
+# The address of a client and the scheme it uses. The address alone is not enough: a system may use
+# one port of its own for two connections to different ports.
+ConnectionKey: TypeAlias = tuple[str, str]
 
 
 class ClientConnection(NamedTuple):
@@ -37,22 +43,24 @@ def count_descriptors() -> int:
     return len(os.listdir(_DESCRIPTORS)) if _IS_SUPPORTED else 0
 
 
-def open_connections(port: int) -> dict[str, ClientConnection] | None:
-    """The connections to `port` by the address of their client, as the listener writes it."""
+def open_connections(
+    schemes: Mapping[int, str],
+) -> dict[ConnectionKey, ClientConnection] | None:
+    """The connections to the ports, whose schemes are given, with addresses as listeners write."""
     if not _IS_SUPPORTED:
         return None
     found = {}
     for name in os.listdir(_DESCRIPTORS):
-        entry = _inspect(int(name), port)
+        entry = _inspect(int(name), schemes)
         if entry is not None:
             found[entry[0]] = entry[1]
     return found
 
 
-def close(connection: ClientConnection, client: str, port: int) -> None:
+def close(connection: ClientConnection, key: ConnectionKey, schemes: Mapping[int, str]) -> None:
     """Ends a connection; the listener then frees what it holds. Does nothing if it has ended."""
-    entry = _inspect(connection.descriptor, port)
-    if entry is None or entry[0] != client:  # the descriptor means something else by now
+    entry = _inspect(connection.descriptor, schemes)
+    if entry is None or entry[0] != key:  # the descriptor means something else by now
         return
     borrowed = socket.socket(fileno=connection.descriptor)
     try:
@@ -62,8 +70,10 @@ def close(connection: ClientConnection, client: str, port: int) -> None:
         borrowed.detach()
 
 
-def _inspect(descriptor: int, port: int) -> tuple[str, ClientConnection] | None:
-    """Address and state of a connection; None if the descriptor is anything else.
+def _inspect(
+    descriptor: int, schemes: Mapping[int, str]
+) -> tuple[ConnectionKey, ClientConnection] | None:
+    """Key and state of a connection; None if the descriptor is anything else.
 
     The descriptor stays the listener's: it is not duplicated either, because closing a duplicate
     of a database file would drop the locks on that file.
@@ -75,7 +85,8 @@ def _inspect(descriptor: int, port: int) -> tuple[str, ClientConnection] | None:
     try:
         if borrowed.family not in (socket.AF_INET, socket.AF_INET6):
             return None
-        if borrowed.getsockname()[1] != port:
+        scheme = schemes.get(borrowed.getsockname()[1])
+        if scheme is None:
             return None
         host, client_port = borrowed.getpeername()[:2]
         info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
@@ -86,7 +97,7 @@ def _inspect(descriptor: int, port: int) -> tuple[str, ClientConnection] | None:
     if len(info) < _INFO_BYTES:  # an old kernel
         return None
     client = f"[{host}]:{client_port}" if ":" in host else f"{host}:{client_port}"
-    return client, ClientConnection(
+    return (client, scheme), ClientConnection(
         descriptor,
         _number(info, _BYTES_NOT_SENT) > 0,
         _number(info, _BYTES_ACKNOWLEDGED, "=Q"),

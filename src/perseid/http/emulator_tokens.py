@@ -24,7 +24,7 @@ _CLOCK_TOLERANCE: Final = 300  # seconds that the clock of a client may be ahead
 _LONGEST: Final = 16 * 1024
 _UNSAFE: Final = (
     "The input authorization token can't serve the request. Tokens of Microsoft Entra ID are"
-    " accepted by a server with --tls, or on a loopback address: they contain a key of the account."
+    " accepted over HTTPS, or by a server on a loopback address: they contain a key of the account."
 )
 _NOT_ACCEPTED: Final = (
     "The input authorization token can't serve the request. A token of Microsoft Entra ID must be"
@@ -54,12 +54,13 @@ class EmulatorTokens:
     def __init__(self, settings: Settings, keys: Sequence[str]) -> None:
         self._keys = [text.encode() for text in keys]
         self._is_loopback = settings.is_loopback
-        # By what the listener itself does: a header could be from anyone.
-        self._is_safe = settings.tls or settings.is_loopback
 
-    def key_index(self, token: str) -> int:
-        """Which of the keys the token carries; 401 if none, or if it is not valid now."""
-        if not self._is_safe:
+    def key_index(self, token: str, scheme: str) -> int:
+        """Which of the keys the token carries; 401 if none, or if it is not valid now.
+
+        `scheme` is what the listener speaks: a header could be from anyone.
+        """
+        if scheme != "https" and not self._is_loopback:
             raise Unauthorized(_UNSAFE)
         header, claims, secret = _parts(token)
         matching = [i for i, key in enumerate(self._keys) if compare_digest(key, secret)]

@@ -133,7 +133,8 @@ class SignatureVerifier:
         elif (token := _token(header)) is not None:
             return token
         elif (emulator_token := token_in(header)) is not None:
-            key = self._keys[self._emulator_tokens.key_index(emulator_token)]
+            index = self._emulator_tokens.key_index(emulator_token, request.scheme)
+            key = self._keys[index]
             is_signed = False
         else:
             raise _wrong_signature(request, date, kind, link)

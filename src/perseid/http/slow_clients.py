@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 
 from perseid.http.bytes_in_flight import BytesInFlight
-from perseid.http.connections import ClientConnection, close, count_descriptors, open_connections
+from perseid.http.connections import (
+    ClientConnection,
+    ConnectionKey,
+    close,
+    count_descriptors,
+    open_connections,
+)
 from perseid.http.headers import CONTENT_LENGTH
 from perseid.http.request import Response
 from perseid.http.wire_limits import WireLimits
@@ -48,34 +54,44 @@ class UnreadResponses:
     """
 
     def __init__(
-        self, limits: WireLimits, in_flight: BytesInFlight, timer: SharedTimer, port: int
+        self,
+        limits: WireLimits,
+        in_flight: BytesInFlight,
+        timer: SharedTimer,
+        schemes: Mapping[int, str],
     ) -> None:
         self._limits = limits
         self._in_flight = in_flight
         self._timer = timer
-        self._port = port
-        self._by_client: dict[str, _UnreadResponse] = {}
-        self._streams: dict[asyncio.Task[None], tuple[str, _UnreadResponse]] = {}
-        self._streams_of: Counter[str] = Counter()  # by client, to which they are still being sent
-        self._pages_of: Counter[str] = Counter()  # by client, for whose streams they are being read
+        self._schemes = schemes  # by port
+        self._by_client: dict[ConnectionKey, _UnreadResponse] = {}
+        self._streams: dict[asyncio.Task[None], tuple[ConnectionKey, _UnreadResponse]] = {}
+        self._streams_of: Counter[ConnectionKey] = (
+            Counter()
+        )  # by client, to which they are still being sent
+        self._pages_of: Counter[ConnectionKey] = (
+            Counter()
+        )  # by client, for whose streams they are being read
         self._page_count = 0  # of all clients
 
     def make_room(self, size: int) -> None:
         """429 if a response of this size would exceed the bytes in flight."""
         if self._in_flight.used + size > self._in_flight.limit:
             if self._by_client:
-                self._release_read(open_connections(self._port))
+                self._release_read(open_connections(self._schemes))
             self._in_flight.check_room(size)
 
-    def add(self, client: str, size: int) -> None:
+    def add(self, scope: HasClient, size: int) -> None:
         """Counts a response that has been handed to the listener."""
+        client = _key(scope)
         self._release(client)  # a client that sends a request has read the response before
         self._by_client[client] = _UnreadResponse(size)
         self._in_flight.used += size
         self._timer.add(self)
 
-    def stream(self, client: str, response: Response, protocol: Any) -> None:
+    def stream(self, scope: HasClient, response: Response, protocol: Any) -> None:
         """Sends a response of HTTP/2, and counts it until its client has taken it."""
+        client = _key(scope)
         body = response.body
         response.headers.append((CONTENT_LENGTH, str(len(body))))
         transport = protocol.response_stream(response.status, response.headers)
@@ -95,7 +111,7 @@ class UnreadResponses:
 
         The next responses would be counted, too, but a write cannot be refused when it is done.
         """
-        if self._in_flight.is_pressed and self._streams_of[scope.client]:
+        if self._in_flight.is_pressed and self._streams_of[_key(scope)]:
             raise self._in_flight.exhausted()
 
     def begin_page(self, scope: HasClient) -> None:
@@ -105,7 +121,7 @@ class UnreadResponses:
         before its size is known, and then be refused. The first page of a connection is read, as
         long as the pages of all connections together are expected to have room.
         """
-        client = scope.client
+        client = _key(scope)
         expected = (self._page_count + 1) * _EXPECTED_PAGE
         if expected > self._in_flight.limit:
             raise self._in_flight.exhausted()
@@ -116,14 +132,14 @@ class UnreadResponses:
 
     def end_page(self, scope: HasClient) -> None:
         """A page has been read and is being sent, or was refused."""
-        client = scope.client
+        client = _key(scope)
         self._page_count -= 1
         self._pages_of[client] -= 1
         if not self._pages_of[client]:
             del self._pages_of[client]
 
     def tick(self) -> None:
-        connections = open_connections(self._port)
+        connections = open_connections(self._schemes)
         self._release_read(connections)
         watched = [*self._by_client.items(), *self._streams.values()]
         for client, response in watched:
@@ -140,7 +156,7 @@ class UnreadResponses:
                 response.acknowledged = connection.acknowledged
                 response.seconds_idle = 0.0
             if self._is_late(response):
-                close(connection, client, self._port)
+                close(connection, client, self._schemes)
         if not watched:
             self._timer.remove(self)
 
@@ -151,7 +167,7 @@ class UnreadResponses:
             idle_limit, limit = limits.pressed_seconds, idle_limit
         return response.seconds > limit or response.seconds_idle > idle_limit
 
-    def _release_read(self, connections: dict[str, ClientConnection] | None) -> None:
+    def _release_read(self, connections: dict[ConnectionKey, ClientConnection] | None) -> None:
         if connections is not None:
             for client in tuple(self._by_client):
                 connection = connections.get(client)
@@ -165,7 +181,7 @@ class UnreadResponses:
         if not self._streams_of[client]:
             del self._streams_of[client]
 
-    def _release(self, client: str) -> None:
+    def _release(self, client: ConnectionKey) -> None:
         response = self._by_client.pop(client, None)
         if response is not None:
             self._in_flight.used -= response.size
@@ -191,8 +207,14 @@ async def _when_taken(protocol: Any) -> None:
 
 
 class HasClient(Protocol):
+    scheme: str
+
     @property
     def client(self) -> str: ...
+
+
+def _key(scope: HasClient) -> ConnectionKey:
+    return scope.client, scope.scheme
 
 
 class IdleConnections:
@@ -201,15 +223,20 @@ class IdleConnections:
     The listener has a deadline for the headers of HTTP/1.1, but none for the first bytes of a
     connection, which tell what it is, and for HTTP/2 only one for clients that no longer respond.
     While nearly all connections are in use the time is shorter: at the limit the listener accepts
-    no more connections, so idle ones would lock out others.
+    no more connections, so idle ones would lock out others. The limit is that of one listener; the
+    connections of all count, so that together they stay near it.
     """
 
     def __init__(
-        self, limits: WireLimits, max_connections: int, port: int, running: Iterable[HasClient]
+        self,
+        limits: WireLimits,
+        max_connections: int,
+        schemes: Mapping[int, str],
+        running: Iterable[HasClient],
     ) -> None:
         self._limits = limits
         self._max_connections = max_connections
-        self._port = port
+        self._schemes = schemes  # by port
         self._running = running  # the requests that are being answered
         self._timer: asyncio.TimerHandle | None = None
         self._seconds = 0.0  # since all connections were looked at
@@ -231,11 +258,11 @@ class IdleConnections:
         self.start(loop)
 
     def _close_idle(self) -> None:
-        connections = open_connections(self._port) or {}
+        connections = open_connections(self._schemes) or {}
         is_pressed = len(connections) >= self._max_connections * _NEARLY_ALL
         longest = self._limits.pressed_seconds if is_pressed else self._limits.header_seconds
-        busy = {scope.client for scope in self._running}
+        busy = {_key(scope) for scope in self._running}
         for client, connection in connections.items():
             is_idle = client not in busy and not connection.has_unread
             if is_idle and connection.silent_seconds >= longest:
-                close(connection, client, self._port)
+                close(connection, client, self._schemes)

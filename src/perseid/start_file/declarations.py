@@ -178,7 +178,9 @@ class _DeclarationReader:
             return value
         seconds = seconds_of(value) if isinstance(value, str) else None
         if not isinstance(seconds, int):
-            self._add(node, f"{_json_text(value)} is not a duration like 90, 90s, 15m, 2h or 3d")
+            self._add(
+                node, f"{_json_text(value)} is not a duration like 90, 90s, 15m, 2h, 3d or 1w"
+            )
             return 1
         return seconds
 

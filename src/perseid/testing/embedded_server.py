@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from perseid.clock import Clock
 from perseid.config import Settings
-from perseid.server import PortInUse, Server
+from perseid.listeners import PortInUse
+from perseid.server import Server
 
 
 def free_port() -> int:
@@ -22,10 +23,20 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(settings: Settings, clock: Clock | None = None) -> Iterator[Settings]:
-    """Runs a server on a free port until the block ends; yields the settings with that port."""
+def running(
+    settings: Settings, clock: Clock | None = None, *, as_served: bool = False
+) -> Iterator[Settings]:
+    """Runs a server on a free port until the block ends; yields the settings with that port.
+
+    It listens on one address with one protocol. With `as_served` it listens as `perseid serve`
+    does: on both loopback addresses, and also for HTTPS, on another free port.
+    """
     while True:
         settings = replace(settings, port=free_port())
+        if not as_served:
+            settings = replace(settings, host=settings.host or "127.0.0.1", https_port=0)
+        elif settings.https_endpoint is not None:
+            settings = replace(settings, https_port=free_port())
         server_thread = _ServerThread(Server(settings, clock))
         try:
             try:

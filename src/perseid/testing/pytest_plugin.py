@@ -352,9 +352,10 @@ def _server_settings(config: pytest.Config) -> Any:
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    for name in {"data", "store", "port"} & given.keys():  # these would be ignored
+    for name in {"data", "store", "port", "https_port"} & given.keys():  # these would be ignored
         raise pytest.UsageError(
-            f"perseid_options: remove --{name}: this server runs in memory on a free port."
+            f"perseid_options: remove --{name.replace('_', '-')}: this server runs in memory on a"
+            " free port, with HTTP, or with HTTPS if --tls is given."
         )
     return Settings(**given | {"memory": True, "test_clock": True})
 

@@ -33,14 +33,14 @@ def stored(app: Any, value: Any, state: str = states.SUCCESS) -> Any:
 def success(app: Any) -> None:
     """A result is stored and read."""
     result = stored(app, {"total": 3})
-    assert result.get(timeout=10) == {"total": 3}
+    assert result.get(timeout=60) == {"total": 3}
     assert result.state == states.SUCCESS
 
 
 def failure(app: Any) -> None:
     """The error of a task is its result."""
     result = stored(app, ValueError("no such order"), states.FAILURE)
-    assert result.get(timeout=10, propagate=False).args == ("no such order",)
+    assert result.get(timeout=60, propagate=False).args == ("no such order",)
     assert result.state == states.FAILURE
 
 
@@ -62,7 +62,7 @@ def expired(app: Any) -> None:
     client.ReplaceCollection(link, {**client.ReadCollection(link), "defaultTtl": 3600})
     result = stored(app, 1)
     advance(3599)
-    assert AsyncResult(result.id, app=app).get(timeout=10) == 1
+    assert AsyncResult(result.id, app=app).get(timeout=60) == 1
     advance(1)
     assert AsyncResult(result.id, app=app).state == states.PENDING
 

@@ -30,7 +30,7 @@ def move_clock(action: str, body: dict[str, int]) -> None:
         "authorization": quote(f"type=master&ver=1.0&sig={signature}", safe=""),
     }
     response = requests.post(
-        f"{ENDPOINT.rstrip('/')}/{path}", json=body, headers=headers, verify=CERTIFICATE, timeout=30
+        f"{ENDPOINT.rstrip('/')}/{path}", json=body, headers=headers, verify=CERTIFICATE, timeout=60
     )
     assert response.ok, response.text
 

@@ -65,7 +65,7 @@ for (const version of [1, 2]) {
 for (const [before, after] of [[400, 20000], [30000, 20000], [20000, 400]]) {
   const change = `${before} to ${after} RU/s`;
   // The client knows the ranges from before, and waits for ever on one that is gone and still there.
-  test(`a bulk call ends when the container was made again, ${change}`, { timeout: 30_000 }, async (t) => {
+  test(`a bulk call ends when the container was made again, ${change}`, { timeout: 60_000 }, async (t) => {
     const partitionKey = { paths: ["/pk"], kind: "Hash", version: 2 };
     const database = await freshDatabase(t);
     const writes = () =>

@@ -400,6 +400,7 @@ def test_a_certificate_of_its_own(with_tls: Settings) -> None:
     code, found = checks(with_tls.endpoint)
     assert code == 0
     assert found["TLS"]["verdict"] == "warning"
+    assert "`perseid trust`" in found["TLS"]["hint"]
     assert "/_perseid/certificate.pem" in found["TLS"]["hint"]
     assert "REQUESTS_CA_BUNDLE" in found["TLS"]["hint"]  # as docs/operations.md says
     assert found["SDK"]["verdict"] == "ok"
@@ -448,6 +449,7 @@ def test_https_where_http_is_spoken(endpoint: str) -> None:
     code, found = checks(endpoint.replace("http", "https"))
     assert (code, found["TLS"]["verdict"]) == (1, "failed")
     assert f"Use {endpoint} as endpoint" in found["TLS"]["hint"]
+    assert "8443" in found["TLS"]["hint"]
 
 
 def test_a_wrong_key(endpoint: str) -> None:
@@ -477,7 +479,7 @@ def test_a_name_without_an_address() -> None:
 
 def test_another_program_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(20)
+        server.settimeout(60)
 
         def greet() -> None:
             for _ in range(4):

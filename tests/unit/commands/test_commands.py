@@ -137,7 +137,7 @@ def test_preview(
     assert f"would gain an expiry {gains}" in found
     assert f"would lose their expiry {loses}" in found
     assert any(line.startswith("examples old") for line in found) == bool(expires)
-    assert found[-1].startswith("Header to confirm the change: x-perseid-confirm: ")
+    assert not any("confirm" in line for line in found)  # there is no guard
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,11 @@ def test_set(
 ) -> None:
     before = raw.get("/dbs/{}/colls/{}".format(*container_names)).json
     found = lines(printed_without_warnings(cli("ttl", "set", *container_names, given)))
-    assert found == ["/".join(container_names), f"default ttl 100 s (1m 40s) -> {text}"]
+    assert found == [
+        "/".join(container_names),
+        f"default ttl 100 s (1m 40s) -> {text}",
+        "expired immediately 0 items, 0 bytes",
+    ]
     after = raw.get("/dbs/{}/colls/{}".format(*container_names)).json
     assert after.get("defaultTtl") == default_ttl
     kept = before.keys() - {"defaultTtl", "_etag", "_ts"}
@@ -180,8 +184,49 @@ def test_set_with_a_guard(cli: Cli, raw: RawClient, container_names: tuple[str, 
     preview = printed_without_warnings(
         cli("ttl", "preview", *container_names, "--default-ttl", "8")
     )
-    token = preview.splitlines()[-1].rpartition(" ")[2]
-    printed_without_warnings(cli("ttl", "set", *container_names, "8", "--confirm", token))
+    *_, allowed, option, header = lines(preview)
+    assert allowed.startswith("The expiry guard allows 0. To confirm")
+    token = header.removeprefix("or send the header: x-perseid-confirm: ")
+    assert option == f"`perseid ttl set`: --confirm {token}"
+    # A refused change does not leave the hold behind.
+    assert cli("ttl", "set", *container_names, "8", "--hold", "1h").exit_code == 1
+    status = raw.get("/_perseid/ttl/{}/{}".format(*container_names)).json
+    assert status["purgeHoldSeconds"] == 0
+    changed = cli("ttl", "set", *container_names, "8", "--confirm", token)
+    assert any(
+        line.startswith("expired immediately 1 item, ")
+        for line in lines(printed_without_warnings(changed))
+    )
+
+
+def test_set_with_a_hold_can_be_undone_after_a_purge(
+    cli: Cli, raw: RawClient, container_names: tuple[str, str]
+) -> None:
+    changed = cli("ttl", "set", *container_names, "8", "--hold", "1h")
+    assert "purge hold 1h" in lines(printed_without_warnings(changed))
+    assert lines(printed_without_warnings(cli("ttl", "drain", *container_names)))[0] == "0 purged"
+    found = lines(printed_without_warnings(cli("ttl", "undo", *container_names)))
+    assert any(line.startswith("restored 1 item, ") for line in found)
+    assert "gone" not in found[-1]
+
+
+def test_a_wrong_value_leaves_the_hold_alone(
+    cli: Cli, raw: RawClient, container_names: tuple[str, str]
+) -> None:
+    result = cli("ttl", "set", *container_names, "0", "--hold", "1h")
+    assert result.exit_code == 1
+    assert "The input defaultTtl '0'" in result.stderr
+    status = raw.get("/_perseid/ttl/{}/{}".format(*container_names)).json
+    assert (status["purgeHoldSeconds"], status["defaultTtl"]) == (0, 100)
+
+
+def test_undo_says_that_purged_items_are_gone(cli: Cli, container_names: tuple[str, str]) -> None:
+    printed_without_warnings(cli("ttl", "set", *container_names, "8"))
+    printed_without_warnings(cli("ttl", "drain", *container_names))
+    result = cli("ttl", "undo", *container_names)
+    found = lines(printed_without_warnings(result))
+    assert "default ttl 100 s (1m 40s)" in found
+    assert found[-1] == "The policy is restored. Purged already and gone: 1 item."
 
 
 def test_preview_draws_when_live_items_would_expire(
@@ -487,20 +532,21 @@ def fixed_clock(servers: Servers) -> Settings:
         (
             ("ttl", "preview", "d", "c", "--default-ttl", "-5"),
             2,
-            "--default-ttl: '-5' is negative; give a duration like 90, 90s, 15m, 2h or 3d, or -1 or"
-            " none (items never expire by default, only by their own ttl), or off",
+            "--default-ttl: '-5' is negative; give a duration like 90, 90s, 15m, 2h, 3d or 1w, or"
+            " -1 or none (items never expire by default, only by their own ttl), or off",
         ),
         (("ttl", "preview", "d", "c", "--default-ttl", "-5s"), 2, "'-5s' is negative; give"),
         (
             ("ttl", "explain", "d", "c", "i", "--partition-key", "1", "--ttl", "-3"),
             2,
-            "'-3' is negative; a ttl is a duration like 90, 90s, 15m, 2h or 3d, or -1: the item",
+            "'-3' is negative; a ttl is a duration like 90, 90s, 15m, 2h, 3d or 1w, or -1: the",
         ),
         (
             ("ttl", "set", "d", "c", "-5s"),
             2,
-            "SECONDS: '-5s' is negative; give a duration like 90, 90s, 15m, 2h or 3d, or -1 or none"
-            " (items never expire by default, only by their own ttl), or off (no item expires).",
+            "SECONDS: '-5s' is negative; give a duration like 90, 90s, 15m, 2h, 3d or 1w, or -1"
+            " or none (items never expire by default, only by their own ttl), or off (no item"
+            " expires).",
         ),
         (("ttl", "set", "d", "c", "soon"), 2, "SECONDS: 'soon' is not a duration; give"),
         (("ttl", "set", "nowhere", "c", "-1"), 1, "There is no container nowhere/c"),
@@ -642,7 +688,7 @@ def test_a_server_that_is_busy_is_asked_again() -> None:
 def test_a_server_that_closes_the_connection() -> None:
     """Once it has answered, it is not the protocol that is wrong."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
+        server.settimeout(60)
 
         def serve() -> None:
             for answer in (ANSWERED, b""):
@@ -684,7 +730,7 @@ def test_https_on_loopback_needs_no_certificate_store() -> None:
 def test_https_with_a_server_that_has_none(cli: Cli, endpoint: str) -> None:
     result = cli("clock", "show", "--endpoint", endpoint.replace("http", "https"))
     assert result.exit_code == 1
-    assert "If the server runs without --tls, use http:// in the endpoint." in result.stderr
+    assert "If this is the server's port for HTTP, use http:// in the endpoint." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -210,8 +210,8 @@ def test_an_empty_list(cli: Cli, shop: str) -> None:
         (
             ("container", "create", "d", "c", "--partition-key", "/a", "--default-ttl", "-3"),
             2,
-            "'-3' is negative; give a duration like 90, 90s, 15m, 2h or 3d, or -1 or none (items"
-            " never expire by default, only by their own ttl), or off",
+            "'-3' is negative; give a duration like 90, 90s, 15m, 2h, 3d or 1w, or -1 or none"
+            " (items never expire by default, only by their own ttl), or off",
         ),
     ],
 )

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -487,87 +486,7 @@ def test_system_errors_become_messages(
         assert "Traceback" not in done.stderr
 
 
-# Interruption
-
-
-def start_import(
-    endpoint: str, container_names: tuple[str, str], path: Path
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "perseid",
-            "import",
-            *container_names,
-            str(path),
-            "--json",
-            "--connections",
-            "2",
-        ],
-        env=os.environ | {"PERSEID_ENDPOINT": endpoint},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_ctrl_c_while_waiting_for_a_response() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        command = subprocess.Popen(
-            [sys.executable, "-m", "perseid", "clock", "show"],
-            env=os.environ | {"PERSEID_ENDPOINT": endpoint},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        connection, _ = silent.accept()
-        with connection:
-            assert connection.recv(1)
-            command.send_signal(signal.SIGINT)
-            assert command.communicate()[1] == "Interrupted.\n"
-    assert command.returncode == 130
-
-
-def count(raw: RawClient, container_names: tuple[str, str]) -> int:
-    path = "/dbs/{}/colls/{}/docs".format(*container_names)
-    text = "SELECT VALUE COUNT(1) FROM c"
-    (found,) = raw.query(path, text, x_perseid_direct="true").json["Documents"]
-    return int(found)
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_import_continues_after_an_interruption(
-    endpoint: str,
-    cli: Cli,
-    raw: RawClient,
-    container_names: tuple[str, str],
-    tmp_path: Path,
-    how: int,
-) -> None:
-    """Interrupted twice, the import is complete after the third run, without gaps or duplicates."""
-    total = 12_000
-    path = write_lines(tmp_path / "items", new_items(total))
-    had = 0
-    for _ in range(2):
-        process = start_import(endpoint, container_names, path)
-        while process.poll() is None and count(raw, container_names) < had + total // 6:
-            pass  # each look is a request
-        process.send_signal(how)
-        stdout, stderr = process.communicate(timeout=60)
-        had = count(raw, container_names)
-        assert 0 < had < total, (stdout, stderr)
-        if how == signal.SIGINT:
-            assert process.returncode == 130
-            report = json.loads(stdout)
-            assert (report["complete"], report["items"]) == (False, had)
-            assert "Run the same command again to continue." in stderr
-    report = decoded(cli("import", *container_names, str(path), "--json"))
-    assert (report["complete"], report["items"]) == (True, total)
-    if how == signal.SIGINT:
-        assert (report["earlierItems"], report["created"]) == (had, total - had)
-    assert count(raw, container_names) == total
-    assert {each.name for each in tmp_path.iterdir()} == {"items"}
+# Checkpoints
 
 
 def test_a_checkpoint_belongs_to_its_file_and_container(

@@ -11,6 +11,6 @@ import pytest
 
 @pytest.fixture
 def connection(endpoint: str) -> Iterator[http.client.HTTPConnection]:
-    made = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=10)
+    made = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
     yield made
     made.close()

@@ -27,7 +27,7 @@ def server(servers: Servers) -> RunningServer:
 def listed(servers: Servers) -> Iterator[http.client.HTTPConnection]:
     """A connection to a server that knows a name and a page of its own."""
     endpoint = servers(no_auth=True, allowed_host="app.example, Proxy.example").endpoint
-    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=10)) as made:
+    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)) as made:
         yield made
 
 
@@ -98,7 +98,7 @@ def test_listed_pages_write(listed: http.client.HTTPConnection, name: str) -> No
 def test_signed_writes_may_come_from_anywhere(servers: Servers, name: str) -> None:
     """Another site has no key, and with a key the page is trusted anyway."""
     host = urlsplit(servers().endpoint).netloc
-    with closing(http.client.HTTPConnection(host, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
         assert create(connection, name, origin=EVIL, sec_fetch_site="cross-site").status == 201
         assert ask(connection, "DELETE", f"/dbs/{name}").status == 204
 
@@ -113,7 +113,7 @@ FOREIGN = ["evil.example", "evil.example:8081", "localhost.evil.example", "127.0
 def test_names_of_other_sites_are_refused(servers: Servers, flags: dict[str, bool]) -> None:
     """A name that another site points to this machine makes its pages read the responses."""
     endpoint = servers(**flags).endpoint  # type: ignore[arg-type]
-    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)) as connection:
         for path in ("/", "/dbs", "/_perseid/metrics", "/_explorer/"):
             for host in FOREIGN:
                 refused = ask(connection, "GET", path, headers={"host": host})
@@ -131,6 +131,6 @@ def test_listed_names_are_accepted(listed: http.client.HTTPConnection) -> None:
 
 def test_servers_with_a_key_of_their_own_take_any_name(servers: Servers) -> None:
     endpoint = servers(key="b3duIGtleSBvZiAzMiBieXRlcyBhdCBsZWFzdC4u").endpoint
-    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)) as connection:
         health = ask(connection, "GET", "/_perseid/health", headers={"host": "a.example"})
         assert health.status == 200

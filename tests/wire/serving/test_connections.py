@@ -187,7 +187,7 @@ def test_account_echoes_the_host_unless_it_is_localhost(
 ) -> None:
     """Emulators advertise an address for `localhost`, as the service advertises regional ones."""
     address = urlsplit(servers(allowed_host="example.test").endpoint).netloc
-    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(address, timeout=60)) as connection:
         account = json.loads(ask(connection, "GET", "/", headers={"host": host}).body)
     for locations in ("writableLocations", "readableLocations"):
         (location,) = account[locations]
@@ -196,7 +196,7 @@ def test_account_echoes_the_host_unless_it_is_localhost(
 
 def test_a_server_on_ipv6_alone_is_not_advertised_by_an_ipv4_address(place: Place) -> None:
     with running(place.fresh(host="::1")) as settings:
-        connection = http.client.HTTPConnection("::1", settings.port, timeout=10)
+        connection = http.client.HTTPConnection("::1", settings.port, timeout=60)
         with closing(connection):
             account = json.loads(ask(connection, "GET", "/", headers={"host": "localhost:1"}).body)
     (location,) = account["writableLocations"]
@@ -206,7 +206,7 @@ def test_a_server_on_ipv6_alone_is_not_advertised_by_an_ipv4_address(place: Plac
 def test_account_without_a_host(settings: Settings) -> None:
     """HTTP/1.0 has none; then it is the address the server listens on."""
     lines = [f"{name}: {value}" for name, value in signature("GET", "/").items()]
-    with socket.create_connection((settings.host, settings.port), timeout=10) as plain:
+    with socket.create_connection((settings.host, settings.port), timeout=60) as plain:
         plain.sendall("\r\n".join(["GET / HTTP/1.0", *lines, "", ""]).encode())
         content = b"".join(iter(lambda: plain.recv(65536), b""))
     account = json.loads(content.partition(b"\r\n\r\n")[2])
@@ -278,7 +278,7 @@ def test_a_client_that_does_not_go_on_cannot_keep_the_server(
     monkeypatch.setattr(server, "_GRACE_SECONDS", 0.2)
     with running(Settings(memory=True)) as settings:
         wire = PlainSocket(settings.endpoint)
-        time_limit = threading.Timer(20, wire.close)
+        time_limit = threading.Timer(60, wire.close)
         time_limit.start()
         occupy(wire)
         other = RawClient(settings.endpoint)

@@ -15,7 +15,8 @@ import pytest
 
 from perseid.config import WELL_KNOWN_KEY, Settings
 from perseid.errors import StartError
-from perseid.server import Server, check_settings, reserve_port
+from perseid.listeners import reserved
+from perseid.server import Server, check_settings
 from tests.support.raw import RawClient
 from tests.support.running import free_port, running
 from tests.wire.serving.connections import OTHER_KEY
@@ -90,7 +91,9 @@ def test_short_keys_beyond_loopback(name: str) -> None:
         (Settings(key=""), "--key"),
         (Settings(cert=Path("c.pem"), tls=True), "--key-file"),
         (Settings(key_file=Path("k.pem"), tls=True), "--cert"),
-        (Settings(cert=Path("c.pem"), key_file=Path("k.pem")), "--tls"),
+        (Settings(cert=Path("c.pem"), key_file=Path("k.pem"), https_port=0), "--https-port 0"),
+        (Settings(tls=True, https_port=9443), "--https-port"),
+        (Settings(port=8443), "--https-port"),
         (Settings(memory=True, data=Path("kept")), "--data"),
     ],
 )
@@ -117,7 +120,7 @@ def test_second_server_on_the_same_data(tmp_path: Path) -> None:
 
 
 def test_port_in_use(settings: Settings) -> None:
-    second = Server(Settings(memory=True, port=settings.port))
+    second = Server(Settings(memory=True, port=settings.port, https_port=0))
     with pytest.raises(StartError) as caught:
         asyncio.run(second.run())
     assert f"{settings.host}:{settings.port}" in str(caught.value)
@@ -130,13 +133,13 @@ def test_port_of_another_process() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(StartError):
-            asyncio.run(Server(Settings(memory=True, port=port)).run())
+            asyncio.run(Server(Settings(memory=True, port=port, https_port=0)).run())
 
 
 def test_a_port_that_another_server_is_about_to_take() -> None:
     """Both would listen, since the listener shares its port, and each get some of the requests."""
-    settings = Settings(memory=True, port=free_port())
-    with reserve_port(settings), pytest.raises(StartError, match="choose another --port"):
+    settings = Settings(memory=True, port=free_port(), https_port=0)
+    with reserved(settings), pytest.raises(StartError, match="choose another --port"):
         asyncio.run(Server(settings).run())
 
 
@@ -161,8 +164,12 @@ def test_a_port_that_is_not_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
             raise PermissionError(errno.EACCES, f"not for you: {address}")
 
     monkeypatch.setattr(socket, "socket", Guarded)
-    with pytest.raises(StartError, match=":80: permission denied;"):
-        reserve_port(Settings(memory=True, port=80))
+    for settings, message in (
+        (Settings(memory=True, port=80), ":80: permission denied;.* another --port"),
+        (Settings(memory=True, port=80, tls=True), ":80: permission denied;.* another --port"),
+    ):
+        with pytest.raises(StartError, match=message), reserved(settings):
+            pass
 
 
 def test_data_directory_that_is_a_file(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def secure(servers: Servers) -> Settings:
 
 def download(secure: Settings) -> Answer:
     """The certificate as a user gets it, before there is anything to verify with."""
-    connection = http.client.HTTPSConnection("127.0.0.1", secure.port, context=blind(), timeout=10)
+    connection = http.client.HTTPSConnection("127.0.0.1", secure.port, context=blind(), timeout=60)
     connection.request("GET", "/_perseid/certificate.pem")
     response = connection.getresponse()
     headers = {
@@ -99,7 +99,7 @@ def test_certificate_for_download(secure: Settings) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_https_verifies(secure: Settings, certificate: bytes, host: str, name: str) -> None:
     context = trusting(certificate)
-    connection = http.client.HTTPSConnection(host, secure.port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection(host, secure.port, context=context, timeout=60)
     account = json.loads(ask(connection, "GET", "/").body)
     location = account["writableLocations"][0]
     assert location["databaseAccountEndpoint"] == f"https://127.0.0.1:{secure.port}/"
@@ -111,7 +111,7 @@ def test_https_verifies(secure: Settings, certificate: bytes, host: str, name: s
 
 def test_https_does_not_verify_without_the_certificate(secure: Settings) -> None:
     context = ssl.create_default_context()
-    connection = http.client.HTTPSConnection("localhost", secure.port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("localhost", secure.port, context=context, timeout=60)
     with pytest.raises(ssl.SSLCertVerificationError):
         connection.connect()
     connection.close()
@@ -153,7 +153,7 @@ def test_strict_verification(secure: Settings, certificate: bytes) -> None:
     """As Python 3.13 and later verify by default."""
     context = trusting(certificate)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", secure.port), timeout=60)
     with plain, context.wrap_socket(plain, server_hostname="localhost") as wrapped:
         assert wrapped.version() == "TLSv1.3"
 
@@ -165,13 +165,13 @@ def test_old_protocols_are_refused(secure: Settings) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version = ssl.TLSVersion.TLSv1
         context.maximum_version = ssl.TLSVersion.TLSv1_1
-    plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", secure.port), timeout=60)
     with plain, pytest.raises((ssl.SSLError, ConnectionError)):
         context.wrap_socket(plain)
 
 
 def test_plain_http_to_an_https_port(secure: Settings) -> None:
-    with socket.create_connection(("127.0.0.1", secure.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=60) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         try:
             content = plain.recv(65536)
@@ -264,7 +264,7 @@ def test_an_authority_without_limits_is_replaced(
     (tmp_path / "certificate-key.pem").write_bytes(key)
     with running(Settings(data=tmp_path, durability="off", tls=True, host="localhost")) as secure:
         new = download(secure).body
-        plain = socket.create_connection(("127.0.0.1", secure.port), timeout=10)
+        plain = socket.create_connection(("127.0.0.1", secure.port), timeout=60)
         with plain, trusting(new).wrap_socket(plain, server_hostname="localhost"):
             pass
     assert new != old

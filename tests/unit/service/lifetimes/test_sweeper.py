@@ -26,7 +26,7 @@ def test_a_wake_up_does_not_hide_a_cancellation(turns: int) -> None:
             for _ in range(turns):
                 await asyncio.sleep(0)
             sweeping.cancel()
-            done, _ = await asyncio.wait([sweeping], timeout=5)
+            done, _ = await asyncio.wait([sweeping], timeout=60)
             sweeping.cancel()
             return bool(done)
 
