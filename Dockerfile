@@ -11,10 +11,11 @@ RUN useradd --system --uid 10001 perseid && install -d -o perseid /data && \
     ln -s data /perseid-data
 USER 10001
 VOLUME /data
-EXPOSE 8081
+EXPOSE 8081 8443
 # PERSEID_DATA would contradict --memory, so the default directory, perseid-data, links to the volume.
 WORKDIR /
-ENV PERSEID_HOST=0.0.0.0 PATH=/opt/perseid/bin:$PATH
+# A server with --memory or --store keeps its certificate in XDG_STATE_HOME.
+ENV PERSEID_HOST=0.0.0.0 XDG_STATE_HOME=/data PATH=/opt/perseid/bin:$PATH
 # Uses environment variables only: it cannot see the flags after the name of the image.
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s CMD ["python", "-c", \
     "import os, ssl, urllib.request as web; \

@@ -23,6 +23,13 @@ PAGES: Final = {
     "tests/README.md": "tests.md",
     EXAMPLE: "example.md",
 }
+_EXAMPLE_TEXT: Final = f"""An application and its tests, in `{EXAMPLE}/` of the repository. [Tests
+with pytest](pytest.md) explains the fixtures, and [Time to live](ttl.md) what restarts a lifetime:
+every successful write, but no read. In a checkout, after `make install`, run the tests with
+
+```sh
+.venv/bin/python -m pytest {EXAMPLE}
+```"""
 _PATHS: Final = {page: path for path, page in PAGES.items()}
 _FENCED: Final = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 # What follows the language is for the tests: "run" and "output".
@@ -32,6 +39,7 @@ _CODE_OR_LINK: Final = re.compile(r"(?P<code>`(?:[^`\n]|\n(?!\n))+`)|\]\((?P<lin
 _INDENT: Final = re.compile(r"^ {2,3}(?=\S)", re.MULTILINE)
 _LINE_START: Final = re.compile(r"^(?=.)", re.MULTILINE)
 _EXTERNAL: Final = re.compile(r'<a [^>]*href="(https?://[^"]+)"')
+_SEARCH: Final = '<div class="md-search" data-md-component="search" role="dialog"'
 
 _external_links: set[str] = set()
 
@@ -55,6 +63,8 @@ def on_files(files: Any, config: Any) -> Any:
             files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     icon = ROOT / "src" / "perseid" / "portal" / "meteor.svg"
     files.append(File.generated(config, "images/meteor.svg", abs_src_path=str(icon)))
+    style = Path(__file__).parent / "site.css"
+    files.append(File.generated(config, "site.css", abs_src_path=str(style)))
     return files
 
 
@@ -65,6 +75,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     _external_links.update(_EXTERNAL.findall(html))
     return html
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names the search dialog of the theme for screen readers."""
+    return output.replace(_SEARCH, f'{_SEARCH} aria-label="Search"')
 
 
 def on_post_build(config: Any) -> None:
@@ -79,7 +94,7 @@ def example_page(folder: Path) -> str:
         f"## {file.name}\n\n```python\n{file.read_text()}```\n"
         for file in sorted(folder.glob("*.py"))
     )
-    return f"# Example: {folder.name.replace('_', ' ')}\n\n`{EXAMPLE}/`\n\n{files}"
+    return f"# Example: {folder.name.replace('_', ' ')}\n\n{_EXAMPLE_TEXT}\n\n{files}"
 
 
 def for_site(markdown: str, page: str) -> str:
